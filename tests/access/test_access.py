@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.access import audit_check, grants, keys, tokens
-from headwater.access.access_control import EXPIRED_KEPT_MS, LOCAL, LOOK_EVERY_MS, Access, Grant
+from headwater.access.access_control import EXPIRED_KEPT_MS, LOCAL, LOOK_EVERY_MS, AccessControl, Grant
 from headwater.access.private_files import locked
 from headwater.access.rights import EVERY_SPACE, Right
 from headwater.errors import (
@@ -303,7 +303,7 @@ def test_what_is_not_there_cannot_be_revoked(desk: Desk) -> None:
 
 def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="there is no folder"):
-        Access(tmp_path / "gone", SimClock())
+        AccessControl(tmp_path / "gone", SimClock())
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -373,9 +373,9 @@ CREATING = """
 import sys
 from pathlib import Path
 from headwater.host.system_clock import SystemClock
-from headwater.access.access_control import Access
+from headwater.access.access_control import AccessControl
 from headwater.access.rights import Right
-access = Access(Path(sys.argv[1]), SystemClock())
+access = AccessControl(Path(sys.argv[1]), SystemClock())
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(int(sys.argv[3])):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headwater.access import audit_check
 from headwater.access.audit_check import BadLine, examine, verify
-from headwater.access.audit_log import FILES_MAX, GENESIS, Audit, hash_of, older_files
+from headwater.access.audit_log import FILES_MAX, GENESIS, AuditLog, hash_of, older_files
 from headwater.access.private_files import locked
 from headwater.access.tokens import mint
 from headwater.errors import UnavailableError
@@ -25,8 +25,8 @@ from headwater.testing.sim_clock import SimClock
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Audit:
-    return Audit(tmp_path, SimClock())
+def log(tmp_path: Path) -> AuditLog:
+    return AuditLog(tmp_path, SimClock())
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def events(folder: Path) -> list[str]:
 # --- lines ------------------------------------------------------------------------------------------------
 
 
-def test_a_line_has_what_happened_and_the_hash_of_the_one_before(log: Audit, file: Path) -> None:
+def test_a_line_has_what_happened_and_the_hash_of_the_one_before(log: AuditLog, file: Path) -> None:
     log.write("opened", space="notes", actor="ann", ms=1.5, ok=True, nothing=None)
     log.write("refused")
     first, second = map(json.loads, lines_of(file))
@@ -62,7 +62,7 @@ def test_a_line_has_what_happened_and_the_hash_of_the_one_before(log: Audit, fil
     assert verify(file.parent) is None
 
 
-def test_nobody_else_can_read_it(log: Audit, file: Path) -> None:
+def test_nobody_else_can_read_it(log: AuditLog, file: Path) -> None:
     log.write("opened")
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o644)
@@ -71,7 +71,7 @@ def test_nobody_else_can_read_it(log: Audit, file: Path) -> None:
     assert verify(file) is None
 
 
-def test_it_is_not_written_through_a_link(log: Audit, file: Path, tmp_path: Path) -> None:
+def test_it_is_not_written_through_a_link(log: AuditLog, file: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_text("precious")
     file.symlink_to(tmp_path / "other")
     with pytest.raises(UnavailableError, match="cannot write"):
@@ -87,20 +87,20 @@ def test_whatever_a_stranger_sends_is_one_line_that_does_nothing(
     tmp_path_factory: pytest.TempPathFactory, event: str, fact: str
 ) -> None:
     folder = tmp_path_factory.mktemp("audit")
-    Audit(folder, SimClock()).write(event, fact=f"\x1b[31m\x7f\u202e\n\r\0{fact}")
+    AuditLog(folder, SimClock()).write(event, fact=f"\x1b[31m\x7f\u202e\n\r\0{fact}")
     data = (folder / "audit.jsonl").read_bytes()
     assert re.fullmatch(rb"[\x20-\x7e]+\n", data), "nothing that a terminal would obey"
     assert verify(folder) is None
 
 
-def test_half_a_character_does_not_break_the_log(log: Audit, file: Path) -> None:
+def test_half_a_character_does_not_break_the_log(log: AuditLog, file: Path) -> None:
     log.write("refused", name="a\ud800b")
     log.write("refused")
     assert verify(file) is None
     assert examine(file.parent).entries[0].facts == {"name": "a\\ud800b"}
 
 
-def test_no_token_gets_in_wherever_it_is(log: Audit, file: Path) -> None:
+def test_no_token_gets_in_wherever_it_is(log: AuditLog, file: Path) -> None:
     token = mint()
     log.write(
         f"said {token}", text=f"Bearer {token}", many=[token, {"a": token}], error=ValueError(token), raw=token.encode()
@@ -110,7 +110,7 @@ def test_no_token_gets_in_wherever_it_is(log: Audit, file: Path) -> None:
     assert token[3:20] not in text
 
 
-def test_what_is_long_or_odd_is_kept_short(log: Audit, file: Path) -> None:
+def test_what_is_long_or_odd_is_kept_short(log: AuditLog, file: Path) -> None:
     log.write(
         "refused", long="x" * 10**6, number=10**5000, small=-(2**63), inf=float("inf"), nan=float("nan"), raw=b"\0"
     )
@@ -123,7 +123,7 @@ def test_what_is_long_or_odd_is_kept_short(log: Audit, file: Path) -> None:
 
 
 def test_grants_are_on_disk_before_they_are_done_and_the_rest_is_not_waited_for(
-    log: Audit, monkeypatch: pytest.MonkeyPatch
+    log: AuditLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
     monkeypatch.setattr("headwater.access.audit_log.os.fsync", synced.append)
@@ -138,7 +138,7 @@ def test_grants_are_on_disk_before_they_are_done_and_the_rest_is_not_waited_for(
 # --- verifying --------------------------------------------------------------------------------------------
 
 
-def written(log: Audit, count: int = 6) -> None:
+def written(log: AuditLog, count: int = 6) -> None:
     for number in range(count):
         log.write("opened", number=number)
 
@@ -150,7 +150,7 @@ def test_an_empty_folder_has_a_sound_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", range(5))
-def test_a_changed_line_is_found(log: Audit, file: Path, place: int) -> None:
+def test_a_changed_line_is_found(log: AuditLog, file: Path, place: int) -> None:
     written(log)
     lines = lines_of(file)
     lines[place] = lines[place].replace(b'"number":', b'"nummer":')
@@ -162,7 +162,7 @@ def test_a_changed_line_is_found(log: Audit, file: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("place", range(5))
-def test_a_line_that_was_taken_out_is_missed(log: Audit, file: Path, place: int) -> None:
+def test_a_line_that_was_taken_out_is_missed(log: AuditLog, file: Path, place: int) -> None:
     written(log)
     lines = lines_of(file)
     del lines[place]
@@ -172,7 +172,7 @@ def test_a_line_that_was_taken_out_is_missed(log: Audit, file: Path, place: int)
     assert bad.line == place + 1
 
 
-def test_lines_that_were_added_swapped_or_blackened_are_found(log: Audit, file: Path) -> None:
+def test_lines_that_were_added_swapped_or_blackened_are_found(log: AuditLog, file: Path) -> None:
     written(log)
     good = lines_of(file)
     forged = json.dumps({**json.loads(good[2]), "event": "forged"}).encode()
@@ -191,7 +191,7 @@ def test_lines_that_were_added_swapped_or_blackened_are_found(log: Audit, file: 
         assert bad.line == line, lines
 
 
-def test_a_number_that_is_not_next_is_found_though_the_hashes_fit(log: Audit, file: Path) -> None:
+def test_a_number_that_is_not_next_is_found_though_the_hashes_fit(log: AuditLog, file: Path) -> None:
     written(log, 1)
     [first] = lines_of(file)
     skipping = json.dumps({**json.loads(first), "n": 3, "before": hash_of(first)}).encode()
@@ -205,14 +205,14 @@ def test_a_number_that_is_not_next_is_found_though_the_hashes_fit(log: Audit, fi
 def test_a_line_that_broke_off_anywhere_is_noted_and_the_log_goes_on(tmp_path: Path) -> None:
     """Append-only also after a crash: what is left of the line stays, and the next one tells of it."""
     clock = SimClock()
-    Audit(tmp_path, clock).write("opened")
+    AuditLog(tmp_path, clock).write("opened")
     whole = (tmp_path / "audit.jsonl").read_bytes()
-    Audit(tmp_path, clock).write("refused", why="é")
+    AuditLog(tmp_path, clock).write("refused", why="é")
     both = (tmp_path / "audit.jsonl").read_bytes()
     for end in range(len(whole) + 1, len(both)):
         (tmp_path / "audit.jsonl").write_bytes(both[:end])
         assert verify(tmp_path) is None, "it may be being written"
-        Audit(tmp_path, clock).write("opened")
+        AuditLog(tmp_path, clock).write("opened")
         data = (tmp_path / "audit.jsonl").read_bytes()
         assert data.startswith(both[:end])
         found = examine(tmp_path)
@@ -222,7 +222,7 @@ def test_a_line_that_broke_off_anywhere_is_noted_and_the_log_goes_on(tmp_path: P
         assert [each.event for each in found.entries] == ["opened", "refused" if is_whole else "torn", "opened"]
 
 
-def test_the_very_first_line_may_break_off(log: Audit, file: Path) -> None:
+def test_the_very_first_line_may_break_off(log: AuditLog, file: Path) -> None:
     file.write_bytes(b'{"n":1,"at":17')
     file.chmod(0o600)
     log.write("opened")
@@ -230,7 +230,7 @@ def test_the_very_first_line_may_break_off(log: Audit, file: Path) -> None:
     assert events(file.parent) == ["torn", "opened"]
 
 
-def test_a_torn_line_that_is_changed_later_is_found(log: Audit, file: Path) -> None:
+def test_a_torn_line_that_is_changed_later_is_found(log: AuditLog, file: Path) -> None:
     written(log, 2)
     file.write_bytes(file.read_bytes() + b'{"n":3,')
     log.write("opened")
@@ -242,7 +242,7 @@ def test_a_torn_line_that_is_changed_later_is_found(log: Audit, file: Path) -> N
 
 
 def test_when_the_disk_is_full_the_log_says_so_and_goes_on_afterwards(
-    log: Audit, file: Path, monkeypatch: pytest.MonkeyPatch
+    log: AuditLog, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(log, 2)
 
@@ -264,7 +264,7 @@ class Mute:
         raise ValueError("no")
 
 
-def test_a_fact_that_cannot_be_told_leaves_the_chain_whole(log: Audit, file: Path) -> None:
+def test_a_fact_that_cannot_be_told_leaves_the_chain_whole(log: AuditLog, file: Path) -> None:
     written(log, 2)
     file.write_bytes(file.read_bytes() + b'{"n":3,')
     with pytest.raises(ValueError, match="no"):
@@ -277,8 +277,8 @@ def test_a_fact_that_cannot_be_told_leaves_the_chain_whole(log: Audit, file: Pat
 # --- rotation ---------------------------------------------------------------------------------------------
 
 
-def small(folder: Path, files_max: int = FILES_MAX) -> Audit:
-    return Audit(folder, SimClock(), bytes_max=1500, files_max=files_max)
+def small(folder: Path, files_max: int = FILES_MAX) -> AuditLog:
+    return AuditLog(folder, SimClock(), bytes_max=1500, files_max=files_max)
 
 
 def files_in(folder: Path) -> dict[str, int]:
@@ -333,7 +333,7 @@ def test_a_file_that_somebody_else_removed_is_missed(tmp_path: Path) -> None:
     assert "the log did not remove it" in bad.why
 
 
-def test_a_file_that_does_not_say_which_it_follows_is_found(log: Audit, file: Path) -> None:
+def test_a_file_that_does_not_say_which_it_follows_is_found(log: AuditLog, file: Path) -> None:
     written(log, 4)
     *before, last = lines_of(file)
     (file.parent / "audit-1.jsonl").write_bytes(b"\n".join(before) + b"\n")
@@ -362,7 +362,7 @@ def test_a_crash_at_any_moment_of_a_rotation_loses_nothing(tmp_path: Path) -> No
 
 
 def _write_many(folder: str, name: str, count: int) -> None:
-    log = Audit(Path(folder), SystemClock(), bytes_max=4000)
+    log = AuditLog(Path(folder), SystemClock(), bytes_max=4000)
     for number in range(count):
         log.write("opened", who=name, number=number)
 
@@ -372,7 +372,7 @@ def test_processes_and_threads_that_write_at_once_make_one_chain(tmp_path: Path)
     workers: list[Any] = [
         context.Process(target=_write_many, args=(str(tmp_path), f"process {number}", 100)) for number in range(2)
     ]
-    shared = Audit(tmp_path, SystemClock(), bytes_max=4000)
+    shared = AuditLog(tmp_path, SystemClock(), bytes_max=4000)
 
     def write() -> None:
         for number in range(100):
@@ -393,7 +393,7 @@ def test_processes_and_threads_that_write_at_once_make_one_chain(tmp_path: Path)
 
 
 def test_a_process_that_stopped_in_the_middle_is_not_waited_for_long(
-    log: Audit, file: Path, monkeypatch: pytest.MonkeyPatch
+    log: AuditLog, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.access.audit_log.WAIT_S", 0.02)
     with locked(file.with_name("audit.lock")), pytest.raises(UnavailableError, match="locked by another process"):
@@ -403,7 +403,7 @@ def test_a_process_that_stopped_in_the_middle_is_not_waited_for_long(
 
 
 def test_the_files_are_opened_while_nobody_can_rotate_them(
-    log: Audit, file: Path, monkeypatch: pytest.MonkeyPatch
+    log: AuditLog, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed: list[Path] = []
 
@@ -420,7 +420,7 @@ def test_the_files_are_opened_while_nobody_can_rotate_them(
 
 
 def test_a_log_that_begins_while_it_is_looked_at_is_looked_at_again(
-    log: Audit, file: Path, monkeypatch: pytest.MonkeyPatch
+    log: AuditLog, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def listing(folder: Path) -> dict[int, Path]:
         found = older_files(folder)
@@ -433,7 +433,7 @@ def test_a_log_that_begins_while_it_is_looked_at_is_looked_at_again(
 
 
 def test_the_log_is_checked_while_it_is_written(tmp_path: Path) -> None:
-    log = Audit(tmp_path, SystemClock(), bytes_max=2000)
+    log = AuditLog(tmp_path, SystemClock(), bytes_max=2000)
     is_done = threading.Event()
 
     def write() -> None:

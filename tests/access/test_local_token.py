@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.access.access_control import Access
+from headwater.access.access_control import AccessControl
 from headwater.access.local_token import LocalToken, find_local, find_local_token, loopback
 from headwater.access.rights import Right
 from headwater.access.tokens import digest, mint
@@ -299,7 +299,7 @@ def test_a_server_removes_only_what_it_left_itself() -> None:
 
 @pytest.mark.usefixtures("runtime")
 def test_the_server_lets_in_who_found_it(tmp_path: Path) -> None:
-    access = Access(tmp_path, SimClock())
+    access = AccessControl(tmp_path, SimClock())
     access.admit_local(leave().token)
     found = find_local_token("127.0.0.1", 8400)
     assert found is not None

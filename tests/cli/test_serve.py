@@ -191,8 +191,8 @@ def test_a_space_may_be_called_anything(run: Run, server: Server) -> None:
         assert run("get", "a", "--url", *place).stdout == "1\n"
         run("backup", "copy.db", "--force", "--url", *place)
     assert json.loads(run("backup", "other.db", "--json", "--url", "copy.db").stdout)["space"] == "Ann's nötes? 100%"
-    assert server.house is not None
-    assert len(server.house.rooms) == 1
+    assert server.spaces is not None
+    assert len(server.spaces.channels) == 1
 
 
 def test_what_is_not_there_is_told_as_of_a_file(run: Run, home: str) -> None:
@@ -312,9 +312,9 @@ def test_the_first_value_is_waited_for_where_nothing_stands_yet(run: Run, server
 
 
 def _is_watched(server: Server, doc: str) -> bool:
-    assert server.doorman is not None
-    rooms = list(server.doorman.house.rooms.values())
-    return any(doc in guest.watched for room in rooms for guest in list(room.guests.values()))
+    assert server.authenticator is not None
+    channels = list(server.authenticator.spaces.channels.values())
+    return any(doc in connection.watched for channel in channels for connection in list(channel.connections.values()))
 
 
 def test_a_watch_goes_on_with_the_next_server(run: Run, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headwater.access import keys
-from headwater.access.access_control import Access
+from headwater.access.access_control import AccessControl
 from headwater.access.rights import Right
 from headwater.host.system_clock import SystemClock
 from tests.cli import processes
@@ -34,8 +34,8 @@ def listed(run: Run) -> list[dict[str, Any]]:
     return found
 
 
-def server() -> Access:
-    return Access(Path("data"), SystemClock())
+def server() -> AccessControl:
+    return AccessControl(Path("data"), SystemClock())
 
 
 # --- create -----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 
 import headwater as hw
 from headwater.client import server_link as links
-from headwater.client.server_link import Link
+from headwater.client.server_link import ServerLink
 from headwater.errors import HeadwaterError, NotReadyError, OfflineError
 from tests.client.world import SPACE, Behind, behind
 from tests.server.running import DEADLINE_S, ServeProcess, settle_in
@@ -42,9 +42,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
     def watch(name: str) -> None:
-        wait: Callable[..., object] = getattr(Link, name)
+        wait: Callable[..., object] = getattr(ServerLink, name)
 
-        def watched(self: Link, *args: object, **options: object) -> object:
+        def watched(self: ServerLink, *args: object, **options: object) -> object:
             try:
                 asyncio.get_running_loop()
                 found.append(name)
@@ -52,7 +52,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                 pass
             return wait(self, *args, **options)
 
-        monkeypatch.setattr(Link, name, watched)
+        monkeypatch.setattr(ServerLink, name, watched)
 
     for name in ("ask", "wait_until", "stop", "start"):
         watch(name)

@@ -12,7 +12,7 @@ import headwater as hw
 from headwater.access.keys import generate, public_of, write_private_key
 from headwater.access.rights import Right
 from headwater.client import server_link as links
-from headwater.client.client_folder import Folder
+from headwater.client.client_folder import ClientFolder
 from headwater.errors import (
     AccessError,
     ConflictError,
@@ -132,7 +132,7 @@ def test_who_is_taken_over_is_over(at: Behind, tmp_path: Path) -> None:
     counter = Counter()
     space = counter.open(at, local=tmp_path / "local")
     opened = storage_of(space).link.session.opened
-    copy = Folder(tmp_path / "copy", SPACE, f"ws://127.0.0.1:{at.proxy.port}", "main", "counter", "ann")
+    copy = ClientFolder(tmp_path / "copy", SPACE, f"ws://127.0.0.1:{at.proxy.port}", "main", "counter", "ann")
     for _ in range(3):
         # It has been opened more often than the other: it is the one that goes on.
         copy.load()

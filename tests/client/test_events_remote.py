@@ -109,8 +109,8 @@ class Todo:
 
 def commits(at: Behind) -> int:
     """How many the server has."""
-    assert at.server.house is not None
-    return at.server.house.rooms[SPACE].storage.call(lambda engine: engine.head)
+    assert at.server.spaces is not None
+    return at.server.spaces.channels[SPACE].storage.call(lambda engine: engine.head)
 
 
 def item_of(at: Behind, title: str) -> str:
@@ -309,7 +309,7 @@ def test_a_handler_that_fails_while_the_server_is_away_is_kept_without_waiting_f
         at.go_away()
         state_is(space, "offline")
         with monkeypatch.context() as counted:
-            counted.setattr(links.Link, "ask", lambda _, frame, *__: asked.append(frame))
+            counted.setattr(links.ServerLink, "ask", lambda _, frame, *__: asked.append(frame))
             ticket = todo.fail.send(3)
         assert asked == []
         assert ticket.state == "failed"

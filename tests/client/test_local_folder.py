@@ -14,8 +14,8 @@ import pytest
 
 import headwater as hw
 from headwater.client import server_link as links
-from headwater.client.client_folder import Folder
-from headwater.client.server_link import Link
+from headwater.client.client_folder import ClientFolder
+from headwater.client.server_link import ServerLink
 from headwater.errors import (
     AccessError,
     CorruptError,
@@ -329,8 +329,8 @@ def test_a_session_that_the_server_does_not_know_is_told_and_another_is_begun(at
     state_is(space, "offline")
     counter.count.value = 3
     space.abandon()
-    assert at.server.house is not None
-    at.server.house.proofs._secret = bytes(32)
+    assert at.server.spaces is not None
+    at.server.spaces.proofs._secret = bytes(32)
     at.come_back()
     told: list[UserCodeError] = []
     again = Counter()
@@ -469,15 +469,15 @@ def test_other_actors_apps_and_spaces_have_files_of_their_own(at: Behind, tmp_pa
 
 
 def test_the_outbox_is_bounded_and_says_so(at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Link] = []
-    init = Link.__init__
+    made: list[ServerLink] = []
+    init = ServerLink.__init__
 
-    def small(self: Link, *args: object, **options: object) -> None:
+    def small(self: ServerLink, *args: object, **options: object) -> None:
         init(self, *args, **options)  # type: ignore[arg-type]
         self.session._offline_max = 5
         made.append(self)
 
-    monkeypatch.setattr(Link, "__init__", small)
+    monkeypatch.setattr(ServerLink, "__init__", small)
     counter = Counter()
     space = counter.open(at, local=tmp_path / "local")
     at.go_away()
@@ -524,7 +524,7 @@ def test_a_commit_leaves_the_file_together_with_what_it_came_to(at: Behind, tmp_
         assert kept._db.execute("select count(*) from outbox").get == 0
         path = kept.path
     assert path.exists()
-    again = Folder(folder, "shop", f"ws://127.0.0.1:{at.proxy.port}", "main", "counter", "ann")
+    again = ClientFolder(folder, "shop", f"ws://127.0.0.1:{at.proxy.port}", "main", "counter", "ann")
     try:
         found = again.load()
         assert not found.outbox

@@ -47,8 +47,8 @@ def reader_token(server: Server) -> str:
 
 
 def rows(server: Server) -> int:
-    assert server.house is not None
-    return server.house.rooms["shop"].storage.call(lambda engine: engine.head)
+    assert server.spaces is not None
+    return server.spaces.channels["shop"].storage.call(lambda engine: engine.head)
 
 
 def test_a_reader_sees_what_functions_come_to_and_nothing_of_it_is_stored(server: Server) -> None:

@@ -36,8 +36,8 @@ def test_many_commits_of_a_session_that_cannot_be_gone_on_with_are_told_of_at_on
             counter.count.increment()
             entries.append(f"entry {number}")
     space.abandon()
-    assert at.server.house is not None
-    at.server.house.proofs._secret = bytes(32)
+    assert at.server.spaces is not None
+    at.server.spaces.proofs._secret = bytes(32)
     at.come_back()
     told: list[UserCodeError] = []
     with Counter().open(at, local=folder, on_error=told.append) as opened:
@@ -71,8 +71,8 @@ def test_what_ends_with_the_session_of_a_running_program_is_written_to_the_file_
     at.go_away()
     state_is(space, "offline")
     counter.count.value = 3
-    assert at.server.house is not None
-    at.server.house.proofs._secret = bytes(32)
+    assert at.server.spaces is not None
+    at.server.spaces.proofs._secret = bytes(32)
     at.come_back()
     state_is(space, "over")
     with pytest.raises(HeadwaterError):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.client.server_link import Link
+from headwater.client.server_link import ServerLink
 from headwater.errors import SpaceHeldError
 from headwater.server import folder_lock
 from headwater.server.server import Server, Serving
@@ -27,13 +27,13 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kinds of questions that somebody waited for."""
     found: list[str] = []
-    ask = Link.ask
+    ask = ServerLink.ask
 
-    def counted(self: Link, frame: object, *args: float) -> object:
+    def counted(self: ServerLink, frame: object, *args: float) -> object:
         found.append(type(frame).__name__)
         return ask(self, frame, *args)  # type: ignore[arg-type]  # as it was called
 
-    monkeypatch.setattr(Link, "ask", counted)
+    monkeypatch.setattr(ServerLink, "ask", counted)
     return found
 
 
@@ -94,7 +94,7 @@ def test_a_folder_has_one_server(server: Server, monkeypatch: pytest.MonkeyPatch
     # Also if the same command was given twice: that the port is taken says less.
     with pytest.raises(SpaceHeldError, match=f"is served already, by process .* at {server.url}"):
         Server(Serving(store=server.options.store, port=server.port))
-    assert server.house is not None
+    assert server.spaces is not None
 
 
 def test_plain_code_in_an_event_loop_as_in_a_notebook_waits_for_what_is_not_here(server: Server) -> None:

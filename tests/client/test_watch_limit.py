@@ -35,8 +35,8 @@ def test_a_folder_with_more_documents_than_the_server_lets_watch_is_gone_on_with
     space = app.open(at.url, token=at.token, actor="ann", local=folder)
     cells[0].value = 2
     space.abandon()
-    assert at.server.house is not None
-    at.server.house.limits["watches"] = 30
+    assert at.server.spaces is not None
+    at.server.spaces.limits["watches"] = 30
     at.come_back()
     with app.open(at.url, token=at.token, actor="ann", local=folder) as space:
         assert (space.connection.refused, space.connection.pending) == (0, 0)
@@ -52,8 +52,8 @@ def test_a_running_program_that_holds_more_than_the_server_lets_watch_is_told_so
     space.sync()
     at.go_away()
     state_is(space, "offline")
-    assert at.server.house is not None
-    at.server.house.limits["watches"] = 30
+    assert at.server.spaces is not None
+    at.server.spaces.limits["watches"] = 30
     at.come_back()
     state_is(space, "over")
     assert "what was missed cannot be asked for, of 4" in space.connection.trouble

@@ -21,10 +21,10 @@ from typing import Any, Self, TypeAlias
 import httpx
 
 from headwater.http.http_headers import Given
-from headwater.http.http_request import Answer, Fetcher
+from headwater.http.http_request import HttpFetcher, HttpResponse
 from headwater.http.ip_addresses import Address
 from headwater.http.network import Network, SystemNetwork
-from headwater.http.url_policy import Policy
+from headwater.http.url_policy import UrlPolicy
 from headwater.http.url_target import PORTS
 
 PUBLIC = "93.184.216.34"
@@ -259,12 +259,12 @@ class Names:
         return _Detour(self, tls)
 
 
-def fetcher(network: Network | None = None, *, policy: Policy | None = None, **options: Any) -> Fetcher:
+def fetcher(network: Network | None = None, *, policy: UrlPolicy | None = None, **options: Any) -> HttpFetcher:
     """For these names, or for this machine."""
     settings: dict[str, Any] = {"bytes_max": 100_000, "timeout_ms": 10_000.0, **options}
-    return Fetcher(policy or Policy(private=network is None), network or SystemNetwork(), **settings)
+    return HttpFetcher(policy or UrlPolicy(private=network is None), network or SystemNetwork(), **settings)
 
 
-def fetch(fetcher: Fetcher, url: str, headers: Given = (), **options: Any) -> Answer:
+def fetch(fetcher: HttpFetcher, url: str, headers: Given = (), **options: Any) -> HttpResponse:
     """In a loop of its own."""
     return asyncio.run(fetcher.fetch(url, headers, **options))

@@ -10,65 +10,65 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HttpRefusedError
-from headwater.http.ip_addresses import INSIDE, Address, Kind, kind_of, read_ipv4
-from headwater.http.url_policy import Policy
+from headwater.http.ip_addresses import INSIDE, Address, AddressKind, kind_of, read_ipv4
+from headwater.http.url_policy import UrlPolicy
 from headwater.http.url_target import read_host, read_url
 
 KINDS = [
-    ("8.8.8.8", Kind.PUBLIC),
-    ("1.1.1.1", Kind.PUBLIC),
-    ("172.15.255.255", Kind.PUBLIC),
-    ("172.32.0.0", Kind.PUBLIC),
-    ("100.63.255.255", Kind.PUBLIC),
-    ("100.128.0.0", Kind.PUBLIC),
-    ("2606:4700:4700::1111", Kind.PUBLIC),
-    ("::ffff:8.8.8.8", Kind.PUBLIC),
-    ("64:ff9b::808:808", Kind.PUBLIC),
-    ("0.0.0.0", Kind.UNSPECIFIED),
-    ("0.1.2.3", Kind.UNSPECIFIED),
-    ("::", Kind.UNSPECIFIED),
-    ("127.0.0.1", Kind.LOOPBACK),
-    ("127.255.255.254", Kind.LOOPBACK),
-    ("::1", Kind.LOOPBACK),
-    ("::ffff:127.0.0.1", Kind.LOOPBACK),
-    ("64:ff9b::7f00:1", Kind.LOOPBACK),
-    ("10.0.0.1", Kind.PRIVATE),
-    ("172.16.0.1", Kind.PRIVATE),
-    ("172.31.255.255", Kind.PRIVATE),
-    ("192.168.1.1", Kind.PRIVATE),
-    ("::ffff:192.168.1.1", Kind.PRIVATE),
-    ("fc00::1", Kind.PRIVATE),
-    ("fdff::1", Kind.PRIVATE),
-    ("100.64.0.1", Kind.CARRIER),
-    ("169.254.169.254", Kind.LINK_LOCAL),
-    ("::ffff:169.254.169.254", Kind.LINK_LOCAL),
-    ("fe80::1", Kind.LINK_LOCAL),
-    ("fe80::1%eth0", Kind.LINK_LOCAL),
-    ("168.63.129.16", Kind.METADATA),
-    ("100.100.100.200", Kind.METADATA),
-    ("192.0.0.192", Kind.METADATA),
-    ("fd00:ec2::254", Kind.METADATA),
-    ("224.0.0.1", Kind.MULTICAST),
-    ("239.255.255.255", Kind.MULTICAST),
-    ("ff02::1", Kind.MULTICAST),
-    ("240.0.0.1", Kind.RESERVED),
-    ("255.255.255.255", Kind.RESERVED),
-    ("198.18.0.1", Kind.RESERVED),
-    ("fec0::1", Kind.RESERVED),
-    ("::7f00:1", Kind.RESERVED),
-    ("4000::1", Kind.RESERVED),
-    ("192.0.2.1", Kind.DOCUMENTATION),
-    ("203.0.113.9", Kind.DOCUMENTATION),
-    ("2001:db8::1", Kind.DOCUMENTATION),
-    ("2002:7f00:1::", Kind.TUNNEL),
-    ("2001:0:1::1", Kind.TUNNEL),
-    ("64:ff9b:1::1", Kind.TUNNEL),
-    ("192.88.99.1", Kind.TUNNEL),
+    ("8.8.8.8", AddressKind.PUBLIC),
+    ("1.1.1.1", AddressKind.PUBLIC),
+    ("172.15.255.255", AddressKind.PUBLIC),
+    ("172.32.0.0", AddressKind.PUBLIC),
+    ("100.63.255.255", AddressKind.PUBLIC),
+    ("100.128.0.0", AddressKind.PUBLIC),
+    ("2606:4700:4700::1111", AddressKind.PUBLIC),
+    ("::ffff:8.8.8.8", AddressKind.PUBLIC),
+    ("64:ff9b::808:808", AddressKind.PUBLIC),
+    ("0.0.0.0", AddressKind.UNSPECIFIED),
+    ("0.1.2.3", AddressKind.UNSPECIFIED),
+    ("::", AddressKind.UNSPECIFIED),
+    ("127.0.0.1", AddressKind.LOOPBACK),
+    ("127.255.255.254", AddressKind.LOOPBACK),
+    ("::1", AddressKind.LOOPBACK),
+    ("::ffff:127.0.0.1", AddressKind.LOOPBACK),
+    ("64:ff9b::7f00:1", AddressKind.LOOPBACK),
+    ("10.0.0.1", AddressKind.PRIVATE),
+    ("172.16.0.1", AddressKind.PRIVATE),
+    ("172.31.255.255", AddressKind.PRIVATE),
+    ("192.168.1.1", AddressKind.PRIVATE),
+    ("::ffff:192.168.1.1", AddressKind.PRIVATE),
+    ("fc00::1", AddressKind.PRIVATE),
+    ("fdff::1", AddressKind.PRIVATE),
+    ("100.64.0.1", AddressKind.CARRIER),
+    ("169.254.169.254", AddressKind.LINK_LOCAL),
+    ("::ffff:169.254.169.254", AddressKind.LINK_LOCAL),
+    ("fe80::1", AddressKind.LINK_LOCAL),
+    ("fe80::1%eth0", AddressKind.LINK_LOCAL),
+    ("168.63.129.16", AddressKind.METADATA),
+    ("100.100.100.200", AddressKind.METADATA),
+    ("192.0.0.192", AddressKind.METADATA),
+    ("fd00:ec2::254", AddressKind.METADATA),
+    ("224.0.0.1", AddressKind.MULTICAST),
+    ("239.255.255.255", AddressKind.MULTICAST),
+    ("ff02::1", AddressKind.MULTICAST),
+    ("240.0.0.1", AddressKind.RESERVED),
+    ("255.255.255.255", AddressKind.RESERVED),
+    ("198.18.0.1", AddressKind.RESERVED),
+    ("fec0::1", AddressKind.RESERVED),
+    ("::7f00:1", AddressKind.RESERVED),
+    ("4000::1", AddressKind.RESERVED),
+    ("192.0.2.1", AddressKind.DOCUMENTATION),
+    ("203.0.113.9", AddressKind.DOCUMENTATION),
+    ("2001:db8::1", AddressKind.DOCUMENTATION),
+    ("2002:7f00:1::", AddressKind.TUNNEL),
+    ("2001:0:1::1", AddressKind.TUNNEL),
+    ("64:ff9b:1::1", AddressKind.TUNNEL),
+    ("192.88.99.1", AddressKind.TUNNEL),
 ]
 
 
 @pytest.mark.parametrize(("written", "kind"), KINDS)
-def test_address_is_of_its_kind(written: str, kind: Kind) -> None:
+def test_address_is_of_its_kind(written: str, kind: AddressKind) -> None:
     assert kind_of(ip_address(written)) is kind
 
 
@@ -98,12 +98,12 @@ ANY_ADDRESS = st.one_of(st.ip_addresses(), NEAR)
 
 @given(ANY_ADDRESS)
 def test_what_is_public_is_public_to_python_and_the_other_way_round(address: Address) -> None:
-    is_public = kind_of(address) is Kind.PUBLIC
+    is_public = kind_of(address) is AddressKind.PUBLIC
     if any(address.version == network.version and address in network for network in STRICTER):
         inner = isinstance(address, IPv6Address) and (
             address.ipv4_mapped or (address in IPv6Network("64:ff9b::/96") and IPv4Address(int(address) & 0xFFFFFFFF))
         )
-        assert is_public == (bool(inner) and kind_of(inner) is Kind.PUBLIC if inner else False)
+        assert is_public == (bool(inner) and kind_of(inner) is AddressKind.PUBLIC if inner else False)
     else:
         assert is_public == is_global_to_python(address)
 
@@ -177,8 +177,8 @@ def test_a_spelled_address_is_the_one_that_python_knows(spelled: tuple[str, Addr
 def test_policy_allows_a_spelling_exactly_if_it_allows_the_address(spelled: tuple[str, Address], private: bool) -> None:
     text, address = spelled
     kind = kind_of(address)
-    allowed = kind is Kind.PUBLIC or (private and kind in INSIDE)
-    policy = Policy(private=private)
+    allowed = kind is AddressKind.PUBLIC or (private and kind in INSIDE)
+    policy = UrlPolicy(private=private)
     target = read_url(f"http://{text}:8080/x")
     if allowed:
         policy.check(target)
@@ -192,7 +192,7 @@ def test_policy_allows_a_spelling_exactly_if_it_allows_the_address(spelled: tupl
 def test_private_lets_in_no_address_that_python_calls_link_local_multicast_or_reserved(address: IPv4Address) -> None:
     if address.is_link_local or address.is_multicast or address.is_reserved or address.is_unspecified:
         with pytest.raises(HttpRefusedError):
-            Policy(private=True).check(read_url(f"https://{address}/"))
+            UrlPolicy(private=True).check(read_url(f"https://{address}/"))
 
 
 def test_text_that_is_no_number_is_no_address() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import HttpRefusedError, HttpStatusError, HttpUnreachableError
-from headwater.http.http_retry import DEFAULT, HttpAsking, Patience
+from headwater.http.http_retry import DEFAULT, HttpResourceOptions, ServerRetry
 from tests.http.desk import Desk, as_json, local
 from tests.http.rig import Server, answer, hang_up, head
 
@@ -281,7 +281,7 @@ def test_whoever_is_told_to_come_back_next_year_asks_again_in_an_hour(server: Se
 
 
 def test_rules_of_trying_again() -> None:
-    asking = HttpAsking(name="x", retry=Patience(DEFAULT))
+    asking = HttpResourceOptions(name="x", retry=ServerRetry(DEFAULT))
     assert asking.is_retried(HttpUnreachableError("no"), 2)
     assert not asking.is_retried(HttpUnreachableError("no"), 3)
     assert not asking.is_retried(HttpRefusedError("no"), 1)

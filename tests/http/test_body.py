@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HttpAnswerError
-from headwater.http.response_body import Body, as_json, as_text
+from headwater.http.response_body import ResponseBody, as_json, as_text
 
 
 def read(data: bytes, encoding: str = "", bytes_max: int = 1000, step: int = 64) -> bytes:
-    body = Body(encoding, bytes_max, "http://x/")
+    body = ResponseBody(encoding, bytes_max, "http://x/")
     for start in range(0, len(data), step):
         body.take(data[start : start + step])
     return body.end()
@@ -83,12 +83,12 @@ def test_an_empty_body_is_empty_however_it_is_packed() -> None:
 
 
 def test_what_is_announced_too_large_is_not_read() -> None:
-    body = Body("", 1000, "http://x/")
+    body = ResponseBody("", 1000, "http://x/")
     body.expect("1000")
     body.expect("many")
     with pytest.raises(HttpAnswerError):
         body.expect("1001")
-    Body("gzip", 1000, "http://x/").expect("1001")
+    ResponseBody("gzip", 1000, "http://x/").expect("1001")
 
 
 # --- what it means --------------------------------------------------------------------------------------------

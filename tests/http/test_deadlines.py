@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from headwater.errors import HttpUnreachableError
-from headwater.http.http_request import Fetcher
+from headwater.http.http_request import HttpFetcher
 from headwater.http.ip_addresses import Address
-from headwater.http.url_policy import Policy
+from headwater.http.url_policy import UrlPolicy
 from headwater.testing.sim_loop import simulate
 from tests.http.rig import PUBLIC
 
@@ -63,7 +63,7 @@ def late(network: Slow) -> tuple[str, float]:
 
     async def main() -> float:
         nonlocal told
-        one = Fetcher(Policy(), network, bytes_max=1000, timeout_ms=5_000.0)
+        one = HttpFetcher(UrlPolicy(), network, bytes_max=1000, timeout_ms=5_000.0)
         with pytest.raises(HttpUnreachableError) as caught:
             await one.fetch("http://api.example/a", ())
         told = caught.value.message
@@ -101,7 +101,7 @@ def test_a_request_that_waits_for_its_turn_has_all_its_time_then() -> None:
     network = Slow(answering=4, answer=lambda _: httpx.Response(200, content=b"x"))
 
     async def main() -> float:
-        one = Fetcher(Policy(), network, bytes_max=1000, timeout_ms=5_000.0)
+        one = HttpFetcher(UrlPolicy(), network, bytes_max=1000, timeout_ms=5_000.0)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one.fetch("http://api.example/", ())) for _ in range(33)]
         assert [task.result().body for task in tasks] == [b"x"] * 33

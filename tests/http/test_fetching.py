@@ -13,7 +13,7 @@ from headwater.errors import HttpAnswerError, HttpRefusedError, HttpStatusError,
 from headwater.http.http_headers import check_headers
 from headwater.http.http_limits import REQUESTS_MAX
 from headwater.http.http_request import Validators
-from headwater.http.url_policy import Policy
+from headwater.http.url_policy import UrlPolicy
 from tests.http.rig import PUBLIC, Asked, Names, Server, answer, fetch, fetcher, head, held
 
 
@@ -77,7 +77,7 @@ def test_names_of_this_machine_are_looked_up_by_the_system(server: Server) -> No
 def test_nothing_is_sent_to_an_address_inside(server: Server) -> None:
     for url in (server.url(), server.url(host="localhost"), server.url(host="2130706433"), server.url(host="[::1]")):
         with pytest.raises(HttpRefusedError, match="loopback"):
-            fetch(fetcher(policy=Policy()), url)
+            fetch(fetcher(policy=UrlPolicy()), url)
     assert server.connections == 0
 
 
@@ -134,7 +134,7 @@ def test_a_name_that_does_not_exist_is_told(server: Server) -> None:
 def test_a_host_that_is_not_on_the_list_is_not_looked_up(server: Server) -> None:
     names = Names(server, other_example=[PUBLIC])
     with pytest.raises(HttpRefusedError, match=r"allow= has api\.example"):
-        fetch(fetcher(names, policy=Policy(["api.example"])), "http://other.example/")
+        fetch(fetcher(names, policy=UrlPolicy(["api.example"])), "http://other.example/")
     assert names.asked == []
 
 

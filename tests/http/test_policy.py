@@ -8,11 +8,11 @@ import pytest
 
 from headwater.errors import DeclarationError, HttpRefusedError
 from headwater.http.http_limits import ADDRESSES_MAX
-from headwater.http.url_policy import Policy
+from headwater.http.url_policy import UrlPolicy
 from headwater.http.url_target import read_url
 
 
-def is_allowed(policy: Policy, url: str, *addresses: str) -> bool:
+def is_allowed(policy: UrlPolicy, url: str, *addresses: str) -> bool:
     target = read_url(url)
     try:
         policy.check(target)
@@ -63,15 +63,15 @@ def is_allowed(policy: Policy, url: str, *addresses: str) -> bool:
     ],
 )  # fmt: skip
 def test_list_says_which_hosts(rule: str, url: str, allowed: bool) -> None:
-    assert is_allowed(Policy([rule]), url) is allowed
+    assert is_allowed(UrlPolicy([rule]), url) is allowed
 
 
 def test_without_a_list_every_public_host_is_allowed_on_every_port() -> None:
-    assert is_allowed(Policy(), "https://any.example:8443/", "8.8.8.8")
+    assert is_allowed(UrlPolicy(), "https://any.example:8443/", "8.8.8.8")
 
 
 def test_an_empty_list_allows_nothing() -> None:
-    assert not is_allowed(Policy([]), "https://example.com/")
+    assert not is_allowed(UrlPolicy([]), "https://example.com/")
 
 
 @pytest.mark.parametrize(
@@ -82,19 +82,19 @@ def test_an_empty_list_allows_nothing() -> None:
 )  # fmt: skip
 def test_a_rule_that_means_nothing_is_told_when_it_is_declared(rule: str) -> None:
     with pytest.raises(DeclarationError, match="allow="):
-        Policy([rule])
+        UrlPolicy([rule])
 
 
 def test_a_rule_has_to_be_text_in_a_list() -> None:
     with pytest.raises(DeclarationError, match=r"allow=\['example.com'\]"):
-        Policy("example.com")
+        UrlPolicy("example.com")
     with pytest.raises(DeclarationError, match="a host is text"):
-        Policy([7])  # type: ignore[list-item]  # that is the mistake
+        UrlPolicy([7])  # type: ignore[list-item]  # that is the mistake
 
 
 def test_message_names_the_list_and_what_to_add() -> None:
     with pytest.raises(HttpRefusedError) as caught:
-        Policy(["api.example.com", "*.test"]).check(read_url("https://other.com:8443/a?token=secret"))
+        UrlPolicy(["api.example.com", "*.test"]).check(read_url("https://other.com:8443/a?token=secret"))
     expected = "https://other.com:8443/a?... is not allowed: allow= has api.example.com, *.test; "
     assert str(caught.value) == f"HW601: {expected}add 'other.com:8443' if it may be asked"
 
@@ -108,14 +108,14 @@ REFUSED = ["127.0.0.1", "10.0.0.1", "100.64.0.1", "169.254.169.254", "0.0.0.0", 
 
 @pytest.mark.parametrize("address", REFUSED)
 def test_a_name_that_leads_inside_is_refused(address: str) -> None:
-    assert not is_allowed(Policy(), "https://api.example.com/", address)
-    assert not is_allowed(Policy(["api.example.com"]), "https://api.example.com/", address)
+    assert not is_allowed(UrlPolicy(), "https://api.example.com/", address)
+    assert not is_allowed(UrlPolicy(["api.example.com"]), "https://api.example.com/", address)
 
 
 @pytest.mark.parametrize("address", REFUSED)
 def test_one_address_that_leads_inside_spoils_the_others(address: str) -> None:
-    assert not is_allowed(Policy(), "https://api.example.com/", "8.8.8.8", address)
-    assert not is_allowed(Policy(), "https://api.example.com/", address, "8.8.8.8")
+    assert not is_allowed(UrlPolicy(), "https://api.example.com/", "8.8.8.8", address)
+    assert not is_allowed(UrlPolicy(), "https://api.example.com/", address, "8.8.8.8")
 
 
 @pytest.mark.parametrize(("address", "allowed"), [
@@ -125,12 +125,12 @@ def test_one_address_that_leads_inside_spoils_the_others(address: str) -> None:
     ("0.0.0.0", False), ("::", False), ("fe80::1", False), ("224.0.0.1", False), ("255.255.255.255", False),
 ])  # fmt: skip
 def test_private_lets_in_local_networks_and_not_what_gives_credentials(address: str, allowed: bool) -> None:
-    assert is_allowed(Policy(private=True), "http://inside.example/", address) is allowed
+    assert is_allowed(UrlPolicy(private=True), "http://inside.example/", address) is allowed
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "0.0.0.0", "[::1]", "[fe80::1]"])
 def test_an_address_that_is_named_is_allowed_whatever_it_is(address: str) -> None:
-    policy = Policy([f"{address}:8000", "api.example.com"])
+    policy = UrlPolicy([f"{address}:8000", "api.example.com"])
     assert is_allowed(policy, f"http://{address}:8000/")
     assert not is_allowed(policy, f"http://{address}:8001/")
     # And only by this name: whoever owns another must not lead there.
@@ -141,13 +141,13 @@ def test_a_host_on_the_list_is_no_leave_to_lead_inside() -> None:
     with pytest.raises(
         HttpRefusedError, match=r"is refused: it leads to 127\.0\.0\.1, which is loopback.*private=True"
     ):
-        policy = Policy(["localhost:8000"])
+        policy = UrlPolicy(["localhost:8000"])
         policy.check_addresses(read_url("http://localhost:8000/"), [ip_address("127.0.0.1")])
 
 
 def test_message_says_how_to_allow_what_private_does_not() -> None:
     with pytest.raises(HttpRefusedError) as caught:
-        Policy(private=True).check(read_url("http://169.254.169.254/latest/meta-data"))
+        UrlPolicy(private=True).check(read_url("http://169.254.169.254/latest/meta-data"))
     assert "hw.http.Client(allow=['169.254.169.254:80'])" in str(caught.value)
     assert caught.value.facts["kind"] == "link_local"
 
@@ -155,7 +155,7 @@ def test_message_says_how_to_allow_what_private_does_not() -> None:
 def test_no_addresses_and_too_many_are_refused() -> None:
     target = read_url("https://example.com/")
     with pytest.raises(HttpRefusedError, match="0 addresses"):
-        Policy().check_addresses(target, [])
+        UrlPolicy().check_addresses(target, [])
     many = [ip_address(f"8.8.8.{last}") for last in range(ADDRESSES_MAX + 1)]
     with pytest.raises(HttpRefusedError, match="65 addresses"):
-        Policy().check_addresses(target, many)
+        UrlPolicy().check_addresses(target, many)

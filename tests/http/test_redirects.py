@@ -7,7 +7,7 @@ import pytest
 from headwater.errors import HttpAnswerError, HttpRefusedError
 from headwater.http.http_headers import check_headers
 from headwater.http.http_limits import REDIRECTS_MAX
-from headwater.http.url_policy import Policy
+from headwater.http.url_policy import UrlPolicy
 from tests.http.rig import PUBLIC, Names, Server, answer, fetch, fetcher
 
 SECRETS = {"Authorization": "Bearer sk-0123456789", "Cookie": "a=b", "X-Api-Key": "key", "Accept": "text/x"}
@@ -70,7 +70,7 @@ def test_a_redirect_to_a_host_that_is_not_on_the_list_is_refused(server: Server)
     server["/"] = answer(b"", 302, location="http://other.example/")
     names = Names(server, api_example=[PUBLIC], other_example=[PUBLIC])
     with pytest.raises(HttpRefusedError, match=r"http://other\.example/ is not allowed"):
-        fetch(fetcher(names, policy=Policy(["api.example"])), "http://api.example/")
+        fetch(fetcher(names, policy=UrlPolicy(["api.example"])), "http://api.example/")
     assert names.asked == ["api.example"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.access.access_control import LOOK_EVERY_MS, Access
+from headwater.access.access_control import LOOK_EVERY_MS, AccessControl
 from headwater.testing.sim_clock import SimClock
 
 
@@ -26,11 +26,11 @@ class Desk:
         self.file = folder / "access.json"
         self.clock = SimClock()
         self.steady = Steady()
-        self.server = Access(folder, self.clock, steady=self.steady)
+        self.server = AccessControl(folder, self.clock, steady=self.steady)
 
-    def command(self) -> Access:
+    def command(self) -> AccessControl:
         """As a command makes it: new each time."""
-        return Access(self.folder, self.clock)
+        return AccessControl(self.folder, self.clock)
 
     def later(self, ms: float = LOOK_EVERY_MS) -> None:
         self.steady.ms += ms

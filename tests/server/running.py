@@ -17,11 +17,11 @@ from typing import Self
 import httpx
 import pytest
 
-from headwater.access.access_control import Access
+from headwater.access.access_control import AccessControl
 from headwater.access.rights import Right
 from headwater.client.remote_replica import RemoteReplica
 from headwater.client.remote_storage import RemoteStorage
-from headwater.client.server_link import Showing
+from headwater.client.server_link import Credentials
 from headwater.client.server_url import parse_server
 from headwater.host.system_clock import SystemClock
 from headwater.server.server import Server, Serving
@@ -72,7 +72,7 @@ def pages(server: Server, token: str | None = None, **headers: str) -> httpx.Cli
 
 def token_for(place: Server | Path, space: str, can: str, actor: str | None = None) -> str:
     """As `headwater token create` makes one. A server that runs knows it at once; else it is for the next one."""
-    access = place.access if isinstance(place, Server) else Access(place, SystemClock())
+    access = place.access if isinstance(place, Server) else AccessControl(place, SystemClock())
     token, _ = access.create(space=space, can=Right[can.upper()], actor=actor, any_actor=actor is None)
     return token
 
@@ -150,7 +150,7 @@ def _url_in(line: str) -> str:
 @contextmanager
 def client(url: str, space: str = "home", *, actor: str = "", token: str | None = None) -> Iterator[RemoteReplica]:
     """A session without an app: `commit`, then `sync`."""
-    storage = RemoteStorage(parse_server(url, space), Showing(token=token), actor=actor)
+    storage = RemoteStorage(parse_server(url, space), Credentials(token=token), actor=actor)
     try:
         yield storage.attach()
     finally:

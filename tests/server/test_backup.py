@@ -218,12 +218,12 @@ def test_who_goes_away_leaves_nothing_behind(server: Server, store: Path) -> Non
         asking.sendall(f"GET {BACKUP} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
         assert asking.recv(100).startswith(b"HTTP/1.1 200")
         assert not leftovers(store), "what is sent has no name any more"
-    assert server.doorman is not None
+    assert server.authenticator is not None
     # Two may be under way: if one of them were not over, the third would be refused.
     for _ in range(3):
         with pages(server, token) as again:
             until(lambda again=again: again.get(BACKUP).status_code == 200, "there is room for another")  # type: ignore[misc]
-    traffic = server.doorman.traffic
+    traffic = server.authenticator.traffic
     until(lambda: traffic.backups == 3, "these were sent to the end, and the first was not")
 
 
@@ -344,20 +344,20 @@ def test_whoever_may_not_open_a_space_learns_nothing_of_its_past(store: Path) ->
 def test_a_space_that_is_closed_just_then_is_opened_again(server: Server, store: Path) -> None:
     with client(server.url) as ann:
         write(ann, "a", 1)
-    house = server.house
-    assert house is not None
-    room = house.rooms["home"]
-    until(lambda: not room.guests, "she has left")
+    spaces = server.spaces
+    assert spaces is not None
+    channel = spaces.channels["home"]
+    until(lambda: not channel.connections, "she has left")
     # As when nobody was there for a while, between two steps of whoever wants a copy.
-    room.close()
+    channel.close()
     opened: list[str] = []
 
     def forget(space: str, *, create: bool) -> tuple[Storage, bytes]:
         opened.append(space)
         return real(space, create=create)
 
-    real, house._opened = house._opened, forget  # type: ignore[method-assign]
-    house._loop.call_soon_threadsafe(house._loop.call_later, 0.05, house.rooms.pop, "home", None)
+    real, spaces._opened = spaces._opened, forget  # type: ignore[method-assign]
+    spaces._loop.call_soon_threadsafe(spaces._loop.call_later, 0.05, spaces.channels.pop, "home", None)
     with pages(server, token_for(server, "home", "own")) as owner:
         until(lambda: owner.get(BACKUP).status_code == 200, "it is opened again")
     assert opened == ["home"]

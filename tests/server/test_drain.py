@@ -16,7 +16,7 @@ import pytest
 
 from headwater.access.local_token import find_local
 from headwater.client.remote_storage import RemoteStorage
-from headwater.client.server_link import Showing
+from headwater.client.server_link import Credentials
 from headwater.client.server_url import parse_server
 from headwater.host.space_files import open_space
 from headwater.server import server as server_module
@@ -48,7 +48,7 @@ class Writer:
 
     def __init__(self, url: str, name: str) -> None:
         self.name = name
-        self.storage = RemoteStorage(parse_server(url, "home"), Showing())
+        self.storage = RemoteStorage(parse_server(url, "home"), Credentials())
         self.replica = self.storage.attach()
         self.acknowledged: list[int] = []
         self._stop = threading.Event()
@@ -193,14 +193,14 @@ def test_the_second_signal_ends_it_at_once(store: Path) -> None:
 def test_what_was_received_is_told_before_the_connection_ends(store: Path) -> None:
     """Commits that wait for the disk when it is told to end: their clients hear of them from this server."""
     with served(store) as server:
-        house = server.house
-        assert house is not None
+        spaces = server.spaces
+        assert spaces is not None
         with client(server.url) as ann:
             write(ann, "first", 0)
-            storage = house.rooms["home"].storage
+            storage = spaces.channels["home"].storage
             with held(storage._lock):
                 pending = [ann.commit([SetDoc(doc_key("first"), number)]) for number in range(1, 21)]
-                until(lambda: len(house.rooms["home"].since) == 20, "the server has received them")
+                until(lambda: len(spaces.channels["home"].since) == 20, "the server has received them")
                 server.end()
                 with pages(server) as asking:
                     # It lives, and says that it takes no more; nobody new is let in.
@@ -232,9 +232,9 @@ def test_waiting_for_the_end_has_an_end(store: Path, monkeypatch: pytest.MonkeyP
         assert local is not None
         with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S) as posting:
             post_half(posting, server.port, local.token)
-            assert server.house is not None
+            assert server.spaces is not None
             server.stop()
-            assert not server.house.rooms
+            assert not server.spaces.channels
             # Cut off, without an answer.
             assert posting.recv(100) == b""
 

@@ -26,8 +26,8 @@ def test_what_could_not_be_written_is_written_when_the_disk_is_mended(server: Se
     with app.open(f"{server.url}/home", on_error=lost.append) as space:
         log.append(0)
         space.sync()
-        assert server.house is not None
-        backend = server.house.rooms["home"].storage.call(lambda engine: engine.backend)
+        assert server.spaces is not None
+        backend = server.spaces.channels["home"].storage.call(lambda engine: engine.backend)
         append = backend.append
 
         failed: list[object] = []
@@ -49,7 +49,7 @@ def test_what_could_not_be_written_is_written_when_the_disk_is_mended(server: Se
         assert log.value == [0, 1, 2, 3, 4, 5]
         assert lost == []
         until(lambda: httpx.get(ready).status_code == 200, "the server says that it can")
-        stored = server.house.rooms["home"].storage.call(lambda engine: engine.head)
+        stored = server.spaces.channels["home"].storage.call(lambda engine: engine.head)
     other = hw.App("home")
     seen = other.cell("log", list[int]())
     with other.open(f"{server.url}/home"):

@@ -86,10 +86,10 @@ def test_an_id_that_was_posted_with_another_payload_is_refused(poster: httpx.Cli
 def test_it_is_on_disk_when_it_is_answered(store: Path) -> None:
     """Every answer waits for a group that was written."""
     with served(store) as server, pages(server, token_for(server, "home", "write")) as poster:
-        assert server.house is not None
+        assert server.spaces is not None
         for number in range(5):
             assert poster.post(PLACED, json=TEA, headers=key(str(number))).status_code == 202
-            assert server.house.rooms["home"].storage.groups == number + 1
+            assert server.spaces.channels["home"].storage.groups == number + 1
 
 
 def test_clients_of_the_space_go_on_meanwhile(server: Server, poster: httpx.Client) -> None:
@@ -102,14 +102,14 @@ def test_clients_of_the_space_go_on_meanwhile(server: Server, poster: httpx.Clie
 def test_a_space_that_was_closed_is_opened_again(
     server: Server, poster: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = server.house
-    assert house is not None
+    spaces = server.spaces
+    assert spaces is not None
     assert poster.post(PLACED, json=TEA, headers=key("a")).json()["new"]
     with monkeypatch.context() as patch:
         # No longer than that: what is opened next would be closed before it is used, again and again.
         patch.setattr(house_module, "EMPTY_S", 0.0)
-        house._loop.call_soon_threadsafe(house._close_empty)
-        until(lambda: not house.rooms, "the space is closed")
+        spaces._loop.call_soon_threadsafe(spaces._close_empty)
+        until(lambda: not spaces.channels, "the space is closed")
     assert not poster.post(PLACED, json=TEA, headers=key("a")).json()["new"]
 
 
@@ -174,8 +174,8 @@ def test_a_token_that_was_revoked_posts_no_more(server: Server, poster: httpx.Cl
 
 
 def test_a_server_that_ends_takes_no_more(server: Server, poster: httpx.Client) -> None:
-    assert server.house is not None
-    server.house.closing = True
+    assert server.spaces is not None
+    server.spaces.closing = True
     answer = poster.post(PLACED, json=TEA, headers=key("a"))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
@@ -194,5 +194,5 @@ def test_answers_are_counted(server: Server, poster: httpx.Client) -> None:
     poster.post(PLACED, json=TEA, headers=key("a"))
     poster.post(PLACED, json=TEA, headers=key("a"))
     poster.post("/spaces/home/topics/nothing/at-all", json=TEA, headers=key("a"))
-    assert server.doorman is not None
-    assert server.doorman.traffic.posts == {202: 2, 404: 1}
+    assert server.authenticator is not None
+    assert server.authenticator.traffic.posts == {202: 2, 404: 1}

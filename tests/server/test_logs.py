@@ -13,7 +13,7 @@ import pytest
 from headwater.errors import AccessError
 from headwater.server import server_log
 from headwater.server.server import Server
-from headwater.server.server_log import KNOWN_MAX, SPARING_S, JsonLines, Sparing, TextLines, set_up
+from headwater.server.server_log import KNOWN_MAX, SPARING_S, JsonLines, RepeatLimiter, TextLines, set_up
 from headwater.server.spaces import server_socket
 from headwater.store.commit import SetDoc
 from headwater.values.address import doc_key
@@ -77,7 +77,7 @@ def test_a_line_for_programs_is_one_object_also_with_an_error() -> None:
 
 
 def test_what_happens_all_the_time_is_said_now_and_then_with_how_often_it_was_not() -> None:
-    said = Sparing()
+    said = RepeatLimiter()
     assert said.left_out("a", 0.0) == 0
     assert [said.left_out("a", SPARING_S * 0.9) for _ in range(5)] == [None] * 5
     assert said.left_out("b", SPARING_S * 0.9) == 0

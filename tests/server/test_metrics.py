@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import AccessError
-from headwater.server.metrics import BOUNDS_S, Histogram, Page
+from headwater.server.metrics import BOUNDS_S, Histogram, MetricsText
 from headwater.server.server import Server
 from headwater.server.spaces import served_spaces as house_module
 from headwater.values.address import doc_key
@@ -83,7 +83,7 @@ def number(samples: dict[Sample, float], name: str, **labels: str) -> float:
 
 
 def test_whatever_a_label_holds_is_read_as_it_was() -> None:
-    page = Page()
+    page = MetricsText()
     names = ["plain", 'quo"ted', "back\\slash", "two\nlines", "ünïcode", "a,b=c{d}", "\\n"]
     page.family("odd", "gauge", "Words with a \\ and a\nnew line.", [({"space": name}, 1) for name in names])
     found = read(page.text())
@@ -100,7 +100,7 @@ def test_a_histogram_counts_each_once_and_bounds_belong_to_the_lower_side() -> N
     counted = Histogram()
     for seconds in (0.0, BOUNDS_S[0], BOUNDS_S[0] * 1.01, BOUNDS_S[-1], BOUNDS_S[-1] * 2):
         counted.observe(seconds)
-    page = Page()
+    page = MetricsText()
     page.histogram("took", "How long it took.", counted)
     found = read(page.text())
     assert number(found, "took_bucket", le="0.001") == 2
@@ -158,13 +158,13 @@ def test_what_clients_do_is_counted(server: Server) -> None:
 
 def test_no_count_goes_back_when_a_space_is_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(house_module, "EMPTY_S", 0.0)
-    assert server.house is not None
+    assert server.spaces is not None
     with client(server.url) as ann:
         for value in range(3):
             write(ann, "a", value)
         before = numbers(server)
     until(lambda: number(numbers(server), "sessions") == 0, "it has left")
-    server.house._loop.call_soon_threadsafe(server.house._close_empty)
+    server.spaces._loop.call_soon_threadsafe(server.spaces._close_empty)
     until(lambda: number(numbers(server), "open_spaces") == 0, "the space is closed")
     after = numbers(server)
     for name in ("commits_total", "groups_total", "deliveries_total", "decide_seconds_count"):

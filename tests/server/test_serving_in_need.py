@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.access import audit_check
-from headwater.access.audit_log import Audit
+from headwater.access.audit_log import AuditLog
 from headwater.access.local_token import find_local
 from headwater.errors import AccessError, HeadwaterError, StoreFullError, UnavailableError
 from headwater.host.system_clock import SystemClock
@@ -53,11 +53,11 @@ def test_a_backup_is_made_elsewhere_if_there_is_no_room_beside_the_spaces(
     asked: list[Path] = []
     copied = backup_page._copied
 
-    async def refuse_first(room: object, path: Path) -> tuple[int, int]:
+    async def refuse_first(channel: object, path: Path) -> tuple[int, int]:
         asked.append(path.parent)
         if len(asked) == 1:
             raise StoreFullError("no room")
-        return await copied(room, path)  # type: ignore[arg-type]  # as it came
+        return await copied(channel, path)  # type: ignore[arg-type]  # as it came
 
     monkeypatch.setattr(backup_page, "_copied", refuse_first)
     elsewhere = tmp_path / "elsewhere"
@@ -138,7 +138,7 @@ def test_no_session_is_opened_that_is_not_in_the_audit_log(server: Server, monke
 
 
 def test_a_line_that_is_owed_comes_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    audit = Audit(tmp_path, SystemClock())
+    audit = AuditLog(tmp_path, SystemClock())
     audit.write("refused", peer="first")
 
     def fail(*_asked: object) -> int:
@@ -161,7 +161,7 @@ def test_a_line_that_is_owed_comes_before_the_next(tmp_path: Path, monkeypatch: 
 
 
 def test_a_connection_that_has_ended_needs_no_collector(server: Server) -> None:
-    assert server.doorman is not None
+    assert server.authenticator is not None
     seen: list[weakref.ref[object]] = []
     gc.collect()
     gc.disable()
@@ -169,7 +169,7 @@ def test_a_connection_that_has_ended_needs_no_collector(server: Server) -> None:
         for number in range(5):
             with client(server.url) as replica:
                 write(replica, "a", number)
-                seen += [weakref.ref(socket) for socket in list(server.doorman._sockets)]
+                seen += [weakref.ref(socket) for socket in list(server.authenticator._sockets)]
         assert seen
         until(lambda: not any(ref() for ref in seen), "the connections are gone")
     finally:

@@ -9,8 +9,8 @@ import pytest
 
 import headwater as hw
 from headwater.access.audit_check import examine
-from headwater.access.audit_log import Audit, Entry
-from headwater.access.refusal_log import FIRST_S, KNOWN_MAX, LAST_S, LINE_S, LINES_BURST, SEVERAL, TurnedAway
+from headwater.access.audit_log import AuditEntry, AuditLog
+from headwater.access.refusal_log import FIRST_S, KNOWN_MAX, LAST_S, LINE_S, LINES_BURST, SEVERAL, RefusalLog
 from headwater.access.rights import Right
 from headwater.errors import AccessError
 from headwater.testing.sim_clock import SimClock
@@ -58,11 +58,11 @@ def loop() -> SimTimers:
 
 
 @pytest.fixture
-def away(tmp_path: Path, loop: SimTimers) -> TurnedAway:
-    return TurnedAway(Audit(tmp_path, SimClock()), loop)
+def away(tmp_path: Path, loop: SimTimers) -> RefusalLog:
+    return RefusalLog(AuditLog(tmp_path, SimClock()), loop)
 
 
-def lines(folder: Path) -> list[Entry]:
+def lines(folder: Path) -> list[AuditEntry]:
     report = examine(folder)
     assert report.bad is None
     return list(report.entries)
@@ -72,7 +72,7 @@ def counts(folder: Path) -> list[object]:
     return [each.facts.get("more", 0) for each in lines(folder)]
 
 
-def test_the_first_is_told_at_once_and_then_how_often(tmp_path: Path, away: TurnedAway, loop: SimTimers) -> None:
+def test_the_first_is_told_at_once_and_then_how_often(tmp_path: Path, away: RefusalLog, loop: SimTimers) -> None:
     for _ in range(500):
         away.tell("refused", ("a", 401), peer="a", why="wrong")
     assert counts(tmp_path) == [0]
@@ -84,7 +84,7 @@ def test_the_first_is_told_at_once_and_then_how_often(tmp_path: Path, away: Turn
     assert counts(tmp_path) == [0, 499, 0]
 
 
-def test_each_address_and_each_kind_has_a_line(tmp_path: Path, away: TurnedAway) -> None:
+def test_each_address_and_each_kind_has_a_line(tmp_path: Path, away: RefusalLog) -> None:
     for kind in (("a", 401), ("a", 403), ("b", 401), ("a", 401)):
         away.tell("refused", kind, peer=kind[0], status=kind[1])
     assert [(each.facts["peer"], each.facts["status"]) for each in lines(tmp_path)] == [
@@ -95,7 +95,7 @@ def test_each_address_and_each_kind_has_a_line(tmp_path: Path, away: TurnedAway)
 
 
 def test_a_day_of_knocking_is_some_lines_and_every_one_is_counted(
-    tmp_path: Path, away: TurnedAway, loop: SimTimers
+    tmp_path: Path, away: RefusalLog, loop: SimTimers
 ) -> None:
     for _ in range(86_400):
         away.tell("refused", "a", peer="a")
@@ -106,7 +106,7 @@ def test_a_day_of_knocking_is_some_lines_and_every_one_is_counted(
 
 
 def test_many_addresses_are_counted_as_one_when_there_are_too_many(
-    tmp_path: Path, away: TurnedAway, loop: SimTimers
+    tmp_path: Path, away: RefusalLog, loop: SimTimers
 ) -> None:
     for peer in range(KNOWN_MAX * 3):
         away.tell("refused", peer, peer=str(peer))
@@ -121,7 +121,7 @@ def test_many_addresses_are_counted_as_one_when_there_are_too_many(
     assert lines(tmp_path)[-1].facts == {"peer": "late"}
 
 
-def test_what_was_only_counted_is_told_at_the_end(tmp_path: Path, away: TurnedAway, loop: SimTimers) -> None:
+def test_what_was_only_counted_is_told_at_the_end(tmp_path: Path, away: RefusalLog, loop: SimTimers) -> None:
     for _ in range(3):
         away.tell("refused", "a", peer="a")
     away.finish()

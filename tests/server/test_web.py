@@ -45,8 +45,8 @@ def test_server_with_an_sqlite_that_it_would_refuse_does_not_start(
 
 
 def test_one_that_starts_is_not_ready_yet(server: Server) -> None:
-    assert server.house is not None
-    health = Health(server.house)
+    assert server.spaces is not None
+    health = Health(server.spaces)
     nothing = Request({"type": "http"})
     assert asyncio.run(health.healthz(nothing)).status_code == 200
     answer = asyncio.run(health.readyz(nothing))
@@ -54,9 +54,9 @@ def test_one_that_starts_is_not_ready_yet(server: Server) -> None:
 
 
 def test_one_that_ends_lives_but_takes_no_more(server: Server) -> None:
-    assert server.house is not None
+    assert server.spaces is not None
     with pages(server) as client:
-        server.house.closing = True
+        server.spaces.closing = True
         assert client.get("/healthz").status_code == 200
         answer = client.get("/readyz")
         assert (answer.status_code, answer.text) == (503, "ending\n")
@@ -88,10 +88,10 @@ def test_one_with_another_folder_in_its_place_opens_nothing_there(server: Server
 
 
 def test_one_whose_open_space_has_lost_its_file_is_not_ready(server: Server) -> None:
-    assert server.house is not None
+    assert server.spaces is not None
     with client_of(server.url, "lost") as replica, pages(server) as client:
         write(replica, "a", 1)
-        path = server.house.place("lost").path
+        path = server.spaces.place("lost").path
         assert path is not None
         path.unlink()
         until(lambda: client.get("/readyz").status_code == 503, "it is not ready")

@@ -19,13 +19,13 @@ SAFETY_S = 120
 BEGINNING = """
 import sys
 import headwater as hw
-from headwater.inspect import sockets as door
+from headwater.inspect import sockets
 
-door.GRACE_S = 0
+sockets.GRACE_S = 0
 
 def ready(*words):
-    # When there is a door, and whoever reads this can go on.
-    for each in list(door.doors().open.values()):
+    # When there is a door, and the reader can go on.
+    for each in list(sockets.doors().open.values()):
         assert each.tried.wait(120)
     # In one write: what a handler prints in another thread comes before or after it, never in the middle.
     print(" ".join(words or ["ready"]) + "\\n", end="", flush=True)

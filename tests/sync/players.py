@@ -12,7 +12,7 @@ from headwater.cells.pending_commit import Pending
 from headwater.client import remote_replica as replica_module
 from headwater.client import remote_storage as storage_module
 from headwater.client.remote_storage import RemoteStorage
-from headwater.client.server_link import Showing
+from headwater.client.server_link import Credentials
 from headwater.client.server_url import ServerUrl
 from headwater.errors import AddressError, HeadwaterError, MergeConflictError, OfflineError, UnconfirmedError
 from headwater.store.commit import Absent, Committed, DeleteDoc, Operation, PatchDoc, SetDoc
@@ -52,7 +52,7 @@ class Player:
         self.unsure: set[DocKey] = set()
         self._made = 0
         self.storage = RemoteStorage(
-            ServerUrl("sim", 1, SPACE, secure=False), Showing(), app=app, actor="", create=True
+            ServerUrl("sim", 1, SPACE, secure=False), Credentials(), app=app, actor="", create=True
         )
         with self._patched():
             self.replica = self.storage.attach(branch=branch)
@@ -70,7 +70,7 @@ class Player:
             return SimLink(self.world, opening, deliver, decided)
 
         with (
-            patch.object(storage_module, "Link", make),
+            patch.object(storage_module, "ServerLink", make),
             patch.object(storage_module, "is_in_loop", lambda: self.in_loop),
             patch.object(replica_module, "is_in_loop", lambda: self.in_loop),
         ):
@@ -298,8 +298,14 @@ class Game:
         self.check_empty()
 
     def check_empty(self) -> None:
-        room = self.world.house.room
-        left = (len(room.guests), room.watching, len(room._watches), len(room.since), len(room._inbox))
+        channel = self.world.spaces.channel
+        left = (
+            len(channel.connections),
+            channel.watching,
+            len(channel._watches),
+            len(channel.since),
+            len(channel._inbox),
+        )
         if any(left):
             what = "(guests, watched, branches, undecided, untold)"
             raise BrokenError("memory", f"everybody has left, and of {what} there are {left}")

@@ -9,11 +9,11 @@ from unittest.mock import patch
 
 import pytest
 
-from headwater.access.session_proofs import Proofs
+from headwater.access.session_proofs import SessionProofs
 from headwater.client.remote_replica import RemoteReplica
 from headwater.errors import HeadwaterError
-from headwater.server.spaces.channel import Room
-from headwater.server.spaces.client_connection import Client
+from headwater.server.spaces.channel import Channel
+from headwater.server.spaces.client_connection import ClientConnection
 from headwater.store.commit import Committed, Conflict, Outcome
 from headwater.store.engine import Engine
 from headwater.sync import client_session as client_module
@@ -58,8 +58,8 @@ def documents_after_what_was_done() -> Any:
 def watched_after_the_answer() -> Any:
     """The answer is on its way, and what is decided next is not told."""
 
-    def answer(self: Room, answered: Any) -> None:
-        watches, add = self._watches.get(answered.guest.talk.branch), []
+    def answer(self: Channel, answered: Any) -> None:
+        watches, add = self._watches.get(answered.connection.talk.branch), []
         if watches is None:
             inner(self, answered)
             return
@@ -68,8 +68,8 @@ def watched_after_the_answer() -> Any:
         if add:
             self._threads.submit(watches.add, *add[0])
 
-    inner = Room._answer
-    return patch.object(Room, "_answer", answer)
+    inner = Channel._answer
+    return patch.object(Channel, "_answer", answer)
 
 
 def written_to_its_own_session() -> Any:
@@ -145,14 +145,14 @@ def writer_not_watching() -> Any:
 def proof_good_for_one_try() -> Any:
     """The answer to an opening may be lost: the client comes again with what it has."""
 
-    def check(self: Proofs, *asked: Any) -> int | None:
+    def check(self: SessionProofs, *asked: Any) -> int | None:
         epoch = inner(self, *asked)
         if epoch is not None:
             self._shown[asked[4]] = epoch, 0
         return epoch
 
-    inner = Proofs.check
-    return patch.object(Proofs, "check", check)
+    inner = SessionProofs.check
+    return patch.object(SessionProofs, "check", check)
 
 
 def reads_not_checked() -> Any:
@@ -198,27 +198,27 @@ def full_disk_is_an_answer() -> Any:
 def full_disk_is_a_verdict() -> Any:
     """A commit for which there was no room is told as taken back, and sent again by the client that knows better."""
 
-    def send_away(self: Room, failed: list[Any]) -> None:
+    def send_away(self: Channel, failed: list[Any]) -> None:
         for each in failed:
-            guest = self.guests.get(each.commit.session)
-            if guest is not None:
-                guest.push(encode_news(self.head, CommitFailed(each.commit.local_seq, "HW400", "no room")))
+            connection = self.connections.get(each.commit.session)
+            if connection is not None:
+                connection.push(encode_news(self.head, CommitFailed(each.commit.local_seq, "HW400", "no room")))
         inner(self, failed)
 
-    inner = Room._send_away
-    return patch.object(Room, "_send_away", send_away)
+    inner = Channel._send_away
+    return patch.object(Channel, "_send_away", send_away)
 
 
 def broken_room_entered() -> Any:
     """A client is let into a room whose file has failed."""
 
-    def entered(self: Client, room: Any, *asked: Any) -> None:
-        was, room.is_broken = room.is_broken, False
-        inner(self, room, *asked)
-        room.is_broken = was
+    def entered(self: ClientConnection, channel: Any, *asked: Any) -> None:
+        was, channel.is_broken = channel.is_broken, False
+        inner(self, channel, *asked)
+        channel.is_broken = was
 
-    inner = Client.entered
-    return patch.object(Client, "entered", entered)
+    inner = ClientConnection.entered
+    return patch.object(ClientConnection, "entered", entered)
 
 
 MISTAKES: list[Callable[[], Any]] = [

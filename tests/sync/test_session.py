@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headwater.access.session_proofs import Proofs
+from headwater.access.session_proofs import SessionProofs
 from headwater.cells.pending_commit import Failure, Pulled
 from headwater.errors import ServerLimitError, SessionLostError, UnconfirmedError
 from headwater.store.commit import (
@@ -351,8 +351,8 @@ def test_what_a_commit_brings_comes_before_it() -> None:
     assert line.session.watched == {A: 2, NEW: 2}
 
 
-def proofs_check(folder: Path) -> tuple[Proofs, Callable[..., Any]]:
-    proofs = Proofs(folder)
+def proofs_check(folder: Path) -> tuple[SessionProofs, Callable[..., Any]]:
+    proofs = SessionProofs(folder)
     return proofs, lambda shown, attempt: proofs.check(shown, "space", MAIN, "", ME, attempt)
 
 

@@ -99,7 +99,7 @@ def test_who_may_only_read_by_now_is_told_what_became_of_a_commit_from_before(tm
     while wire.to_server:
         wire.move_to_server()
     if is_decided:
-        world.house.storage.decide(1)
+        world.spaces.storage.decide(1)
     # Nobody was told. Whoever asks for it again has no right to write any more.
     wire.has_client = False
     wire.to_client.clear()

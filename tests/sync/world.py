@@ -17,11 +17,11 @@ from typing import Any
 
 from headwater.access.grants import Grant
 from headwater.access.rights import Right
-from headwater.access.session_proofs import Proofs
+from headwater.access.session_proofs import SessionProofs
 from headwater.errors import HeadwaterError, OfflineError, StoreError, UnavailableError
 from headwater.host.storage import Storage
-from headwater.server.spaces.channel import Room
-from headwater.server.spaces.client_connection import Client, rights_unknown
+from headwater.server.spaces.channel import Channel
+from headwater.server.spaces.client_connection import ClientConnection, rights_unknown
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.branching import fork, merge
 from headwater.store.commit import Submission
@@ -128,7 +128,7 @@ class SimAccess:
             raise UnavailableError("no room for the audit log")
 
 
-class SimHouse:
+class SimServer:
     """One life of the server: what it has in memory ends with it. What a guest asks of a house is here."""
 
     server = "simulated"
@@ -138,7 +138,7 @@ class SimHouse:
         self._world = world
         self.access = SimAccess(world)
         self.entropy = world
-        self.proofs = Proofs(world.folder)
+        self.proofs = SessionProofs(world.folder)
         self.limits = {"frame": FRAME_BYTES_MAX, "pending": 1024, "watches": 100_000}
         self.loop = SimLoop()
         self.threads = SimThreads()
@@ -147,7 +147,7 @@ class SimHouse:
     def _open(self) -> None:
         self._world.backend.reopen()
         self.storage = SimStorage(self._world.backend)
-        self.room = Room(self.storage, self.loop, self.threads)
+        self.channel = Channel(self.storage, self.loop, self.threads)
 
     def run_loop(self) -> None:
         self.loop.tasks.popleft()()
@@ -163,7 +163,7 @@ class SimHouse:
     def right(self, _grant: object, _space: str) -> Right:
         return self._world.right if self.access.is_known else Right.NONE
 
-    def admitted(self, _client: Client, asked: Open, grant: Any) -> Any:
+    def admitted(self, _client: ClientConnection, asked: Open, grant: Any) -> Any:
         if self.right(grant, asked.space) < Right.READ:
             raise rights_unknown()
         return grant
@@ -171,20 +171,20 @@ class SimHouse:
     def audit(self, *_words: object, **_facts: object) -> None:
         """Nobody reads it here."""
 
-    def refuse(self, client: Client, _space: str, error: HeadwaterError) -> None:
+    def refuse(self, client: ClientConnection, _space: str, error: HeadwaterError) -> None:
         client.talk.refused(error, Close.FORBIDDEN)
 
-    def enter(self, client: Client, asked: Open, actor: str, session: Any) -> None:
+    def enter(self, client: ClientConnection, asked: Open, actor: str, session: Any) -> None:
         def look() -> None:
             try:
-                if self.room.is_broken:
+                if self.channel.is_broken:
                     self._open()
-                room = self.room
-                last = room.last_of(BranchId(asked.branch), asked.session)
+                channel = self.channel
+                last = channel.last_of(BranchId(asked.branch), asked.session)
             except StoreError as error:
                 self.loop.tasks.append(partial(client.talk.refused, error, Close.RESTART, again=True))
             else:
-                self.loop.tasks.append(partial(client.entered, room, asked, actor, session, last))
+                self.loop.tasks.append(partial(client.entered, channel, asked, actor, session, last))
 
         self.threads.tasks.append(look)
 
@@ -192,7 +192,7 @@ class SimHouse:
 class Wire:
     """One connection, with what is on its way. Each side may learn later than the other that it is cut."""
 
-    def __init__(self, house: SimHouse, link: SimLink) -> None:
+    def __init__(self, spaces: SimServer, link: SimLink) -> None:
         self.link = link
         self.to_server: deque[bytes] = deque()
         self.to_client: deque[bytes | tuple[int, str]] = deque()
@@ -204,10 +204,10 @@ class Wire:
             del asked
             return link._world.brings
 
-        self.guest = Client(
-            house, GRANT, peer="", write=self._write, shut=lambda code, reason: self._write((code, reason))
+        self.connection = ClientConnection(
+            spaces, GRANT, peer="", write=self._write, shut=lambda code, reason: self._write((code, reason))
         )
-        self.guest.talk.may_bring = may_bring  # type: ignore[method-assign]  # a bound of the world
+        self.connection.talk.may_bring = may_bring  # type: ignore[method-assign]  # a bound of the world
 
     def _write(self, frame: bytes | tuple[int, str]) -> None:
         if self.has_client:
@@ -215,10 +215,10 @@ class Wire:
 
     def move_to_server(self) -> None:
         if self.to_server:
-            self.guest.talk.receive(self.to_server.popleft())
+            self.connection.talk.receive(self.to_server.popleft())
         elif not self.has_client:
             self.has_server = False
-            self.guest.leave()
+            self.connection.leave()
 
     def move_to_client(self) -> None:
         if self.to_client:
@@ -227,7 +227,7 @@ class Wire:
                 self.link.session.receive(frame)
             else:
                 self.has_server = self.has_client = False
-                self.guest.leave()
+                self.connection.leave()
                 self.link.lost(*frame)
         elif not self.has_server:
             self.has_client = False
@@ -243,7 +243,7 @@ class Wire:
             self.has_server = False
             self.to_server.clear()
             if not server_dies:
-                self.guest.leave()
+                self.connection.leave()
         else:
             self.has_client = False
             self.to_client.clear()
@@ -385,7 +385,7 @@ class SimLink:
 
     def connect(self) -> None:
         self.tries += 1
-        self.wire = Wire(self._world.house, self)
+        self.wire = Wire(self._world.spaces, self)
         self._world.wires.append(self.wire)
         self.session.connected()
 
@@ -405,7 +405,7 @@ class World:
         self._tokens = 0
         self._log = NaiveSpace()
         self.right = Right.OWN
-        self.house = SimHouse(self)
+        self.spaces = SimServer(self)
         # How likely a fault is at each step; each seed draws its own.
         self.cuts = self.rng.choice([0.0, 0.005, 0.02, 0.05])
         self.restarts = self.rng.choice([0.0, 0.0, 0.003, 0.01])
@@ -424,7 +424,7 @@ class World:
 
     @property
     def log(self) -> NaiveSpace:
-        engine = self.house.storage.engine
+        engine = self.spaces.storage.engine
         return naive_log(MemoryBackend.log(self.backend, Seq(self._log.head), engine.head), self._log)
 
     # -- faults --------------------------------------------------------------------------------------------
@@ -436,15 +436,15 @@ class World:
     def restart(self) -> None:
         """The server is gone, with what it had in memory, and there again. What was decided is in the log."""
         self.counts["restarts"] += 1
-        if self.rng.random() < 0.5 and self.house.storage.waiting:
+        if self.rng.random() < 0.5 and self.spaces.storage.waiting:
             # On disk, and nobody was told.
-            self.house.storage._receivers.clear()
-            self.house.storage.decide(self.rng.randint(1, 8))
+            self.spaces.storage._receivers.clear()
+            self.spaces.storage.decide(self.rng.randint(1, 8))
         for wire in self.wires:
             if wire.has_server:
                 wire.cut(self.rng, server_dies=True)
         self.backend.mend()
-        self.house = SimHouse(self)
+        self.spaces = SimServer(self)
 
     def trouble_the_disk(self) -> None:
         """It is full from now on, or not any more; or the next write fails."""
@@ -471,25 +471,25 @@ class World:
             self.counts["repeats"] += 1
 
     def fork(self, name: str) -> None:
-        fork(self.house.storage.engine, SimClock(), name)
+        fork(self.spaces.storage.engine, SimClock(), name)
 
     def merge(self, source: str) -> None:
-        storage = self.house.storage
+        storage = self.spaces.storage
         storage.tell([merge(storage.engine, BranchId(source))])
         self.counts["merges"] += 1
 
     # -- steps ---------------------------------------------------------------------------------------------
 
     def _moves(self) -> list[Callable[[], object]]:
-        house = self.house
+        spaces = self.spaces
         self.wires = [wire for wire in self.wires if wire.has_client or wire.has_server]
         moves: list[Callable[[], object]] = [move for wire in self.wires for move in wire.can_move]
-        if house.loop.tasks:
-            moves.append(house.run_loop)
-        if house.threads.tasks:
-            moves.append(house.run_thread)
-        if house.storage.waiting:
-            moves.append(lambda: house.storage.decide(self.rng.randint(1, self.group)))
+        if spaces.loop.tasks:
+            moves.append(spaces.run_loop)
+        if spaces.threads.tasks:
+            moves.append(spaces.run_thread)
+        if spaces.storage.waiting:
+            moves.append(lambda: spaces.storage.decide(self.rng.randint(1, self.group)))
         for link in self.links:
             if link.tasks:
                 moves.append(link.run)

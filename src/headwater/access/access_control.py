@@ -22,8 +22,8 @@ from typing import Final, Literal
 import msgspec
 
 from headwater.access import grants, keys, tokens
-from headwater.access.audit_log import Audit
-from headwater.access.grants import Grant, Opened
+from headwater.access.audit_log import AuditLog
+from headwater.access.grants import Grant, GrantsFile
 from headwater.access.private_files import locked
 from headwater.access.rights import EVERY_SPACE, Right
 from headwater.errors import HeadwaterError, LimitError, NotFoundError, UsageError
@@ -33,7 +33,7 @@ from headwater.sync.actor_names import check_actor
 from headwater.values.ids import Millis
 from headwater.values.seams import Clock
 
-__all__ = ["Access", "Grant", "Right"]
+__all__ = ["AccessControl", "Grant", "Right"]
 
 LOCAL: Final = "local"
 """The id of the grant that the server makes for programs of its own user. Others have ids of 10 characters."""
@@ -63,7 +63,7 @@ class _Known:
     by_token: dict[str, Grant]
     by_key: dict[str, tuple[Grant, ...]]
     # Held as long as what was read of it counts. None: there is no file.
-    opened: Opened | None = None
+    opened: GrantsFile | None = None
 
 
 _NOBODY: Final = _Known({}, {}, {})
@@ -82,7 +82,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     any_actor: bool
 
 
-class Access:
+class AccessControl:
     """The grants of the server whose data is in a folder.
 
     Raises CorruptError, MigrationError or UnavailableError if there are grants that cannot be read: such a server must
@@ -92,7 +92,7 @@ class Access:
     def __init__(self, folder: Path, clock: Clock, *, steady: Callable[[], float] | None = None) -> None:
         if not folder.is_dir():
             raise NotFoundError(f"there is no folder {folder}, in which a server keeps its data", path=str(folder))
-        self.audit = Audit(folder, clock)
+        self.audit = AuditLog(folder, clock)
         self._folder = folder
         self._clock = clock
         self._steady = steady or machine().steady_ms
@@ -290,7 +290,7 @@ class Access:
         self._trouble = ""
 
 
-def _known(opened: Opened) -> _Known:
+def _known(opened: GrantsFile) -> _Known:
     by_key: dict[str, tuple[Grant, ...]] = {}
     for each in opened.grants:
         if each.kind == "key":

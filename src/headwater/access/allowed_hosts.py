@@ -17,7 +17,7 @@ LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 """What this machine calls itself."""
 
 
-class Names:
+class AllowedHosts:
     """Of one server."""
 
     def __init__(self, hosts: Collection[str]) -> None:

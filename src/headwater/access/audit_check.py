@@ -20,7 +20,7 @@ from headwater.access.audit_log import (
     LOCK,
     ROTATED,
     TORN,
-    Entry,
+    AuditEntry,
     hash_of,
     older_files,
     read_entry,
@@ -36,10 +36,10 @@ class BadLine(msgspec.Struct, frozen=True):
     why: str
 
 
-class Report(msgspec.Struct, frozen=True):
+class AuditReport(msgspec.Struct, frozen=True):
     """What the log holds."""
 
-    entries: list[Entry]
+    entries: list[AuditEntry]
     """The newest, oldest first."""
     lines: int
     torn: int
@@ -52,10 +52,10 @@ def verify(path: Path) -> BadLine | None:
     return examine(path if path.is_dir() else path.parent, limit=0).bad
 
 
-def examine(folder: Path, *, limit: int | None = None) -> Report:
+def examine(folder: Path, *, limit: int | None = None) -> AuditReport:
     """Read all of the log, check it, and keep the newest entries. What follows a bad line is kept all the same."""
     chain = _Chain()
-    entries: deque[Entry] = deque(maxlen=limit)
+    entries: deque[AuditEntry] = deque(maxlen=limit)
     with ExitStack() as stack:
         files = _open_at_rest(folder, stack)
         for _, name, file in files:
@@ -65,7 +65,7 @@ def examine(folder: Path, *, limit: int | None = None) -> Report:
                 if entry is not None:
                     entries.append(entry)
     chain.end(min((number for number, _, _ in files if number), default=None))
-    return Report(list(entries), chain.lines, chain.torn, chain.bad)
+    return AuditReport(list(entries), chain.lines, chain.torn, chain.bad)
 
 
 def _open_all(folder: Path, files: ExitStack) -> list[tuple[int, str, BinaryIO]]:
@@ -117,7 +117,7 @@ class _Chain:
     def begin(self) -> None:
         self._is_new_file = True
 
-    def take(self, file: str, number: int, line: bytes) -> Entry | None:
+    def take(self, file: str, number: int, line: bytes) -> AuditEntry | None:
         """The next line; what it says, if it can be read."""
         self.lines += 1
         entry = read_entry(line)
@@ -138,7 +138,7 @@ class _Chain:
         self._before, self._n, self._is_new_file, self._unread = line, entry.n, False, None
         return entry
 
-    def _complaint(self, entry: Entry) -> str | None:
+    def _complaint(self, entry: AuditEntry) -> str | None:
         if self._before is None:
             # After a rotation older files may have been removed: `end` tells whether on purpose.
             is_first = (entry.n, entry.before) == (1, GENESIS) or entry.event == ROTATED
@@ -151,7 +151,7 @@ class _Chain:
             return "a file of the log does not begin with it"
         return None
 
-    def _settle(self, entry: Entry) -> None:
+    def _settle(self, entry: AuditEntry) -> None:
         """A line that broke off is fine if the next one says so."""
         assert self._unread is not None
         file, number, line = self._unread

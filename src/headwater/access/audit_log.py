@@ -60,7 +60,7 @@ _BITS_MAX: Final = 64
 _NUMBERED: Final = re.compile(r"audit-([1-9]\d{0,8})\.jsonl", re.ASCII)
 
 
-class Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class AuditEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One line."""
 
     n: int
@@ -70,10 +70,10 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     facts: dict[str, object]
 
 
-_entry: Final = msgspec.json.Decoder(Entry)
+_entry: Final = msgspec.json.Decoder(AuditEntry)
 
 
-def read_entry(line: bytes) -> Entry | None:
+def read_entry(line: bytes) -> AuditEntry | None:
     """None if it is torn, or was tampered with: `audit_check` tells which."""
     try:
         return _entry.decode(line)
@@ -105,7 +105,7 @@ class _Tail:
     torn: int = 0
 
 
-class Audit:
+class AuditLog:
     """The log of the server whose data is in a folder. Threads may share it."""
 
     def __init__(self, folder: Path, clock: Clock, *, bytes_max: int = BYTES_MAX, files_max: int = FILES_MAX) -> None:

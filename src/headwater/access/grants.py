@@ -112,7 +112,7 @@ _loose: Final = msgspec.json.Decoder(_Loose)
 _version: Final = msgspec.json.Decoder(_Version)
 
 
-class Opened:
+class GrantsFile:
     """The file as it was when it was read. Held open, so that no other file can be taken for it: see `identity`."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
@@ -136,11 +136,11 @@ def identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def open_file(folder: Path) -> Opened | None:
+def open_file(folder: Path) -> GrantsFile | None:
     """Read the grants; None if there is no file. Raises CorruptError, MigrationError, UnavailableError, OSError."""
     path = folder / FILE
     try:
-        return Opened(open_private(path, owners_of(folder)), path)
+        return GrantsFile(open_private(path, owners_of(folder)), path)
     except FileNotFoundError:
         return None
 

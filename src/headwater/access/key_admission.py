@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headwater.access.access_control import Access
+from headwater.access.access_control import AccessControl
 from headwater.access.grants import Grant
 from headwater.access.keys import challenge_text, verify
 from headwater.errors import AccessError
@@ -22,7 +22,7 @@ LASTS_MAX_MS: Final = 5 * 60_000
 """A signature is for now: one that is good for longer is refused."""
 
 
-def grant_of(access: Access, talk: ServerSession, asked: Open, now: Millis) -> Grant | None:
+def grant_of(access: AccessControl, talk: ServerSession, asked: Open, now: Millis) -> Grant | None:
     """Whose key has signed this connection's challenge; None if nobody's that is known. Raises AccessError."""
     proof = asked.proof
     assert proof is not None

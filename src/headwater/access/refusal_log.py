@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from headwater.access.audit_log import Audit
+from headwater.access.audit_log import AuditLog
 from headwater.errors import HeadwaterError
 
 log: Final = logging.getLogger("headwater.server")
@@ -33,21 +33,21 @@ SEVERAL: Final = "several"
 """Instead of an address."""
 
 
-class Timer(Protocol):
+class LoopTimer(Protocol):
     """Something that will be done."""
 
     def cancel(self) -> None:
         """It will not."""
 
 
-class Timers(Protocol):
+class LoopTimers(Protocol):
     """As much of an event loop as is needed here."""
 
     def time(self) -> float:
         """In seconds, from somewhere."""
         ...
 
-    def call_later(self, delay: float, callback: Callable[[Hashable], object], argument: Hashable, /) -> Timer:
+    def call_later(self, delay: float, callback: Callable[[Hashable], object], argument: Hashable, /) -> LoopTimer:
         """Call it then."""
         ...
 
@@ -62,14 +62,14 @@ class _Told:
     more: int = 0
 
 
-class TurnedAway:
+class RefusalLog:
     """The refusals of one server, in its event loop."""
 
-    def __init__(self, audit: Audit, loop: Timers) -> None:
+    def __init__(self, audit: AuditLog, loop: LoopTimers) -> None:
         self._audit = audit
         self._loop = loop
         self._told: dict[Hashable, _Told] = {}
-        self._timers: dict[Hashable, Timer] = {}
+        self._timers: dict[Hashable, LoopTimer] = {}
         self._lines = float(LINES_BURST)
         self._at = loop.time()
 
@@ -122,7 +122,7 @@ class TurnedAway:
         write(self._audit, event, **facts)
 
 
-def write(audit: Audit, event: str, **facts: object) -> None:
+def write(audit: AuditLog, event: str, **facts: object) -> None:
     """A line of the audit log. What cannot be written is logged, and stops nobody."""
     try:
         audit.write(event, **facts)

@@ -27,7 +27,7 @@ _BYTES: Final = 32
 _EPOCH: Final = 8
 
 
-class Proofs:
+class SessionProofs:
     """Of one server."""
 
     def __init__(self, folder: Path) -> None:

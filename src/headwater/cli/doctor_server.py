@@ -15,7 +15,7 @@ from headwater.cli.remote import Server, showing
 from headwater.errors import HeadwaterError, OfflineError
 
 if TYPE_CHECKING:
-    from headwater.client.server_link import Link
+    from headwater.client.server_link import ServerLink
     from headwater.sync.frames import Welcome
 
 PINGS: Final = 7
@@ -51,13 +51,13 @@ def _way(server: Server) -> Found:
 
 
 def _session(server: Server) -> Iterator[Found]:
-    from headwater.client.server_link import Link
+    from headwater.client.server_link import ServerLink
     from headwater.sync.frames import Open, Proof
     from headwater.values.ids import MAIN, BranchId, SessionId
 
     welcomes: list[Welcome] = []
 
-    class Listening(Link):
+    class Listening(ServerLink):
         """Keeps what the server says of itself."""
 
         def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
@@ -93,7 +93,7 @@ def _version(welcomes: list[Welcome]) -> Iterator[Found]:
         yield "version", "ok" if same else "warning", f"{welcome.server}, protocol {welcome.version}{words}"
 
 
-def _latency(link: Link) -> Found:
+def _latency(link: ServerLink) -> Found:
     from headwater.sync.frames import Ping
 
     took = []

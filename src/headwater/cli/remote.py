@@ -18,7 +18,7 @@ from headwater.errors import HistoryError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from headwater.client.remote_storage import RemoteStorage
-    from headwater.client.server_link import Link, Showing
+    from headwater.client.server_link import Credentials, ServerLink
     from headwater.client.server_url import ServerUrl
     from headwater.sync.client_session import Item
     from headwater.sync.frames import Docs
@@ -83,11 +83,11 @@ def _token(file: Path | None) -> str | None:
     return text
 
 
-def showing(server: Server) -> Showing:
+def showing(server: Server) -> Credentials:
     """What is shown at the door."""
-    from headwater.client.server_link import Showing
+    from headwater.client.server_link import Credentials
 
-    return Showing(token=server.token)
+    return Credentials(token=server.token)
 
 
 def actor_of(doc: DocKey) -> str:
@@ -104,14 +104,14 @@ def actor_of(doc: DocKey) -> str:
 @contextmanager
 def linked(
     server: Server, *, branch: str = "main", actor: str = "", deliver: Callable[[list[Item]], None] | None = None
-) -> Iterator[Link]:
+) -> Iterator[ServerLink]:
     """A connection to a space that is there. Raises OfflineError, AccessError."""
-    from headwater.client.server_link import Link
+    from headwater.client.server_link import ServerLink
     from headwater.sync.frames import Open
     from headwater.values.ids import BranchId
 
     opening = Open(server.url.space, BranchId(branch), actor, create=False)
-    link = Link(
+    link = ServerLink(
         server.url, opening, showing(server), deliver=deliver or (lambda _items: None), decided=lambda _number: None
     )
     link.start()
@@ -133,7 +133,9 @@ def opened(server: Server, *, actor: str, create: bool) -> Iterator[RemoteStorag
         storage.close()
 
 
-def pulled(link: Link, docs: tuple[DocKey, ...] = (), prefixes: tuple[str, ...] = (), at: int | None = None) -> Docs:
+def pulled(
+    link: ServerLink, docs: tuple[DocKey, ...] = (), prefixes: tuple[str, ...] = (), at: int | None = None
+) -> Docs:
     """Documents as they are, or were."""
     from headwater.sync.frames import Docs, Pull
 
@@ -169,7 +171,7 @@ def find_place(server: Server, text: str, branch: str, at: int | None) -> Place:
     return Place(doc, path, value, found.seq)
 
 
-def _check_place(link: Link, at: int) -> None:
+def _check_place(link: ServerLink, at: int) -> None:
     head = link.session.opened
     assert head is not None
     if at > head.seq:

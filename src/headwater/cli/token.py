@@ -28,9 +28,9 @@ from headwater.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headwater.access.access_control import Access
-    from headwater.access.audit_check import Report
-    from headwater.access.audit_log import Entry
+    from headwater.access.access_control import AccessControl
+    from headwater.access.audit_check import AuditReport
+    from headwater.access.audit_log import AuditEntry
     from headwater.access.grants import Grant
 
 _ACCESS: Final = "access.json"
@@ -61,11 +61,11 @@ def _folder(store: Path | None) -> Path:
     raise UsageError(message)
 
 
-def _access(store: Path | None) -> Access:
-    from headwater.access.access_control import Access
+def _access(store: Path | None) -> AccessControl:
+    from headwater.access.access_control import AccessControl
     from headwater.host.system_clock import SystemClock
 
-    return Access(_folder(store), SystemClock())
+    return AccessControl(_folder(store), SystemClock())
 
 
 # --- create ---------------------------------------------------------------------------------------------------
@@ -318,14 +318,14 @@ def show_audit(*, limit: int | None, store: Path | None, form: Form) -> None:
         raise click.exceptions.Exit(Exit.FAILED)
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: AuditReport) -> str:
     if report.bad is not None:
         return f"The log was CHANGED: {report.bad.file}, line {report.bad.line}: {report.bad.why}"
     torn = f", {count_text(report.torn, 'of them')} broken off by a crash" if report.torn else ""
     return f"{count_text(report.lines, 'line')}, and each follows from the one before{torn}"
 
 
-def _entry(entry: Entry) -> dict[str, object]:
+def _entry(entry: AuditEntry) -> dict[str, object]:
     from headwater.cli.runtime import utc
 
     return {"n": entry.n, "at": utc(entry.at), "event": entry.event, "facts": entry.facts}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headwater.cli.remote import Server
-    from headwater.client.server_link import Link
+    from headwater.client.server_link import ServerLink
     from headwater.sync.client_session import Item
     from headwater.values.ids import DocKey
     from headwater.values.tree import Maybe
@@ -118,7 +118,7 @@ _NOTHING: Final = 2**62
 
 
 def _roots(
-    link: Link, heard: queue.SimpleQueue[Item], doc: DocKey, root: Maybe, seq: int
+    link: ServerLink, heard: queue.SimpleQueue[Item], doc: DocKey, root: Maybe, seq: int
 ) -> Iterator[tuple[int, Maybe]]:
     """The document after each commit that has to do with it."""
     from headwater.cells.pending_commit import Pulled

@@ -70,7 +70,7 @@ class _OpenFiles:
 
 
 @dataclass(slots=True)
-class Kept:
+class StoredState:
     """What an earlier opening has left."""
 
     opened: SpaceOpened | None = None
@@ -100,7 +100,7 @@ class _Batch:
         return bool(self.commits or self.gone or self.docs or self.meta or self.refused or self.afresh)
 
 
-class Folder:
+class ClientFolder:
     """One file of the folder: of one app in one space of one server. `kept` and `failed` are called by the thread.
 
     Raises SpaceHeldError if another opening has it.
@@ -203,10 +203,10 @@ class Folder:
             )
             raise MigrationError(message, path=self._real, found=version, known=FORMAT)
 
-    def load(self) -> Kept:
+    def load(self) -> StoredState:
         """What is there; before anything else is asked of it. That it was opened is on disk when this returns."""
         meta = dict(self._db.execute("select name, value from meta"))
-        found = Kept(
+        found = StoredState(
             seq=Seq(int(meta.get("seq", b"0"))),
             last=int(meta.get("last", b"0")),
             openings=int(meta.get("openings", b"0")) + 1,

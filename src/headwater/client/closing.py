@@ -11,8 +11,8 @@ import os
 from typing import Final, Protocol
 from weakref import WeakSet
 
-from headwater.client.client_folder import Folder
-from headwater.client.server_link import Link
+from headwater.client.client_folder import ClientFolder
+from headwater.client.server_link import ServerLink
 from headwater.client.server_url import ServerUrl
 from headwater.errors import OfflineError
 from headwater.machine import machine
@@ -24,7 +24,7 @@ EXIT_S: Final = 2.0
 log: Final = logging.getLogger("headwater")
 
 
-class Leaving:
+class Closing:
     """The end of one opening."""
 
     def __init__(self, url: ServerUrl) -> None:
@@ -38,12 +38,12 @@ class Leaving:
         self._is_ending = True
         self._is_in_haste = in_haste
 
-    def can_leave(self, link: Link, folder: Folder | None) -> bool:
+    def can_leave(self, link: ServerLink, folder: ClientFolder | None) -> bool:
         """Whether a server that is not reached needs not be waited for: all is kept, or whoever leaves cannot wait."""
         is_away = link.phase in (ClientPhase.OFFLINE, ClientPhase.CONNECTING)
         return is_away and self._is_ending and (folder is not None or self._is_in_haste)
 
-    def leave(self, link: Link, folder: Folder | None, left: int) -> None:
+    def leave(self, link: ServerLink, folder: ClientFolder | None, left: int) -> None:
         """Say, once, what becomes of commits that were not sent. Raises OfflineError if they are lost."""
         what = "1 commit was" if left == 1 else f"{left:,} commits were"
         if folder is None:
@@ -57,7 +57,7 @@ class Leaving:
             log.log(level, "%s not sent to %s, and kept in %s", what, self._url, folder.path)
 
 
-class Endable(Protocol):
+class Closable(Protocol):
     """An opening."""
 
     def close_with_program(self, wait_s: float) -> None:
@@ -71,10 +71,10 @@ class _Openings:
     """State of the process."""
 
     def __init__(self) -> None:
-        self.open: WeakSet[Endable] = WeakSet()
+        self.open: WeakSet[Closable] = WeakSet()
 
 
-def openings() -> WeakSet[Endable]:
+def openings() -> WeakSet[Closable]:
     """All openings of this process at servers."""
     return machine().state(_Openings).open
 

@@ -68,7 +68,7 @@ def check_audience(audience: str, url: ServerUrl) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Showing:
+class Credentials:
     """What is shown at the door."""
 
     token: str | None = None

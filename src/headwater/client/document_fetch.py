@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Final, TypeAlias
 
-from headwater.client.server_link import PATIENCE_S, Link
+from headwater.client.server_link import PATIENCE_S, ServerLink
 from headwater.errors import HeadwaterError, LimitError, ServerLimitError
 from headwater.machine import machine
 from headwater.store.document import Found
@@ -32,10 +32,10 @@ NOTHING: Final = 2**62
 """No place of the log: the document is sent, whatever it is."""
 
 
-class Fetching:
+class DocumentFetch:
     """What one connection is asked for in passing. Delivered like what others do to it, and in its order."""
 
-    def __init__(self, link: Link, branch: BranchId, deliver: Callable[[list[Item]], None]) -> None:
+    def __init__(self, link: ServerLink, branch: BranchId, deliver: Callable[[list[Item]], None]) -> None:
         self._link = link
         self._branch = branch
         self._deliver = deliver

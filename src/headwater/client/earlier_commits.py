@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from headwater.client.rejected_commits import Refusal, summary_of
+from headwater.client.rejected_commits import RejectedCommit, summary_of
 from headwater.errors import UserCodeError
 from headwater.runtime.error_report import OnError, tell
 
@@ -16,7 +16,7 @@ FIRST_MAX: Final = 3
 """So many are named in the message. Who wants to see them all looks into the file."""
 
 
-class Earlier:
+class EarlierCommits:
     """Of one opening. Each commit is told of once: to `on_error`, for nobody is there who waits for it."""
 
     def __init__(self, space: str, on_error: OnError) -> None:
@@ -24,7 +24,7 @@ class Earlier:
         self._on_error = on_error
         self.refused = 0
 
-    def tell(self, refusals: list[Refusal], path: Path) -> None:
+    def tell(self, refusals: list[RejectedCommit], path: Path) -> None:
         """They are not stored, as far as anybody knows; and what they were is in a file. One call for all of them."""
         count = len(refusals)
         self.refused += count

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from headwater.client.document_fetch import NOTHING
 from headwater.client.remote_replica import RemoteReplica
-from headwater.client.server_link import Link
+from headwater.client.server_link import ServerLink
 from headwater.scheduler.events.failed_events import FAILED
 from headwater.scheduler.events.outbox import OUTBOX
 from headwater.store.document import Found
@@ -17,7 +17,7 @@ from headwater.values.address import SPACE_SCOPE, session_scope, user_scope
 from headwater.values.ids import DocKey
 
 
-def prefetch(link: Link, replica: RemoteReplica, app: str, actor: str) -> list[tuple[DocKey, Found]]:
+def prefetch(link: ServerLink, replica: RemoteReplica, app: str, actor: str) -> list[tuple[DocKey, Found]]:
     """All documents of the app, and what they link to."""
     scopes = [SPACE_SCOPE]
     if actor:

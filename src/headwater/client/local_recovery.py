@@ -8,26 +8,26 @@ from __future__ import annotations
 from pathlib import Path
 
 from headwater.cells.rejection import rejection
-from headwater.client.client_folder import Folder, Kept
-from headwater.client.earlier_commits import Earlier
-from headwater.client.rejected_commits import Refusal, line_of
+from headwater.client.client_folder import ClientFolder, StoredState
+from headwater.client.earlier_commits import EarlierCommits
+from headwater.client.rejected_commits import RejectedCommit, line_of
 from headwater.client.remote_replica import Rejected, RemoteReplica
-from headwater.client.server_link import Link
+from headwater.client.server_link import ServerLink
 from headwater.errors import HeadwaterError
 from headwater.runtime.error_report import OnError, log
 from headwater.sync.frames import SpaceOpened
 from headwater.values.ids import DocKey
 
 
-class Local:
+class LocalRecovery:
     """The folder of one opening of one space."""
 
     def __init__(self, path: Path, space: str, on_error: OnError, *whose: str) -> None:
-        self.folder = Folder(path, space, *whose)
+        self.folder = ClientFolder(path, space, *whose)
         self._space = space
-        self._earlier = Earlier(space, on_error)
+        self._earlier = EarlierCommits(space, on_error)
         # Commits of earlier programs that were taken back; told of together when the opening has come to its end.
-        self._untold: list[Refusal] = []
+        self._untold: list[RejectedCommit] = []
         self._is_opening = False
 
     @property
@@ -42,7 +42,7 @@ class Local:
         replica.on_taken_in = self.folder.take_in
         replica.on_refused = self._refused
 
-    def restore(self, link: Link, replica: RemoteReplica, kept: Kept, opened: SpaceOpened) -> None:
+    def restore(self, link: ServerLink, replica: RemoteReplica, kept: StoredState, opened: SpaceOpened) -> None:
         """Go on with what is there. Until `told`, nothing is said of what is taken back."""
         self._is_opening = True
         link.session.restore(
@@ -51,7 +51,7 @@ class Local:
         replica.install(kept.docs.items())
         replica.restore(kept.outbox, max(kept.last, opened.last))
 
-    def give_up(self, link: Link, replica: RemoteReplica) -> None:
+    def give_up(self, link: ServerLink, replica: RemoteReplica) -> None:
         """The session cannot be gone on with: of what was sent and not decided, nobody knows what became of it."""
         link.stop()
         # What it had no verdict for ends with it.
@@ -59,7 +59,7 @@ class Local:
         self.folder.forget()
         self.told()
 
-    def lessen(self, kept: Kept) -> None:
+    def lessen(self, kept: StoredState) -> None:
         """Hold no more than what commits wait for: the server lets nobody watch so much. The rest is fetched again."""
         needed: set[DocKey] = {each.doc for submission in kept.outbox for each in submission.commit.operations}
         for doc in kept.docs.keys() - needed:
@@ -78,7 +78,7 @@ class Local:
 
     def _refused(self, rejected: list[Rejected]) -> None:
         found = [
-            Refusal(commit, _why(rejection(verdict, error, self._space)), is_earlier)
+            RejectedCommit(commit, _why(rejection(verdict, error, self._space)), is_earlier)
             for commit, verdict, error, is_earlier in rejected
         ]
         self.folder.write_refused(map(line_of, found))

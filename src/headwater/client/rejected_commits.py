@@ -30,7 +30,7 @@ SUFFIX: Final = ".refused.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RejectedCommit:
     """A commit, and why it is not stored."""
 
     commit: Commit
@@ -44,7 +44,7 @@ def summary_of(commit: Commit) -> str:
     return ", ".join(f"{each['at']} {each['op']}" for each in _parts(commit)) or "nothing"
 
 
-def line_of(refusal: Refusal) -> bytes:
+def line_of(refusal: RejectedCommit) -> bytes:
     """One line of the file."""
     commit, why = refusal.commit, refusal.why
     at = datetime.fromtimestamp(machine().time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

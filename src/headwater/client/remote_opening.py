@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from headwater.client.credentials import KeySigner, Showing
+from headwater.client.credentials import Credentials, KeySigner
 from headwater.client.remote_storage import RemoteStorage
 from headwater.client.server_url import parse_server
 from headwater.errors import UsageError
@@ -34,7 +34,7 @@ def remote_lease(url: str, app: str, options: Options) -> Lease:
         token = os.environ.get(ENV_TOKEN) or None
     storage = RemoteStorage(
         server,
-        Showing(token=token, signer=signer, tls=options.tls),
+        Credentials(token=token, signer=signer, tls=options.tls),
         app=app,
         actor=options.actor or "",
         create=options.create,

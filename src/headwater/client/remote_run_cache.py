@@ -22,7 +22,7 @@ Ask: TypeAlias = Callable[[AskObservations | AskChanged], Answer | None]
 """None: that is not known now, so it may be anything."""
 
 
-class RemoteMemory:
+class RemoteRunCache:
     """Asked over the connection; each question waits for its answer. What is not known is taken for changed."""
 
     def __init__(self, ask: Ask, note: Callable[[tuple[Note, ...], tuple[DocKey, ...]], None]) -> None:

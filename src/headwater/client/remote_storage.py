@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Final
 
 from headwater.cells.pending_commit import Failure
-from headwater.client.client_folder import Folder, Kept
-from headwater.client.closing import Leaving, openings
-from headwater.client.credentials import Showing
-from headwater.client.document_fetch import NOTHING, Done, Fetching, is_in_loop
+from headwater.client.client_folder import ClientFolder, StoredState
+from headwater.client.closing import Closing, openings
+from headwater.client.credentials import Credentials
+from headwater.client.document_fetch import NOTHING, DocumentFetch, Done, is_in_loop
 from headwater.client.initial_fetch import prefetch
-from headwater.client.local_recovery import Local
+from headwater.client.local_recovery import LocalRecovery
 from headwater.client.remote_replica import RemoteReplica
-from headwater.client.remote_run_cache import RemoteMemory
-from headwater.client.server_link import PATIENCE_S, Link
+from headwater.client.remote_run_cache import RemoteRunCache
+from headwater.client.server_link import PATIENCE_S, ServerLink
 from headwater.client.server_url import ServerUrl
 from headwater.errors import (
     ClosedError,
@@ -54,7 +54,7 @@ class RemoteStorage:
     def __init__(
         self,
         url: ServerUrl,
-        showing: Showing,
+        credentials: Credentials,
         *,
         app: str = "",
         actor: str = "",
@@ -65,18 +65,18 @@ class RemoteStorage:
         self.url = url
         self.name = url.space
         self.groups = 0
-        self._showing = showing
+        self._credentials = credentials
         self._app = app
         self._actor = actor
         self._create = create
         self._local_path = local
         self._on_error = on_error
-        self._local: Local | None = None
-        self._folder: Folder | None = None
+        self._local: LocalRecovery | None = None
+        self._folder: ClientFolder | None = None
         self._branch = BranchId(MAIN)
         self._listeners = Listeners()
-        self._link: Link | None = None
-        self._fetching: Fetching | None = None
+        self._link: ServerLink | None = None
+        self._fetching: DocumentFetch | None = None
         self._port: Port | None = None
         self._replica: RemoteReplica | None = None
         self._submitted = 0
@@ -84,15 +84,15 @@ class RemoteStorage:
         # What is only shown is decided by whoever writes it, everything else by the connection's thread.
         self._counting = machine().lock()
         self._disowned = False
-        self._leaving = Leaving(url)
+        self._closing = Closing(url)
         self._is_derived: Callable[[DocKey], bool] = lambda _: False
-        self.memory = RemoteMemory(self._ask, self._note)
+        self.memory = RemoteRunCache(self._ask, self._note)
         openings().add(self)
 
     # -- for the opening -----------------------------------------------------------------------------------
 
     @property
-    def link(self) -> Link:
+    def link(self) -> ServerLink:
         """The connection. Raises ClosedError if there is none."""
         if self._disowned:
             message = f"space {self.name!r} was opened by the process that this one was forked from; open it here"
@@ -106,7 +106,7 @@ class RemoteStorage:
         on = self._branch = BranchId(branch)
         if self._local_path is not None:
             whose = (self.url.origin, on, self._app, self._actor)
-            local = self._local = Local(self._local_path, self.name, self._on_error, *whose)
+            local = self._local = LocalRecovery(self._local_path, self.name, self._on_error, *whose)
             self._folder = local.folder
             kept = self._folder.load()
             replica = None if kept.opened is None else self._go_on(local, kept, kept.opened, wake)
@@ -121,25 +121,27 @@ class RemoteStorage:
             self._prefetch(replica, opened.actor)
         return replica
 
-    def _connection(self, branch: BranchId, wake: Callable[[], None] | None, openings: int = 1) -> tuple[Link, Port]:
+    def _connection(
+        self, branch: BranchId, wake: Callable[[], None] | None, openings: int = 1
+    ) -> tuple[ServerLink, Port]:
         port = self._port = Port(self, branch, wake)
         opening = Open(self.name, branch, self._actor, create=self._create)
-        link = self._link = Link(
+        link = self._link = ServerLink(
             self.url,
             opening,
-            self._showing,
+            self._credentials,
             deliver=self._deliver,
             decided=self._is_decided,
             folder=self._folder,
             pending=lambda: self._pending,
             changed=self._changed,
         )
-        self._fetching = Fetching(link, branch, self._deliver)
+        self._fetching = DocumentFetch(link, branch, self._deliver)
         link.session.stays = self._folder is not None
         link.session.attempts = openings * ATTEMPTS
         return link, port
 
-    def _begin(self, link: Link, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> RemoteReplica:
+    def _begin(self, link: ServerLink, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> RemoteReplica:
         replica = self._replica = RemoteReplica(
             self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
         )
@@ -152,7 +154,12 @@ class RemoteStorage:
         return replica
 
     def _go_on(
-        self, local: Local, kept: Kept, opened: SpaceOpened, wake: Callable[[], None] | None, attempts: int = 0
+        self,
+        local: LocalRecovery,
+        kept: StoredState,
+        opened: SpaceOpened,
+        wake: Callable[[], None] | None,
+        attempts: int = 0,
     ) -> RemoteReplica | None:
         """Go on with what an earlier program has left. None if the server does not: that is told then."""
         link, port = self._connection(self._branch, wake, kept.openings)
@@ -278,7 +285,7 @@ class RemoteStorage:
 
     def ending(self, *, in_haste: bool = False) -> None:
         """The opening is about to end."""
-        self._leaving.begin(in_haste=in_haste)
+        self._closing.begin(in_haste=in_haste)
 
     def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
         """Which documents are what functions here have come to."""
@@ -295,9 +302,9 @@ class RemoteStorage:
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided by the server, and on its disk."""
         link, target = self.link, self._submitted
-        if link.wait_until(lambda: self._decided >= target or self._leaving.can_leave(link, self._folder), timeout):
+        if link.wait_until(lambda: self._decided >= target or self._closing.can_leave(link, self._folder), timeout):
             if self._decided < target:
-                self._leaving.leave(link, self._folder, target - self._decided)
+                self._closing.leave(link, self._folder, target - self._decided)
             return
         left = target - self._decided
         if link.phase is ClientPhase.OVER:

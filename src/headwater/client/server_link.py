@@ -20,9 +20,9 @@ from websockets.uri import parse_uri
 from headwater._version import __version__
 from headwater.access.local_token import find_local
 from headwater.cells.pending_commit import Failure
-from headwater.client.client_folder import Folder
+from headwater.client.client_folder import ClientFolder
 from headwater.client.client_socket import ClientSocket
-from headwater.client.credentials import Showing, check_audience
+from headwater.client.credentials import Credentials, check_audience
 from headwater.client.server_url import ServerUrl
 from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError, ServerLimitError
 from headwater.machine import Future, machine
@@ -44,7 +44,7 @@ from headwater.sync.frames import (
 from headwater.values.author_text import describe
 from headwater.values.ids import DocKey, LocalSeq, SessionId
 
-__all__ = ["Link", "Showing"]
+__all__ = ["Credentials", "ServerLink"]
 
 T = TypeVar("T")
 
@@ -84,23 +84,23 @@ _LATER: Final = frozenset({408, 421, 425, 429})
 """Of these, what may be otherwise a moment later."""
 
 
-class Link:
+class ServerLink:
     """One session's connection. What it hears is given to `deliver`, by its own thread."""
 
     def __init__(
         self,
         url: ServerUrl,
         opening: Open,
-        showing: Showing,
+        credentials: Credentials,
         *,
         deliver: Callable[[list[Item]], None],
         decided: Callable[[LocalSeq], None],
-        folder: Folder | None = None,
+        folder: ClientFolder | None = None,
         pending: Callable[[], int] = lambda: 0,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.url = url
-        self._showing = showing
+        self._credentials = credentials
         self._deliver = deliver
         self._decided = decided
         # How many commits wait, wherever they are on their way: one number for everybody who asks.
@@ -342,7 +342,7 @@ class Link:
     async def _connect(self) -> bool:
         """One connection, from beginning to end. Whether it came to be."""
         url = self.url
-        host, authorization = url.host, self._showing.authorization
+        host, authorization = url.host, self._credentials.authorization
         if self._folder is not None:
             # What the server has given is on disk before it is shown: who is killed now comes again with the same.
             await self._aside(self._folder.flush)
@@ -351,7 +351,7 @@ class Link:
             # It is at this address, and no other server gets its token.
             host, authorization = local.host, f"Bearer {local.token}"
         uri = parse_uri(f"{url.origin}/")
-        tls = (self._showing.tls or ssl.create_default_context()) if url.secure else None
+        tls = (self._credentials.tls or ssl.create_default_context()) if url.secure else None
 
         def make() -> ClientSocket:
             # Known before it is made to the end: the server may be quicker.
@@ -378,7 +378,8 @@ class Link:
         self._socket = None
         if socket.refused is not None:
             is_early = (
-                not self._showing.authorization and await self._aside(lambda: find_local(url.host, url.port)) != local
+                not self._credentials.authorization
+                and await self._aside(lambda: find_local(url.host, url.port)) != local
             )
             self._refused(*socket.refused, is_early=is_early)
             return False
@@ -405,7 +406,7 @@ class Link:
         token too early finds it now, or finds the one of the server that was started in place of an earlier one.
         """
         self.trouble = f"{status}: {words}"
-        is_again = not self._showing.authorization and self.session.opened is not None
+        is_again = not self._credentials.authorization and self.session.opened is not None
         if status in _REFUSED and status not in _LATER and not (status == _NO_TOKEN and (is_early or is_again)):
             self.session.end(AccessError(f"{self.url} does not let this program in: {words}", status=status))
         else:
@@ -488,7 +489,7 @@ class Link:
 
     def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
         """The answer to the server's challenge, if a key is used."""
-        signer = self._showing.signer
+        signer = self._credentials.signer
         if signer is None:
             return None
         check_audience(welcome.audience, self.url)

@@ -18,12 +18,12 @@ from headwater.declare.resources.resource_state import State
 from headwater.errors import DeclarationError, HttpRefusedError, UsageError
 from headwater.http.http_headers import Given, check_headers, digest, merged
 from headwater.http.http_limits import BYTES_MAX, FRESH_FOR_MS, TIMEOUT_MS
-from headwater.http.http_request import Answer, Fetcher
-from headwater.http.http_resource import HttpResource, Sealed
+from headwater.http.http_request import HttpFetcher, HttpResponse
+from headwater.http.http_resource import HttpResource, SecretHeaders
 from headwater.http.http_retry import DEFAULT
 from headwater.http.network import Network, SystemNetwork
 from headwater.http.response_body import as_json, as_text
-from headwater.http.url_policy import Policy
+from headwater.http.url_policy import UrlPolicy
 from headwater.http.url_target import read_url
 from headwater.machine import machine
 from headwater.scheduler.graph.node import Node
@@ -52,7 +52,7 @@ OF_CLIENTS: Final = frozenset({"allow", "private", "max_bytes", "timeout", "tls"
 class Verb(Asked, Generic[T]):
     """`client.json(url)`: what the server answers, as a resource. `client.json.refresh(url)` has it asked again."""
 
-    def __init__(self, client: Client, name: str, accept: str, read: Callable[[Answer], object]) -> None:
+    def __init__(self, client: Client, name: str, accept: str, read: Callable[[HttpResponse], object]) -> None:
         self.name = name
         self._client = client
         self._accept = accept
@@ -125,14 +125,14 @@ class Verb(Asked, Generic[T]):
             message = f"{where} takes no params=: write them into the URL, with urllib.parse.urlencode"
         return UsageError(message, option=name)
 
-    def _key(self, url: str, headers: Mapping[str, str] | None) -> tuple[str, Sealed]:
+    def _key(self, url: str, headers: Mapping[str, str] | None) -> tuple[str, SecretHeaders]:
         given = merged(self._client.given, check_headers(headers, f"hw.http.{self.name}(headers=...)"))
         try:
             # All spellings of a URL are one.
-            return read_url(url).url, Sealed.of(given)
+            return read_url(url).url, SecretHeaders.of(given)
         except HttpRefusedError:
             # It is an answer like others that it may not be asked.
-            return url, Sealed.of(given)
+            return url, SecretHeaders.of(given)
 
     def _resource(self, fresh_for: Duration | None, retry: Retry | None) -> HttpResource[T]:
         where = f"hw.http.{self.name}()"
@@ -188,12 +188,14 @@ class Client:
             raise DeclarationError(error.message, **error.facts) from None
         if timeout_ms <= 0:
             raise DeclarationError(f"hw.http.Client(timeout={timeout!r}) leaves no time for an answer")
-        policy = Policy(allow, private=private)
+        policy = UrlPolicy(allow, private=private)
         listed = None if policy.rules is None else sorted(rule.written for rule in policy.rules)
         # What tells clients apart, in this process and the next. Headers are part of what each call is told by.
         self.settings: tuple[object, ...] = (listed, bool(private), max_bytes, timeout_ms, tls is not None)
         self.means: tuple[object, ...] = (network, tls)
-        self.fetcher = Fetcher(policy, network or SystemNetwork(), bytes_max=max_bytes, timeout_ms=timeout_ms, tls=tls)
+        self.fetcher = HttpFetcher(
+            policy, network or SystemNetwork(), bytes_max=max_bytes, timeout_ms=timeout_ms, tls=tls
+        )
         self._shown = "any host" if listed is None else ", ".join(listed) or "nothing"
         self.json: Verb[Any] = Verb(self, "json", "application/json", lambda got: as_json(got.body, got.shown))
         self.text: Verb[str] = Verb(self, "text", "text/*, */*;q=0.5", lambda got: as_text(got.body, got.charset))

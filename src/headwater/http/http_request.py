@@ -30,9 +30,9 @@ from headwater.http.http_headers import Given, for_other_origin, told
 from headwater.http.http_limits import CONNECT_MS, REDIRECTS_MAX, REQUESTS_MAX, TOLD_BYTES_MAX
 from headwater.http.ip_addresses import Address
 from headwater.http.network import Network
-from headwater.http.response_body import Body, as_text, start_of
-from headwater.http.url_policy import Policy
-from headwater.http.url_target import PORTS, Target, follow, read_url
+from headwater.http.response_body import ResponseBody, as_text, start_of
+from headwater.http.url_policy import UrlPolicy
+from headwater.http.url_target import PORTS, UrlTarget, follow, read_url
 from headwater.machine import machine
 from headwater.workflow.retry_after import retry_after_ms
 
@@ -54,7 +54,7 @@ class Validators(msgspec.Struct, frozen=True):
         return bool(self.etag or self.modified)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a request."""
 
     # Of the last hop, for people.
@@ -70,22 +70,22 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class _Trip:
     """One request under way, for the message if it does not come to an end."""
 
-    target: Target
+    target: UrlTarget
     headers: Given
     validators: Validators | None
     doing: str = "looking up the name"
     hops: list[str] = field(default_factory=list)
-    body: Body | None = None
+    body: ResponseBody | None = None
     # By the clock of the loop.
     ends_at: float = 0.0
 
 
-class Fetcher:
+class HttpFetcher:
     """Asks within the rules of one client."""
 
     def __init__(
         self,
-        policy: Policy,
+        policy: UrlPolicy,
         network: Network,
         *,
         bytes_max: int,
@@ -108,7 +108,7 @@ class Fetcher:
 
     async def fetch(
         self, url: str, headers: Given, *, accept: str = "*/*", validators: Validators | None = None
-    ) -> Answer:
+    ) -> HttpResponse:
         """Ask for a URL, and for what it redirects to. Raises HttpError."""
         target = read_url(url)
         given = dict(headers)
@@ -128,10 +128,10 @@ class Fetcher:
                     raise
                 raise self._late(trip) from None
 
-    async def _travel(self, trip: _Trip) -> Answer:
+    async def _travel(self, trip: _Trip) -> HttpResponse:
         while True:
             found = await self._hop(trip)
-            if isinstance(found, Answer):
+            if isinstance(found, HttpResponse):
                 return found
             before, trip.target = trip.target, found
             trip.hops.append(before.shown)
@@ -142,7 +142,7 @@ class Fetcher:
             if not _keeps_headers(before, found):
                 trip.headers = for_other_origin(trip.headers)
 
-    async def _hop(self, trip: _Trip) -> Answer | Target:
+    async def _hop(self, trip: _Trip) -> HttpResponse | UrlTarget:
         target = trip.target
         self._policy.check(target)
         trip.doing = "looking up the name"
@@ -167,7 +167,7 @@ class Fetcher:
         message = f"{target.shown} cannot be reached: {'; '.join(failed)}; check the host, or try again later"
         raise HttpUnreachableError(message, url=target.shown, tried=tuple(map(str, addresses)))
 
-    async def _resolve(self, target: Target) -> Sequence[Address]:
+    async def _resolve(self, target: UrlTarget) -> Sequence[Address]:
         if target.address is not None:
             return [target.address]
         try:
@@ -176,7 +176,7 @@ class Fetcher:
             message = f"{target.host} has no address: {error}; check its spelling, or the network"
             raise HttpUnreachableError(message, url=target.shown, host=target.host) from None
 
-    async def _ask(self, trip: _Trip, address: Address, connect_s: float | None) -> Answer | Target:
+    async def _ask(self, trip: _Trip, address: Address, connect_s: float | None) -> HttpResponse | UrlTarget:
         target = trip.target
         host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
         headers = {
@@ -224,14 +224,14 @@ class Fetcher:
         named = {"if-none-match": validators.etag, "if-modified-since": validators.modified}
         return {name: value for name, value in named.items() if value}
 
-    async def _read(self, trip: _Trip, response: httpx.Response) -> Answer | Target:
+    async def _read(self, trip: _Trip, response: httpx.Response) -> HttpResponse | UrlTarget:
         target, status, headers = trip.target, response.status_code, response.headers
         if status in _REDIRECTS and "location" in headers:
             return follow(target, headers["location"])
         validators = Validators(target.url, _kept(headers.get("etag")), _kept(headers.get("last-modified")))
         if status == HTTPStatus.NOT_MODIFIED and trip.validators is not None and self._conditions(trip):
             # A server that does not name it anew means the names it gave.
-            return Answer(
+            return HttpResponse(
                 shown=target.shown, body=b"", charset="", validators=validators or trip.validators, is_unchanged=True
             )
         if status >= HTTPStatus.BAD_REQUEST:
@@ -239,17 +239,17 @@ class Fetcher:
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES or status == HTTPStatus.PARTIAL_CONTENT:
             message = f"{target.shown} answered {status}, which it was not asked for"
             raise HttpAnswerError(message, url=target.shown, status=status)
-        body = trip.body = Body(headers.get("content-encoding", ""), self._bytes_max, target.shown)
+        body = trip.body = ResponseBody(headers.get("content-encoding", ""), self._bytes_max, target.shown)
         body.expect(headers.get("content-length", ""))
         async for chunk in _chunks(response):
             body.take(chunk)
-        return Answer(shown=target.shown, body=body.end(), charset=_charset(headers), validators=validators)
+        return HttpResponse(shown=target.shown, body=body.end(), charset=_charset(headers), validators=validators)
 
     async def _failed(self, trip: _Trip, response: httpx.Response) -> HttpError:
         """What a server says of its error, as far as people want to read it."""
         shown, status = trip.target.shown, response.status_code
         try:
-            body = Body(response.headers.get("content-encoding", ""), TOLD_BYTES_MAX, shown)
+            body = ResponseBody(response.headers.get("content-encoding", ""), TOLD_BYTES_MAX, shown)
             said = told(as_text(await start_of(body, _chunks(response)), _charset(response.headers)), trip.headers)
         except (HttpAnswerError, httpx.HTTPError):
             said = ""
@@ -268,7 +268,7 @@ class Fetcher:
         )
 
 
-def _keeps_headers(before: Target, after: Target) -> bool:
+def _keeps_headers(before: UrlTarget, after: UrlTarget) -> bool:
     """Whether what was given for one may be sent to the other: the same server, or the same one made safe."""
     is_made_safe = before.origin == ("http", after.host, PORTS["http"]) and after.port == PORTS["https"]
     return before.origin == after.origin or (is_made_safe and after.scheme == "https")

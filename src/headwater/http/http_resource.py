@@ -28,8 +28,8 @@ from headwater.declare.resources.source import Source
 from headwater.errors import HttpRefusedError, HttpStatusError, ResourceError
 from headwater.http.http_headers import Given, digest
 from headwater.http.http_limits import REST_MAX_MS
-from headwater.http.http_request import Answer, Fetcher, Validators
-from headwater.http.http_retry import HttpAsking, Patience, rest_ms
+from headwater.http.http_request import HttpFetcher, HttpResponse, Validators
+from headwater.http.http_retry import HttpResourceOptions, ServerRetry, rest_ms
 from headwater.http.url_target import read_url
 from headwater.values.address import doc_key
 from headwater.values.schema import ANY
@@ -43,14 +43,14 @@ SHOWN_MAX: Final = 200
 _STATUS: Final = re.compile(r" answered (\d{3})\b")
 
 
-class Sealed(str):
+class SecretHeaders(str):
     """What stands for headers: the text is their digest. They come along, and show nowhere."""
 
     __slots__ = ("given",)
     given: Given
 
     @classmethod
-    def of(cls, given: Given) -> Sealed:
+    def of(cls, given: Given) -> SecretHeaders:
         """For these headers."""
         made = cls(digest(given))
         made.given = given
@@ -58,7 +58,7 @@ class Sealed(str):
 
 
 @dataclass(slots=True, frozen=True)
-class Rest:
+class ServerPause:
     """A server wants to be left alone."""
 
     # By the clock nobody sets.
@@ -73,7 +73,7 @@ class HttpSource(Source):
     """One URL with one set of headers, in one open space."""
 
     # Written where it is asked.
-    rest: Rest | None = None
+    rest: ServerPause | None = None
 
     def _error(self, told: Maybe) -> ResourceError:
         error = super()._error(told)
@@ -83,14 +83,14 @@ class HttpSource(Source):
         return error
 
 
-class HttpResource(Resource[[str, Sealed], R]):
+class HttpResource(Resource[[str, SecretHeaders], R]):
     """One verb of one client with one set of options: an answer for each URL and set of headers."""
 
     def __init__(
-        self, fetcher: Fetcher, asking: Asking, doc: str, *, accept: str, read: Callable[[Answer], object]
+        self, fetcher: HttpFetcher, asking: Asking, doc: str, *, accept: str, read: Callable[[HttpResponse], object]
     ) -> None:
 
-        async def plainly(url: str, who: Sealed) -> object:
+        async def plainly(url: str, who: SecretHeaders) -> object:
             """As a function by itself, without what is known from the time before: see `_ask`."""
             return read(await fetcher.fetch(url, who.given, accept=accept))
 
@@ -105,7 +105,7 @@ class HttpResource(Resource[[str, Sealed], R]):
         doc = Instances.doc_of(self._doc, key)
         asking = self.asking
         # Its own: what a server asks for is about this URL and these headers.
-        own = HttpAsking(name=asking.name, fresh_ms=asking.fresh_ms, retry=Patience(asking.retry))
+        own = HttpResourceOptions(name=asking.name, fresh_ms=asking.fresh_ms, retry=ServerRetry(asking.retry))
         label = f"{self.name}({shown_url(url)})"
         value: Cell[Any] = Cell(home, doc, ("value", "data"), schema=ANY)
         source = HttpSource(own, label, doc_key(doc), lambda: self._ask(home, source, url, given), value)
@@ -139,7 +139,7 @@ class HttpResource(Resource[[str, Sealed], R]):
         if wait_ms > 0:
             date = datetime.fromtimestamp((home.timers.wall() + wait_ms) / 1000, UTC)
             error.message += f"; it wants to be left alone until {date:%Y-%m-%d %H:%M:%S} UTC"
-            source.rest = Rest(home.timers.now() + wait_ms, error.message, error.facts.get("status"))
+            source.rest = ServerPause(home.timers.now() + wait_ms, error.message, error.facts.get("status"))
 
 
 def shown_url(url: str) -> str:

@@ -35,7 +35,7 @@ RESTING: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNA
 """With these a server may say for how long."""
 
 
-class Patience(Retry):
+class ServerRetry(Retry):
     """The waits of one resource with one set of arguments, which a server may make longer."""
 
     __slots__ = ("asked_ms",)
@@ -57,10 +57,10 @@ class Patience(Retry):
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
-class HttpAsking(Asking):
+class HttpResourceOptions(Asking):
     """The options of one resource with one set of arguments."""
 
-    retry: Patience
+    retry: ServerRetry
 
     def is_retried(self, error: BaseException, failures: int) -> bool:
         """What may pass by itself, unless the author has named errors; and not if the server wants a longer rest."""

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 Address: TypeAlias = IPv4Address | IPv6Address
 
 
-class Kind(StrEnum):
+class AddressKind(StrEnum):
     """What an address is, for messages."""
 
     PUBLIC = "public"
@@ -32,44 +32,44 @@ class Kind(StrEnum):
     TUNNEL = "the end of a tunnel, which leads to another address"
 
 
-INSIDE: Final = frozenset({Kind.LOOPBACK, Kind.PRIVATE, Kind.CARRIER})
+INSIDE: Final = frozenset({AddressKind.LOOPBACK, AddressKind.PRIVATE, AddressKind.CARRIER})
 """What `private=True` lets in. The others serve nothing to programs, or too much: they have to be named."""
 
-_SPECIAL: Final[tuple[tuple[str, Kind], ...]] = (
+_SPECIAL: Final[tuple[tuple[str, AddressKind], ...]] = (
     # Those of clouds first: they lie within ranges that are less of a danger.
-    ("168.63.129.16/32", Kind.METADATA),
-    ("100.100.100.200/32", Kind.METADATA),
-    ("192.0.0.192/32", Kind.METADATA),
-    ("fd00:ec2::254/128", Kind.METADATA),
-    ("fd20:ce::254/128", Kind.METADATA),
-    ("0.0.0.0/8", Kind.UNSPECIFIED),
-    ("10.0.0.0/8", Kind.PRIVATE),
-    ("100.64.0.0/10", Kind.CARRIER),
-    ("127.0.0.0/8", Kind.LOOPBACK),
-    ("169.254.0.0/16", Kind.LINK_LOCAL),
-    ("172.16.0.0/12", Kind.PRIVATE),
-    ("192.0.0.0/24", Kind.RESERVED),
-    ("192.0.2.0/24", Kind.DOCUMENTATION),
-    ("192.88.99.0/24", Kind.TUNNEL),
-    ("192.168.0.0/16", Kind.PRIVATE),
-    ("198.18.0.0/15", Kind.RESERVED),
-    ("198.51.100.0/24", Kind.DOCUMENTATION),
-    ("203.0.113.0/24", Kind.DOCUMENTATION),
-    ("224.0.0.0/4", Kind.MULTICAST),
-    ("240.0.0.0/4", Kind.RESERVED),
-    ("::/128", Kind.UNSPECIFIED),
-    ("::1/128", Kind.LOOPBACK),
-    ("2001::/23", Kind.TUNNEL),
-    ("2001:db8::/32", Kind.DOCUMENTATION),
-    ("2002::/16", Kind.TUNNEL),
-    ("3fff::/20", Kind.DOCUMENTATION),
-    ("64:ff9b:1::/48", Kind.TUNNEL),
-    ("fc00::/7", Kind.PRIVATE),
-    ("fe80::/10", Kind.LINK_LOCAL),
-    ("ff00::/8", Kind.MULTICAST),
+    ("168.63.129.16/32", AddressKind.METADATA),
+    ("100.100.100.200/32", AddressKind.METADATA),
+    ("192.0.0.192/32", AddressKind.METADATA),
+    ("fd00:ec2::254/128", AddressKind.METADATA),
+    ("fd20:ce::254/128", AddressKind.METADATA),
+    ("0.0.0.0/8", AddressKind.UNSPECIFIED),
+    ("10.0.0.0/8", AddressKind.PRIVATE),
+    ("100.64.0.0/10", AddressKind.CARRIER),
+    ("127.0.0.0/8", AddressKind.LOOPBACK),
+    ("169.254.0.0/16", AddressKind.LINK_LOCAL),
+    ("172.16.0.0/12", AddressKind.PRIVATE),
+    ("192.0.0.0/24", AddressKind.RESERVED),
+    ("192.0.2.0/24", AddressKind.DOCUMENTATION),
+    ("192.88.99.0/24", AddressKind.TUNNEL),
+    ("192.168.0.0/16", AddressKind.PRIVATE),
+    ("198.18.0.0/15", AddressKind.RESERVED),
+    ("198.51.100.0/24", AddressKind.DOCUMENTATION),
+    ("203.0.113.0/24", AddressKind.DOCUMENTATION),
+    ("224.0.0.0/4", AddressKind.MULTICAST),
+    ("240.0.0.0/4", AddressKind.RESERVED),
+    ("::/128", AddressKind.UNSPECIFIED),
+    ("::1/128", AddressKind.LOOPBACK),
+    ("2001::/23", AddressKind.TUNNEL),
+    ("2001:db8::/32", AddressKind.DOCUMENTATION),
+    ("2002::/16", AddressKind.TUNNEL),
+    ("3fff::/20", AddressKind.DOCUMENTATION),
+    ("64:ff9b:1::/48", AddressKind.TUNNEL),
+    ("fc00::/7", AddressKind.PRIVATE),
+    ("fe80::/10", AddressKind.LINK_LOCAL),
+    ("ff00::/8", AddressKind.MULTICAST),
 )
 
-_TABLE: Final[tuple[tuple[IPv4Network | IPv6Network, Kind], ...]] = tuple(
+_TABLE: Final[tuple[tuple[IPv4Network | IPv6Network, AddressKind], ...]] = tuple(
     (ip_network(written), kind) for written, kind in _SPECIAL
 )
 
@@ -84,7 +84,7 @@ _OCTETS: Final = 4
 _OCTET: Final = 256
 
 
-def kind_of(address: Address) -> Kind:
+def kind_of(address: Address) -> AddressKind:
     """What an address is. One that stands for another is what that is."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped
@@ -96,8 +96,8 @@ def kind_of(address: Address) -> Kind:
         if address.version == network.version and address in network:
             return kind
     if isinstance(address, IPv6Address) and address not in _UNICAST:
-        return Kind.RESERVED
-    return Kind.PUBLIC
+        return AddressKind.RESERVED
+    return AddressKind.PUBLIC
 
 
 def plain(address: Address) -> Address:

@@ -29,7 +29,7 @@ _CHARSETS: Final = re.compile(
 """Of those that Python knows, the ones that pages are written in: the others do strange things."""
 
 
-class Body:
+class ResponseBody:
     """What has come of a body so far."""
 
     def __init__(self, encoding: str, bytes_max: int, shown: str) -> None:
@@ -105,7 +105,7 @@ class Body:
         return b"".join(self._parts)[: self._bytes_max]
 
 
-async def start_of(body: Body, chunks: AsyncIterator[bytes]) -> bytes:
+async def start_of(body: ResponseBody, chunks: AsyncIterator[bytes]) -> bytes:
     """The start of a body that is only shown: as far as it goes."""
     try:
         async for chunk in chunks:

@@ -12,13 +12,13 @@ import msgspec
 
 from headwater.errors import DeclarationError, HttpRefusedError
 from headwater.http.http_limits import ADDRESSES_MAX
-from headwater.http.ip_addresses import INSIDE, Address, Kind, kind_of, plain
-from headwater.http.url_target import PORTS, Target, read_host, read_port
+from headwater.http.ip_addresses import INSIDE, Address, AddressKind, kind_of, plain
+from headwater.http.url_target import PORTS, UrlTarget, read_host, read_port
 
 ANY_PORT: Final = "*"
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyRule(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the list: `api.example.com`, `*.example.com:8443`, `https://example.com`, `127.0.0.1:*`."""
 
     written: str
@@ -31,7 +31,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     # It names an address: that one is meant, whatever it is.
     is_address: bool = False
 
-    def takes(self, target: Target) -> bool:
+    def takes(self, target: UrlTarget) -> bool:
         """Whether it speaks of this target."""
         if self.scheme not in (None, target.scheme):
             return False
@@ -43,16 +43,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return target.address is None and target.host.endswith(self.host)
 
 
-class Policy:
+class UrlPolicy:
     """What a client may ask. Without a list any host; without `private`, on the public internet only."""
 
     def __init__(self, allow: Iterable[str] | None = None, *, private: bool = False) -> None:
         if isinstance(allow, str):
             raise DeclarationError(f"allow={allow!r}: a list of hosts is expected, such as allow=[{allow!r}]")
-        self.rules: tuple[Rule, ...] | None = None if allow is None else tuple(map(read_rule, allow))
+        self.rules: tuple[PolicyRule, ...] | None = None if allow is None else tuple(map(read_rule, allow))
         self.private: bool = private
 
-    def check(self, target: Target) -> None:
+    def check(self, target: UrlTarget) -> None:
         """Refuse a host that is not on the list, and an address that may not be asked. Raises HttpRefusedError."""
         rule = self._rule_for(target)
         if self.rules is not None and rule is None:
@@ -64,7 +64,7 @@ class Policy:
         if target.address is not None:
             self.check_addresses(target, [target.address])
 
-    def check_addresses(self, target: Target, found: Sequence[Address]) -> None:
+    def check_addresses(self, target: UrlTarget, found: Sequence[Address]) -> None:
         """Refuse a target if one of its addresses is none to be asked: not the next one is tried, it is a trap."""
         if not found or len(found) > ADDRESSES_MAX:
             message = f"{target.host} has {len(found)} addresses; one to {ADDRESSES_MAX} are expected"
@@ -76,15 +76,15 @@ class Policy:
             return
         for address in found:
             kind = kind_of(address)
-            if kind is not Kind.PUBLIC and not (self.private and kind in INSIDE):
+            if kind is not AddressKind.PUBLIC and not (self.private and kind in INSIDE):
                 raise self._refused(target, address, kind)
 
-    def _rule_for(self, target: Target) -> Rule | None:
+    def _rule_for(self, target: UrlTarget) -> PolicyRule | None:
         taking = [rule for rule in self.rules or () if rule.takes(target)]
         return next((rule for rule in taking if rule.is_address), taking[0] if taking else None)
 
     @staticmethod
-    def _refused(target: Target, address: Address, kind: Kind) -> HttpRefusedError:
+    def _refused(target: UrlTarget, address: Address, kind: AddressKind) -> HttpRefusedError:
         leads = f"it leads to {address}, which" if target.address is None else "its address"
         message = f"{target.shown} is refused: {leads} is {kind.value}"
         named = f"[{plain(address)}]" if ":" in str(plain(address)) else str(plain(address))
@@ -95,7 +95,7 @@ class Policy:
         return HttpRefusedError(message, url=target.shown, address=str(address), kind=kind.name.lower())
 
 
-def read_rule(written: str) -> Rule:
+def read_rule(written: str) -> PolicyRule:
     """One line of a list. Raises DeclarationError."""
     found: object = written
     if not isinstance(found, str):
@@ -107,7 +107,7 @@ def read_rule(written: str) -> Rule:
         raise DeclarationError(f"{message}'*.example.com', 'example.com:8443', '127.0.0.1:*'") from None
 
 
-def _read_rule(written: str) -> Rule:
+def _read_rule(written: str) -> PolicyRule:
     scheme, mark, rest = written.rpartition("://")
     if mark and scheme not in PORTS:
         raise HttpRefusedError(f"its scheme is {scheme!r}")
@@ -115,13 +115,13 @@ def _read_rule(written: str) -> Rule:
     number = None if port is None else 0 if port == ANY_PORT else read_port(port, "")
     kind = scheme if mark else None
     if host == "*":
-        return Rule(written=written, scheme=kind, host="", port=number)
+        return PolicyRule(written=written, scheme=kind, host="", port=number)
     is_below = host.startswith("*.")
     name, address = read_host(host.removeprefix("*.") if is_below else host, "")
     if is_below and address is not None:
         raise HttpRefusedError("an address has none below it")
     shown = f".{name}" if is_below else name
-    return Rule(written=written, scheme=kind, host=shown, port=number, is_address=address is not None)
+    return PolicyRule(written=written, scheme=kind, host=shown, port=number, is_address=address is not None)
 
 
 def _split(rest: str) -> tuple[str, str | None]:

@@ -33,7 +33,7 @@ _IN_QUERY: Final = _PLAIN + "".join(sorted(set(punctuation) - set("\"#<>'")))
 _IN_PATH: Final = "".join(sorted(set(_IN_QUERY) - set("?^`{}")))
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class UrlTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request goes, and what it asks for there."""
 
     scheme: str
@@ -68,7 +68,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.scheme}://{self.host_header}{path}{mark and '?...'}"
 
 
-def read_url(url: str) -> Target:
+def read_url(url: str) -> UrlTarget:
     """What a URL leads to. Raises HttpRefusedError."""
     found: object = url
     if not isinstance(found, str):
@@ -92,7 +92,7 @@ def read_url(url: str) -> Target:
     path = _without_dots(_escaped(parts.path or "/", _IN_PATH))
     if parts.query:
         path += f"?{_escaped(parts.query, _IN_QUERY)}"
-    return Target(scheme=parts.scheme, host=name, port=port or PORTS[parts.scheme], path=path, address=address)
+    return UrlTarget(scheme=parts.scheme, host=name, port=port or PORTS[parts.scheme], path=path, address=address)
 
 
 def _escaped(text: str, safe: str) -> str:
@@ -124,7 +124,7 @@ def _without_dots(path: str) -> str:
     return f"/{'/'.join(kept)}"
 
 
-def follow(target: Target, location: str) -> Target:
+def follow(target: UrlTarget, location: str) -> UrlTarget:
     """Where a redirect leads. Raises HttpRefusedError; also if it leaves https."""
     # Checked before they are joined: joining would repair it in silence.
     if any(char <= " " or char == "\x7f" for char in location) or "\\" in location or len(location) > URL_MAX:

@@ -14,15 +14,15 @@ from urllib.parse import unquote
 
 from websockets.datastructures import MultipleValuesError
 
-from headwater.access.allowed_hosts import Names
+from headwater.access.allowed_hosts import AllowedHosts
 from headwater.access.grants import Grant
 from headwater.access.local_token import loopback
 from headwater.errors import ServerLimitError
 from headwater.server.metrics import Traffic
 from headwater.server.server_limits import CONNECTIONS_MAX, GUESSES_BURST, GUESSES_PER_S, PER_GRANT_MAX, STRANGERS_MAX
-from headwater.server.server_log import Sparing
-from headwater.server.spaces.client_connection import Client
-from headwater.server.spaces.served_spaces import House
+from headwater.server.server_log import RepeatLimiter
+from headwater.server.spaces.client_connection import ClientConnection
+from headwater.server.spaces.served_spaces import ServedSpaces
 from headwater.sync.frames import SUBPROTOCOL
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ PEERS_MAX: Final = 10_000
 Refusal = tuple[int, str, dict[str, str]]
 
 
-class Doorman:
+class Authenticator:
     """Of one server."""
 
-    def __init__(self, house: House, names: Names, *, origins: Collection[str] = ()) -> None:
-        self.house = house
+    def __init__(self, spaces: ServedSpaces, names: AllowedHosts, *, origins: Collection[str] = ()) -> None:
+        self.spaces = spaces
         self.names = names
         self._origins = frozenset(each.lower().rstrip("/") for each in origins)
         # With which grant each came; until a key was shown, with none.
@@ -55,7 +55,7 @@ class Doorman:
         self._of_grant: dict[str, int] = {}
         self._guesses: dict[str, tuple[float, float]] = {}
         self.traffic = Traffic()
-        self._said = Sparing()
+        self._said = RepeatLimiter()
 
     @property
     def connections(self) -> int:
@@ -81,9 +81,9 @@ class Doorman:
     def write_down(self, peer: str, status: int, words: str, given: str) -> None:
         """Somebody was refused: the first time, and then how often, stands in the audit log."""
         # A token that has expired says whose it was; of one that was revoked nothing is known any more.
-        grant = self.house.access.expired(given.partition(" ")[2].strip())
+        grant = self.spaces.access.expired(given.partition(" ")[2].strip())
         told = grant.id if grant is not None else None
-        self.house.turned_away.tell("refused", (peer, status, told), peer=peer, id=told, status=status, why=words)
+        self.spaces.turned_away.tell("refused", (peer, status, told), peer=peer, id=told, status=status, why=words)
 
     def _refusal(self, request: Request, socket: ServerSocket) -> Refusal | None:  # noqa: PLR0911  # one for each reason
         headers = request.headers
@@ -103,7 +103,7 @@ class Doorman:
         offered = ",".join(headers.get_all("Sec-WebSocket-Protocol")).split(",")
         if SUBPROTOCOL not in [each.strip() for each in offered]:
             return 400, f"the subprotocol {SUBPROTOCOL} is expected", {}
-        if self.house.closing:
+        if self.spaces.closing:
             return 503, "the server ends; come again", {"Retry-After": "1"}
         if len(self._sockets) >= self._places:
             return 503, f"{self._places} connections are open; come again later", {"Retry-After": "5"}
@@ -130,12 +130,12 @@ class Doorman:
         # All users of this machine have one address: one of them who guesses must not keep out the others. Elsewhere,
         # who guesses is not listened to.
         is_heard = scheme.lower() == "bearer" and (not is_guessing or loopback(peer) is not None)
-        grant = self.house.access.with_token(token.strip()) if is_heard else None
+        grant = self.spaces.access.with_token(token.strip()) if is_heard else None
         if grant is not None:
             return grant
         if is_guessing:
             return 429, "too many wrong tokens from this address; wait a little", {"Retry-After": "5"}
-        if given and not self.house.access.is_known:
+        if given and not self.spaces.access.is_known:
             return 503, "the grants cannot be read now, so no client is let in; come again", {"Retry-After": "1"}
         if given:
             self._guessed(peer)
@@ -152,10 +152,10 @@ class Doorman:
         self._named[socket] = name
         self._of_grant[name] = self._of_grant.get(name, 0) + 1
 
-    def let_in(self, socket: ServerSocket) -> Client:
+    def let_in(self, socket: ServerSocket) -> ClientConnection:
         """The connection stands."""
-        return Client(
-            self.house,
+        return ClientConnection(
+            self.spaces,
             self._sockets.get(socket),
             peer=socket.peer,
             write=socket.send,

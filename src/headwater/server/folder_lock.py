@@ -39,7 +39,7 @@ def _held(folder: Path, descriptor: int) -> SpaceHeldError:
     return SpaceHeldError(message, path=str(folder))
 
 
-class Hold:
+class FolderLock:
     """On a folder, as long as the process lives. Raises SpaceHeldError, UnavailableError."""
 
     def __init__(self, folder: Path, url: str) -> None:

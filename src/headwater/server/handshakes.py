@@ -19,12 +19,12 @@ from headwater.server.server_limits import BODY_S, GREETING_S, HALF_OPEN_MAX
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class Knocking(H11Protocol):
+class Handshakes(H11Protocol):
     """One connection, as long as it speaks HTTP. Made by uvicorn; `begun` and `half_open_max` are set by `bound`."""
 
     half_open_max: ClassVar[int]
     """Of `begun`: one more, and the oldest is closed."""
-    begun: ClassVar[dict[Knocking, None]]
+    begun: ClassVar[dict[Handshakes, None]]
     """Those in the middle of a request, oldest first."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:  # noqa: ANN401  # as uvicorn calls it
@@ -33,10 +33,10 @@ class Knocking(H11Protocol):
         self._in_body = False
 
     @classmethod
-    def bound(cls, half_open_max: int | None = None) -> type[Knocking]:
+    def bound(cls, half_open_max: int | None = None) -> type[Handshakes]:
         """The class for one server."""
         half_open_max = HALF_OPEN_MAX if half_open_max is None else half_open_max
-        return type("BoundKnocking", (cls,), {"begun": {}, "half_open_max": half_open_max})
+        return type("BoundHandshakes", (cls,), {"begun": {}, "half_open_max": half_open_max})
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)

@@ -26,8 +26,8 @@ from headwater.access.allowed_hosts import LOCAL, address_of, name_of, place_of
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.machine import Future, machine
 from headwater.runtime.space_runtime import BaseSpace
-from headwater.server.handshakes import Knocking
-from headwater.server.topic_intake import Door, answer, refused, told
+from headwater.server.handshakes import Handshakes
+from headwater.server.topic_intake import TopicIntake, answer, refused, told
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -48,7 +48,7 @@ def ingress_app(space: BaseSpace, *, token: str | None = None, hosts: Collection
     With a token, posts carry it as `Authorization: Bearer ...`, except those to topics with a webhook whose posts are
     signed. `hosts` are the names it is reached by.
     """
-    door = Door(space)
+    door = TopicIntake(space)
     door.check_secrets()
     guard = Middleware(_Guard, token=_checked_token(token), hosts=frozenset(map(str.lower, hosts)), door=door)
     app = Starlette(
@@ -90,7 +90,7 @@ class Ingress:
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http=Knocking.bound(CONNECTIONS_MAX),
+                http=Handshakes.bound(CONNECTIONS_MAX),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -186,7 +186,7 @@ def _checked_token(token: object) -> bytes | None:
 class _Guard:
     """Looks at who asks, before anybody looks at what."""
 
-    def __init__(self, app: ASGIApp, token: bytes | None, hosts: frozenset[str], door: Door) -> None:
+    def __init__(self, app: ASGIApp, token: bytes | None, hosts: frozenset[str], door: TopicIntake) -> None:
         self._app = app
         self._door = door
         self._token = token

@@ -61,7 +61,7 @@ class Traffic:
 
 
 @dataclass(slots=True, eq=False)
-class Work:
+class WorkCounts:
     """What was done for spaces; also of those that are closed by now, so that no number ever goes back."""
 
     commits: int = 0
@@ -84,7 +84,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 _NAME: Final = "headwater_"
 
 
-class Page:
+class MetricsText:
     """The text, one family of numbers after the other."""
 
     def __init__(self) -> None:

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Final, Self
 
 import uvicorn
 
-from headwater.access.access_control import Access
-from headwater.access.allowed_hosts import Names
+from headwater.access.access_control import AccessControl
+from headwater.access.allowed_hosts import AllowedHosts
 from headwater.access.local_token import LocalToken, loopback
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.host.system_clock import SystemClock
 from headwater.machine import Future, Thread, machine
-from headwater.server.authenticator import Doorman
-from headwater.server.folder_lock import Hold, check_free
-from headwater.server.handshakes import Knocking
+from headwater.server.authenticator import Authenticator
+from headwater.server.folder_lock import FolderLock, check_free
+from headwater.server.handshakes import Handshakes
 from headwater.server.pages.health_page import Health, write_trouble
 from headwater.server.pages.routes import web_app
 from headwater.server.server_limits import DRAIN_S, GREETING_S
-from headwater.server.spaces.served_spaces import House
+from headwater.server.spaces.served_spaces import ServedSpaces
 from headwater.server.spaces.server_socket import ServerSocket
 from headwater.store.backends.sqlite_file import check_library
 
@@ -71,9 +71,9 @@ class Serving:
 class _Uvicorn(uvicorn.Server):
     """Ends when it is told to: by `end`, not by signals of its own."""
 
-    def __init__(self, config: uvicorn.Config, house: House) -> None:
+    def __init__(self, config: uvicorn.Config, spaces: ServedSpaces) -> None:
         super().__init__(config)
-        self._house = house
+        self._spaces = spaces
         self._ended: Future[None] = machine().future()
         self._ending = machine().lock()
 
@@ -112,7 +112,7 @@ class _Uvicorn(uvicorn.Server):
         for connection in list(self.server_state.connections):
             if isinstance(connection, ServerSocket):
                 connection.hold()
-        await self._house.drain(DRAIN_S)
+        await self._spaces.drain(DRAIN_S)
         for listener in sockets or []:
             loop.remove_reader(listener)
         # Those that were just accepted: asyncio loses them if they arrive at a server that was closed.
@@ -150,19 +150,19 @@ class Server:
         self.url: str = f"{'wss' if self._context is not None else 'ws'}://{shown}:{self.port}"
         try:
             _make_usable(options.store)
-            self._hold = Hold(options.store, self.url)
+            self._folder_lock = FolderLock(options.store, self.url)
         except BaseException:
             self._listener.close()
             raise
         try:
-            self.access = Access(options.store, SystemClock())
+            self.access = AccessControl(options.store, SystemClock())
             self.access.audit.check()
         except BaseException:
             self._listener.close()
-            self._hold.release()
+            self._folder_lock.release()
             raise
-        self.house: House | None = None
-        self.doorman: Doorman | None = None
+        self.spaces: ServedSpaces | None = None
+        self.authenticator: Authenticator | None = None
         self._uvicorn: _Uvicorn | None = None
         self._thread: Thread | None = None
         self._ready: Future[None] = machine().future()
@@ -178,18 +178,18 @@ class Server:
         # Every name that it is meant by: who is asked to sign for one of them looks whether that is so.
         audience = " ".join((self.url, *(f"wss://{name}" for name in self.options.hosts)))
         try:
-            house = self.house = House(
+            spaces = self.spaces = ServedSpaces(
                 self.options.store, self.access, loop, audience=audience, create=self.options.create
             )
         except BaseException:
             self._listener.close()
-            self._hold.release()
+            self._folder_lock.release()
             raise
-        names = Names((self.options.host, *self.options.hosts))
-        doorman = self.doorman = Doorman(house, names, origins=self.options.origins)
-        health = Health(house)
+        names = AllowedHosts((self.options.host, *self.options.hosts))
+        authenticator = self.authenticator = Authenticator(spaces, names, origins=self.options.origins)
+        health = Health(spaces)
         token = self._leave_token()
-        server = self._uvicorn = _Uvicorn(self._config(doorman, health), house)
+        server = self._uvicorn = _Uvicorn(self._config(authenticator, health), spaces)
         try:
             serving = loop.create_task(server.serve(sockets=[self._listener]))
             while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn tells nobody
@@ -203,17 +203,17 @@ class Server:
         finally:
             if token is not None:
                 token.remove()
-            await house.close()
-            self._hold.release()
+            await spaces.close()
+            self._folder_lock.release()
 
-    def _config(self, doorman: Doorman, health: Health) -> uvicorn.Config:
+    def _config(self, authenticator: Authenticator, health: Health) -> uvicorn.Config:
         # Then others may come by way of this machine.
         proxied = self.options.insecure or bool(self.options.hosts)
         config = uvicorn.Config(
-            web_app(doorman, health, proxied=proxied),
+            web_app(authenticator, health, proxied=proxied),
             loop="asyncio",
-            http=Knocking.bound(),
-            ws=ServerSocket.bound(doorman),
+            http=Handshakes.bound(),
+            ws=ServerSocket.bound(authenticator),
             lifespan="off",
             log_config=None,
             # What goes wrong in a page is logged where it does.
@@ -244,8 +244,8 @@ class Server:
 
     def end(self) -> None:
         """Take no more; finish what was sent. From any thread."""
-        if self.house is not None:
-            self.house.closing = True
+        if self.spaces is not None:
+            self.spaces.closing = True
         if self._uvicorn is not None:
             self._uvicorn.end()
 

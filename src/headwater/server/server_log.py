@@ -52,7 +52,7 @@ def set_up(logger: logging.Logger, stream: TextIO, *, json: bool, verbose: bool 
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
-class Sparing:
+class RepeatLimiter:
     """Says when to say something that may happen very often."""
 
     def __init__(self) -> None:

@@ -65,7 +65,7 @@ _HOW: Final = "send the payload as JSON with `Content-Type: application/json` an
 # --- what comes in --------------------------------------------------------------------------------------------
 
 
-class Posted(msgspec.Struct, frozen=True):
+class PostedEvent(msgspec.Struct, frozen=True):
     """What somebody has sent, as far as anybody can tell who does not know the topic."""
 
     key: str
@@ -73,7 +73,7 @@ class Posted(msgspec.Struct, frozen=True):
     value: object
 
 
-class Door:
+class TopicIntake:
     """Takes posts: reads them, has them checked and written, and answers."""
 
     def __init__(self, space: BaseSpace) -> None:
@@ -135,7 +135,7 @@ class Intake:
     def __init__(self) -> None:
         self._held = 0
 
-    async def read(self, request: Request, webhook: Webhook | None = None, now_ms: int = 0) -> Posted:
+    async def read(self, request: Request, webhook: Webhook | None = None, now_ms: int = 0) -> PostedEvent:
         """One post, as its topic's webhook describes it. Raises HTTPException."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         title = _text_of(request, "title")[:TITLE_MAX]
@@ -146,11 +146,13 @@ class Intake:
         key = _key_of(request)
         body = await self._body(request)
         try:
-            return Posted(key, title, msgspec.json.decode(body))
+            return PostedEvent(key, title, msgspec.json.decode(body))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise HTTPException(400, f"the payload is not JSON: {error}; {_HOW}") from None
 
-    async def _read_webhook(self, request: Request, webhook: Webhook, kind: str, title: str, now_ms: int) -> Posted:
+    async def _read_webhook(
+        self, request: Request, webhook: Webhook, kind: str, title: str, now_ms: int
+    ) -> PostedEvent:
         if not webhook.takes(kind):
             raise HTTPException(415, f"{kind or 'no type'} is not what this topic's webhook takes")
         body = await self._body(request)
@@ -159,7 +161,7 @@ class Intake:
             # Before anything of it is parsed: what is not signed is not looked into.
             webhook.verify(headers, body, now_ms / 1000)
             value = webhook.payload(kind, headers, body)
-            return Posted(webhook.id_of(headers, value), title, value)
+            return PostedEvent(webhook.id_of(headers, value), title, value)
         except Refusal as refusal:
             raise HTTPException(refusal.status, refusal.message) from None
 
@@ -249,7 +251,7 @@ class Inflow:
             return error
 
 
-def taken(posted: Posted, *, is_new: bool) -> Response:
+def taken(posted: PostedEvent, *, is_new: bool) -> Response:
     """It is on disk."""
     return JSONResponse({"id": posted.key, "new": is_new}, 202, _plain_headers())
 

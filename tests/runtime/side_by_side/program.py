@@ -93,8 +93,8 @@ class Shop:
 
 def rows_of(server: Server, space: str = "shop") -> int:
     """Of the log."""
-    assert server.house is not None
-    return server.house.rooms[space].storage.call(lambda engine: int(engine.head))
+    assert server.spaces is not None
+    return server.spaces.channels[space].storage.call(lambda engine: int(engine.head))
 
 
 def serve_lines(url: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.access.rights import Right
 from headwater.server.server import Server, Serving
-from headwater.server.spaces.served_spaces import House
+from headwater.server.spaces.served_spaces import ServedSpaces
 from headwater.store.commit import SetDoc
 from headwater.values.ids import DocKey
 from tests.system.attacks.raw import Raw
@@ -43,9 +43,9 @@ class Served:
                 yield cls(server, folder / "store")
 
     @property
-    def house(self) -> House:
-        assert self.server.house is not None
-        return self.server.house
+    def spaces(self) -> ServedSpaces:
+        assert self.server.spaces is not None
+        return self.server.spaces
 
     def space(self) -> str:
         """The name of a space that nobody has used yet."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.access.access_control import Access
+from headwater.access.access_control import AccessControl
 from headwater.access.rights import Right
 from headwater.errors import AccessError
 from headwater.host.system_clock import SystemClock
@@ -182,7 +182,7 @@ def test_a_server_outlives_whatever_comes_and_serves_others_meanwhile(
     settle_in(tmp_path, monkeypatch)
     store = tmp_path / "store"
     store.mkdir(mode=0o700)
-    access = Access(store, SystemClock())
+    access = AccessControl(store, SystemClock())
     token, _ = access.create(space="home", can=Right.OWN, actor="ann")
     honest, _ = access.create(space="home", can=Right.OWN, actor="bob")
     rng = random.Random(SEED)

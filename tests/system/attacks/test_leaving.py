@@ -38,16 +38,16 @@ def test_ten_thousand_connections_leave_nothing_behind(served: Served) -> None:
     served.fill(space, a=1)
     token = served.token(space, "read")
     served.enter(space, "read").quit()
-    loop = served.house._loop
+    loop = served.spaces._loop
 
     def tasks() -> int:
         return asyncio.run_coroutine_threadsafe(_tasks(), loop).result(30)
 
-    room = served.house.rooms[space]
-    eventually(lambda: not room.guests)
+    channel = served.spaces.channels[space]
+    eventually(lambda: not channel.connections)
     before = descriptors(), tasks()
-    doorman = served.server.doorman
-    assert doorman is not None
+    authenticator = served.server.authenticator
+    assert authenticator is not None
     upgrade = "\r\n".join([*upgrade_lines(served.port, token=token), "", ""]).encode()
     said = [b"", b"GET / HT", b"\x16\x03\x01 nonsense\r\n\r\n", upgrade, upgrade + ws_frame(BINARY, b"\x81")]
     for _ in range(100):
@@ -57,11 +57,11 @@ def test_ten_thousand_connections_leave_nothing_behind(served: Served) -> None:
             line.sendall(said[number % len(said)])
         for line in lines:
             line.close()
-    eventually(lambda: not room.guests and not doorman.connections)
+    eventually(lambda: not channel.connections and not authenticator.connections)
     eventually(lambda: descriptors() <= before[0] + 2 and tasks() <= before[1] + 2)
     gc.collect()
-    assert not doorman._of_grant
-    assert not served.house._turns
+    assert not authenticator._of_grant
+    assert not served.spaces._turns
     assert is_served(served)
 
 
@@ -92,5 +92,5 @@ def test_spaces_that_are_not_there_leave_nothing_behind(served: Served) -> None:
         with pytest.raises(ClosedError):
             Raw.into(served.port, token, f"none {number}")
     gc.collect()
-    assert not [name for name in served.house._turns if name.startswith("none")]
-    assert not [name for name in served.house.rooms if name.startswith("none")]
+    assert not [name for name in served.spaces._turns if name.startswith("none")]
+    assert not [name for name in served.spaces.channels if name.startswith("none")]

@@ -51,7 +51,7 @@ def is_served(served: Served) -> bool:
 @contextmanager
 def standing_still(served: Served, space: str) -> Iterator[None]:
     """Nothing of a space is decided meanwhile: its disk is slow."""
-    storage = served.house.rooms[space].storage
+    storage = served.spaces.channels[space].storage
     with storage._lock:
         yield
 
@@ -87,13 +87,13 @@ def test_a_million_watches_in_pieces_are_a_hundred_thousand(served: Served) -> N
         refused = [each for each in answers if isinstance(each, ErrorFrame)]
         assert len(refused) == 100 - WATCHES_MAX // piece
         assert {(each.code, each.again) for each in refused} == {("HW406", True)}
-        room = served.house.rooms[space]
-        assert room.watching == WATCHES_MAX
+        channel = served.spaces.channels[space]
+        assert channel.watching == WATCHES_MAX
         # Who lets go of some may watch others.
         raw.say(Unwatch(tuple(doc(f"0.{index}") for index in range(piece))))
         raw.say(Watch(1000, ((doc("a"), 0),)))
         assert isinstance(raw.hear(), Docs)
-    eventually(lambda: not room.watching, "they go with whoever watched")
+    eventually(lambda: not channel.watching, "they go with whoever watched")
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_asking_for_what_is_not_there_fills_no_memory(served: Served, monkeypatc
     served.fill(space, a=1)
     with served.enter(space, "read") as raw:
         states: list[int] = []
-        storage = served.house.rooms[space].storage
+        storage = served.spaces.channels[space].storage
         for number in range(20):
             raw.say(Pull(number + 1, tuple(doc(f"{number}.{index}") for index in range(1000))))
             raw.expect(Docs)
@@ -170,10 +170,10 @@ def test_a_hundred_thousand_commits_at_once_wait_in_the_network_and_not_in_memor
                 refused = [each for each in heard if isinstance(each, ErrorFrame)]
                 assert len(refused) == 100_000 - PENDING_MAX
                 assert {(each.code, each.again) for each in refused} == {("HW406", True)}
-                room = served.house.rooms[space]
-                assert len(room.since) == PENDING_MAX
+                channel = served.spaces.channels[space]
+                assert len(channel.since) == PENDING_MAX
             raw.say(Ping(1))
-            eventually(lambda: not room.since)
+            eventually(lambda: not channel.since)
             judged = [new for each in heard if isinstance(each, News) for new in each.news]
             eventually(lambda: any(isinstance(each, Pong) for each in heard))
             judged = [new for each in heard if isinstance(each, News) for new in each.news if isinstance(new, Judged)]
@@ -199,20 +199,22 @@ def test_who_writes_faster_than_the_disk_is_not_heard_for_a_while(
     monkeypatch.setattr("headwater.server.spaces.client_connection.BEHIND", 50)
     space = served.space()
     with served.enter(space) as raw:
-        room, doorman = served.house.rooms[space], served.server.doorman
-        assert doorman is not None
-        line = next(each for each in doorman._sockets if each.client is not None and each.client.room is room)
+        channel, authenticator = served.spaces.channels[space], served.server.authenticator
+        assert authenticator is not None
+        line = next(
+            each for each in authenticator._sockets if each.client is not None and each.client.channel is channel
+        )
         with standing_still(served, space):
             for number in range(1, 101):
                 raw.say(Transact(number, (SetDoc(doc("a"), number),)))
             eventually(lambda: line._is_paused)
-            heard = len(room.since)
+            heard = len(channel.since)
             for number in range(101, 201):
                 raw.say(Transact(number, (SetDoc(doc("a"), number),)))
             assert 50 < heard <= 100
-            assert len(room.since) == heard
+            assert len(channel.since) == heard
         assert isinstance(raw.verdict(200), Committed)
-        assert not line._is_paused or not room.since
+        assert not line._is_paused or not channel.since
 
 
 def test_a_commit_has_a_bounded_number_of_parts(served: Served) -> None:
@@ -292,8 +294,8 @@ def test_who_asks_whether_we_are_there_and_does_not_listen_is_cut_off(
 def test_who_does_not_read_is_closed_and_others_are_told_everything(served: Served) -> None:
     space = served.space()
     served.fill(space, a=1)
-    assert served.server.doorman is not None
-    traffic = served.server.doorman.traffic
+    assert served.server.authenticator is not None
+    traffic = served.server.authenticator.traffic
     with (
         served.enter(space, "read") as slow,
         served.enter(space, "read") as quick,
@@ -341,7 +343,7 @@ def test_questions_of_who_does_not_read_the_answers_are_not_answered(served: Ser
     space = served.space()
     with served.enter(space) as raw:
         assert isinstance(raw.write(1, SetDoc(doc("a"), bytes(8 << 20))), Committed)
-        client = next(iter(served.house.rooms[space].guests.values()))
+        client = next(iter(served.spaces.channels[space].connections.values()))
         for number in range(20):
             raw.say(Pull(number + 2, (doc("a"),)))
         # Not all of them have come when the first answer fills what there is to be filled.

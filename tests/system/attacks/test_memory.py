@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.access.access_control import Access
+from headwater.access.access_control import AccessControl
 from headwater.access.rights import Right
 from headwater.host.system_clock import SystemClock
 from headwater.store.commit import Committed, SetDoc
@@ -29,7 +29,7 @@ def test_memory_has_a_bound_whoever_does_not_read_and_whatever_is_announced(
     settle_in(tmp_path, monkeypatch)
     store = tmp_path / "store"
     store.mkdir(mode=0o700)
-    token, _ = Access(store, SystemClock()).create(space="home", can=Right.OWN)
+    token, _ = AccessControl(store, SystemClock()).create(space="home", can=Right.OWN)
     with ServeProcess(store) as server:
         with Raw.into(server.port, token, "home") as writer, Raw.into(server.port, token, "home") as reader:
             reader.say(Watch(1, ((doc("a"), 0),)))

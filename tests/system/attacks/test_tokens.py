@@ -11,7 +11,7 @@ import pytest
 
 from headwater.access import grants
 from headwater.access.rights import Right
-from headwater.server.authenticator import Doorman
+from headwater.server.authenticator import Authenticator
 from headwater.server.server_limits import GUESSES_BURST
 from headwater.store.commit import Committed, SetDoc
 from headwater.sync.frames import Docs, ErrorFrame, News, Ping, Pong, Transact, Watch
@@ -73,21 +73,21 @@ def test_a_hundred_thousand_guesses_from_elsewhere_are_not_even_looked_at(
     looked = []
     monkeypatch.setattr("headwater.server.authenticator._now", lambda: 0.0)
     monkeypatch.setattr(type(served.server.access), "with_token", lambda _self, token: looked.append(token))
-    doorman = Doorman(served.house, served.server.doorman.names)  # type: ignore[union-attr]  # it runs
-    statuses = [doorman.bearer(f"Bearer hw_{n:043}", "203.0.113.7") for n in range(100_000)]
+    authenticator = Authenticator(served.spaces, served.server.authenticator.names)  # type: ignore[union-attr]  # it runs
+    statuses = [authenticator.bearer(f"Bearer hw_{n:043}", "203.0.113.7") for n in range(100_000)]
     assert len(looked) == GUESSES_BURST + 1
     assert sum(answer[0] == 429 for answer in statuses if isinstance(answer, tuple)) == 100_000 - len(looked)
     # Nobody else is.
-    assert doorman.bearer("Bearer hw_x", "203.0.113.8")[0] == 401  # type: ignore[index]  # refused
+    assert authenticator.bearer("Bearer hw_x", "203.0.113.8")[0] == 401  # type: ignore[index]  # refused
 
 
 def test_how_many_addresses_are_remembered_has_a_bound(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.server.authenticator._now", lambda: 0.0)
     monkeypatch.setattr("headwater.server.authenticator.PEERS_MAX", 100)
-    doorman = Doorman(served.house, served.server.doorman.names)  # type: ignore[union-attr]  # it runs
+    authenticator = Authenticator(served.spaces, served.server.authenticator.names)  # type: ignore[union-attr]  # it runs
     for n in range(1000):
-        doorman.bearer("Bearer x", f"address {n}")
-    assert len(doorman._guesses) == 100
+        authenticator.bearer("Bearer x", f"address {n}")
+    assert len(authenticator._guesses) == 100
 
 
 # --- 13 -------------------------------------------------------------------------------------------------------
@@ -214,14 +214,14 @@ def test_who_is_revoked_while_a_space_is_opened_is_not_let_in(served: Served, mo
     space = served.space()
     served.fill(space, a=1)
     token, grant = served.server.access.create(space=space, can=Right.READ)
-    usual = type(served.house).room
+    usual = type(served.spaces).channel
 
     async def slow(self: object, name: str, *, create: bool) -> object:
-        found = await usual(self, name, create=create)  # type: ignore[arg-type]  # it is the house
+        found = await usual(self, name, create=create)  # type: ignore[arg-type]  # the spaces of the server
         served.server.access.revoke(grant.id)
         return found
 
-    monkeypatch.setattr(type(served.house), "room", slow)
+    monkeypatch.setattr(type(served.spaces), "channel", slow)
     with pytest.raises(ClosedError) as refused:
         Raw.into(served.port, token, space)
     assert refused.value.code == 4403

@@ -24,7 +24,7 @@ from headwater.cells.pending_commit import Pending
 from headwater.client import document_fetch, remote_storage, server_link
 from headwater.client.remote_replica import RemoteReplica
 from headwater.client.remote_storage import RemoteStorage
-from headwater.client.server_link import Showing
+from headwater.client.server_link import Credentials
 from headwater.client.server_url import parse_server
 from headwater.errors import HeadwaterError, OfflineError, UnavailableError
 from headwater.store.commit import Committed, Operation, PatchDoc, SetDoc
@@ -67,7 +67,7 @@ def opened(opening: Callable[[], T]) -> T:
 
 
 def attached(url: str, token: str, name: str, local: Path | None) -> tuple[RemoteStorage, RemoteReplica]:
-    storage = RemoteStorage(parse_server(url), Showing(token=token), actor=name, local=local)
+    storage = RemoteStorage(parse_server(url), Credentials(token=token), actor=name, local=local)
     try:
         return storage, storage.attach()
     except OfflineError:

@@ -19,9 +19,9 @@ from starlette.exceptions import HTTPException
 from headwater.access.rights import Right
 from headwater.errors import ClosedError, StoreFullError
 from headwater.machine import machine
-from headwater.server.authenticator import Doorman
+from headwater.server.authenticator import Authenticator
 from headwater.server.pages.page_access import check_right, grant_of, peer_of
-from headwater.server.spaces.channel import Room
+from headwater.server.spaces.channel import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -51,19 +51,19 @@ SEQ_HEADER: Final = "headwater-seq"
 class Backups:
     """Of one server."""
 
-    def __init__(self, doorman: Doorman) -> None:
-        self._doorman = doorman
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
         self.under_way = 0
-        sweep(doorman.house.folder)
+        sweep(authenticator.spaces.folder)
 
     async def backup(self, request: Request) -> Sending:
         """All of a space, for who owns it."""
         if request.method != "GET":
             # A whole copy, only to say how large it is.
             raise HTTPException(405, "a backup is got, or not", {"allow": "GET"})
-        grant = grant_of(request, self._doorman)
+        grant = grant_of(request, self._authenticator)
         space: str = request.path_params["space"]
-        check_right(self._doorman, grant, space, Right.OWN)
+        check_right(self._authenticator, grant, space, Right.OWN)
         if self.under_way >= AT_ONCE_MAX:
             message = f"{AT_ONCE_MAX} backups are under way; come again later"
             raise HTTPException(503, message, {"retry-after": "10"})
@@ -73,29 +73,29 @@ class Backups:
         except BaseException:
             self.under_way -= 1
             raise
-        house, peer = self._doorman.house, peer_of(request)
+        spaces, peer = self._authenticator.spaces, peer_of(request)
         said = {"space": space, "peer": peer, "actor": grant.actor or "", "grant": grant.id, "seq": seq}
         log.info("backup begins", extra=said)
         # Also from a disk without room for the line: it is owed then, and written as soon as there is.
-        house.access.audit.write_or_owe("backup", peer=peer, space=space, id=grant.id, seq=seq)
+        spaces.access.audit.write_or_owe("backup", peer=peer, space=space, id=grant.id, seq=seq)
 
         def ended(*, complete: bool) -> None:
             self.under_way -= 1
-            self._doorman.traffic.backups += complete
+            self._authenticator.traffic.backups += complete
             log.info("backup was sent" if complete else "backup was broken off", extra=said)
 
-        return Sending(file, seq, lambda: house.right(grant, space) >= Right.OWN, ended)
+        return Sending(file, seq, lambda: spaces.right(grant, space) >= Right.OWN, ended)
 
     async def _copy(self, space: str) -> tuple[int, int]:
         """A file that is nowhere any more but open here; and the newest place of the log that it holds."""
-        house = self._doorman.house
-        places = places_for(house.folder)
+        spaces = self._authenticator.spaces
+        places = places_for(spaces.folder)
         name = f"{_MARK}{os.getpid()}-{machine().token_hex(6)}.part"
         turn = 0
         while True:
-            room = await house.room(space, create=False)
+            channel = await spaces.channel(space, create=False)
             try:
-                return await _copied(room, places[0] / name)
+                return await _copied(channel, places[0] / name)
             except ClosedError:
                 turn += 1
                 if turn == TRIES:
@@ -108,9 +108,9 @@ class Backups:
                 places = places[1:]
 
 
-async def _copied(room: Room, path: Path) -> tuple[int, int]:
+async def _copied(channel: Channel, path: Path) -> tuple[int, int]:
     """Piece by piece: between two of them commits are decided as ever, and go into the copy, too."""
-    storage = room.storage
+    storage = channel.storage
     pieces: Generator[tuple[int, int], None, None] | None = None
 
     def copy(engine: Engine) -> int | None:
@@ -129,7 +129,7 @@ async def _copied(room: Room, path: Path) -> tuple[int, int]:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         seq = None
         while seq is None:
-            room.keep()
+            channel.keep()
             seq = await machine().to_thread(storage.call, copy)
         await machine().to_thread(storage.call, finish)
         return os.open(path, os.O_RDONLY), seq

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import PlainTextResponse, Response
 
 from headwater.machine import machine
-from headwater.server.spaces.served_spaces import House
+from headwater.server.spaces.served_spaces import ServedSpaces
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -28,8 +28,8 @@ _PREFIX: Final = ".headwater-ready-"
 class Health:
     """Of one server. `started` is set by it when it can be connected to."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, spaces: ServedSpaces) -> None:
+        self._spaces = spaces
         self.started = False
         self._trouble = ""
         self._looked_at = float("-inf")
@@ -41,11 +41,13 @@ class Health:
 
     async def readyz(self, _request: Request) -> Response:
         """Clients are welcome."""
-        if self._house.closing:
+        if self._spaces.closing:
             return _plain("ending", 503)
         if not self.started:
             return _plain("starting", 503)
-        trouble = await self._disk() or next(filter(None, (room.trouble for room in self._house.rooms.values())), "")
+        trouble = await self._disk() or next(
+            filter(None, (channel.trouble for channel in self._spaces.channels.values())), ""
+        )
         return _plain(trouble, 503) if trouble else _plain("ready")
 
     async def _disk(self) -> str:
@@ -57,7 +59,7 @@ class Health:
             return self._trouble
 
     def _look(self) -> str:
-        return self._house.missing() or write_trouble(self._house.folder)
+        return self._spaces.missing() or write_trouble(self._spaces.folder)
 
 
 def write_trouble(folder: Path) -> str:

@@ -16,10 +16,10 @@ from starlette.responses import Response
 from headwater._version import __version__
 from headwater.access.rights import EVERY_SPACE, Right
 from headwater.machine import machine
-from headwater.server.authenticator import Doorman
-from headwater.server.metrics import CONTENT_TYPE, Page, Work
+from headwater.server.authenticator import Authenticator
+from headwater.server.metrics import CONTENT_TYPE, MetricsText, WorkCounts
 from headwater.server.pages.page_access import grant_of, is_this_machine
-from headwater.server.spaces.channel import Room
+from headwater.server.spaces.channel import Channel
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,8 +39,8 @@ _REASONS: Final = {
 class Metrics:
     """Of one server. `proxied`: others may come by a proxy of this machine, so it is no reason to be trusted."""
 
-    def __init__(self, doorman: Doorman, *, proxied: bool) -> None:
-        self._doorman = doorman
+    def __init__(self, authenticator: Authenticator, *, proxied: bool) -> None:
+        self._authenticator = authenticator
         self._proxied = proxied
 
     async def metrics(self, request: Request) -> Response:
@@ -53,8 +53,8 @@ class Metrics:
         is_open = is_this_machine(request) and not self._proxied
         if is_open and "authorization" not in request.headers:
             return False
-        grant = grant_of(request, self._doorman)
-        right = self._doorman.house.right(grant, grant.space)
+        grant = grant_of(request, self._authenticator)
+        right = self._authenticator.spaces.right(grant, grant.space)
         if right < Right.OWN and not is_open:
             raise HTTPException(403, "numbers are for those who own a space: a token with the right to own is needed")
         return right >= Right.OWN and grant.space == EVERY_SPACE
@@ -63,16 +63,16 @@ class Metrics:
 
     def text(self, *, by_space: bool) -> str:
         """All numbers, now."""
-        page = Page()
+        page = MetricsText()
         self._sockets(page)
         self._spaces(page, by_space=by_space)
         _process(page)
         return page.text()
 
-    def _sockets(self, page: Page) -> None:
-        traffic = self._doorman.traffic
+    def _sockets(self, page: MetricsText) -> None:
+        traffic = self._authenticator.traffic
         page.family("info", "gauge", "Which version this is.", [({"version": __version__}, 1)])
-        page.family("connections", "gauge", "WebSockets that are open.", self._doorman.connections)
+        page.family("connections", "gauge", "WebSockets that are open.", self._authenticator.connections)
         page.family("upgrades_total", "counter", "WebSockets that were opened.", traffic.upgrades)
         refused = dict.fromkeys(_REASONS, 0) | traffic.refused
         samples = [({"reason": _REASONS.get(status, str(status))}, float(count)) for status, count in refused.items()]
@@ -88,28 +88,28 @@ class Metrics:
         page.family("posts_total", "counter", "Events posted to topics, by the status of the answer.", posts)
         page.family("backups_total", "counter", "Backups that were sent to the end.", traffic.backups)
 
-    def _spaces(self, page: Page, *, by_space: bool) -> None:
-        house = self._doorman.house
-        rooms = dict(house.rooms)
-        work = Work().add(house.past.commits, house.past.delivered, house.past.groups, house.past.decided)
-        for room in rooms.values():
-            work.add(room.commits, room.delivered, room.storage.groups, room.decided)
-        page.family("open_spaces", "gauge", "Spaces that are open.", len(rooms))
+    def _spaces(self, page: MetricsText, *, by_space: bool) -> None:
+        spaces = self._authenticator.spaces
+        channels = dict(spaces.channels)
+        work = WorkCounts().add(spaces.past.commits, spaces.past.delivered, spaces.past.groups, spaces.past.decided)
+        for channel in channels.values():
+            work.add(channel.commits, channel.delivered, channel.storage.groups, channel.decided)
+        page.family("open_spaces", "gauge", "Spaces that are open.", len(channels))
 
-        def gauge(name: str, words: str, count: Callable[[Room], int]) -> None:
-            page.family(name, "gauge", words, sum(map(count, rooms.values())))
+        def gauge(name: str, words: str, count: Callable[[Channel], int]) -> None:
+            page.family(name, "gauge", words, sum(map(count, channels.values())))
             if by_space:
-                samples = [({"space": space}, float(count(room))) for space, room in sorted(rooms.items())]
+                samples = [({"space": space}, float(count(channel))) for space, channel in sorted(channels.items())]
                 page.family(f"space_{name}", "gauge", f"{words} By space.", samples)
 
-        gauge("sessions", "Clients that have a space open.", lambda room: len(room.guests))
-        gauge("watches", "Documents that clients watch, each as often as it is.", lambda room: room.watching)
-        gauge("pending_commits", "Commits that wait for a verdict.", lambda room: len(room.since))
+        gauge("sessions", "Clients that have a space open.", lambda channel: len(channel.connections))
+        gauge("watches", "Documents that clients watch, each as often as it is.", lambda channel: channel.watching)
+        gauge("pending_commits", "Commits that wait for a verdict.", lambda channel: len(channel.since))
         page.family("commits_total", "counter", "Commits that were accepted.", work.commits)
         page.family("deliveries_total", "counter", "Frames of news that were sent to clients.", work.delivered)
         page.family("groups_total", "counter", "Groups of commits that shared one fsync.", work.groups)
         if by_space:
-            head = [({"space": space}, float(room.head)) for space, room in sorted(rooms.items())]
+            head = [({"space": space}, float(channel.head)) for space, channel in sorted(channels.items())]
             page.family("space_head", "gauge", "The newest place in the log of an open space.", head)
         words = "From the arrival of a commit until its client is told what became of it."
         page.histogram("decide_seconds", words, work.decided)
@@ -118,7 +118,7 @@ class Metrics:
 # --- the process ----------------------------------------------------------------------------------------------
 
 
-def _process(page: Page) -> None:
+def _process(page: MetricsText) -> None:
     page.family(
         "process_start_time_seconds", "gauge", "When it was started, as seconds since 1970.", machine().process.started
     )

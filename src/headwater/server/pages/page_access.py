@@ -27,7 +27,7 @@ from headwater.errors import (
     UsageError,
 )
 from headwater.host.space_files import locate
-from headwater.server.authenticator import Doorman
+from headwater.server.authenticator import Authenticator
 from headwater.server.spaces.client_connection import UNKNOWN
 from headwater.server.topic_intake import answer
 from headwater.values.author_text import text_of
@@ -52,33 +52,33 @@ def is_this_machine(request: Request) -> bool:
     return loopback(peer_of(request)) is not None and not any(name in request.headers for name in _FORWARDED)
 
 
-def grant_of(request: Request, doorman: Doorman) -> Grant:
+def grant_of(request: Request, authenticator: Authenticator) -> Grant:
     """What is shown. Raises HTTPException if that is nothing, or nothing that is known."""
     given = request.headers.getlist("authorization")
     if len(given) > 1:
         raise HTTPException(400, "a header that may be there once is there twice")
-    found = doorman.bearer(given[0] if given else "", peer_of(request))
+    found = authenticator.bearer(given[0] if given else "", peer_of(request))
     if isinstance(found, Grant):
         return found
     status, words, headers = found
-    doorman.write_down(peer_of(request), status, words, given[0] if given else "")
+    authenticator.write_down(peer_of(request), status, words, given[0] if given else "")
     raise HTTPException(status, words, headers)
 
 
-def check_right(doorman: Doorman, grant: Grant, space: str, needed: Right) -> None:
+def check_right(authenticator: Authenticator, grant: Grant, space: str, needed: Right) -> None:
     """Raises HTTPException. Who may not even read a space does not learn that there is one."""
     try:
         locate("memory:", space)
     except NameRefusedError as refused:
         raise HTTPException(404, f"{UNKNOWN} ({refused.message})") from None
-    right = doorman.house.right(grant, space)
-    if right < needed and not doorman.house.access.is_known:
+    right = authenticator.spaces.right(grant, space)
+    if right < needed and not authenticator.spaces.access.is_known:
         raise HTTPException(503, "the grants cannot be read now; come again", {"retry-after": "1"})
     if right < Right.READ:
         raise HTTPException(404, UNKNOWN)
     if right < needed:
         raise HTTPException(403, f"the right to {needed.word} the space is missing")
-    if doorman.house.closing:
+    if authenticator.spaces.closing:
         raise HTTPException(503, "the server ends; come again", {"retry-after": "1"})
 
 

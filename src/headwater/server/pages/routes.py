@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from headwater.errors import HeadwaterError
-from headwater.server.authenticator import Doorman
+from headwater.server.authenticator import Authenticator
 from headwater.server.pages.backup_page import Backups, BrokenOffError
 from headwater.server.pages.health_page import Health
 from headwater.server.pages.metrics_page import Metrics
@@ -33,10 +33,10 @@ _PLAIN: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Pages whose address says nothing about anybody. Of others it is not logged: it holds names of spaces."""
 
 
-def web_app(doorman: Doorman, health: Health, *, proxied: bool = False) -> Starlette:
+def web_app(authenticator: Authenticator, health: Health, *, proxied: bool = False) -> Starlette:
     """The pages of one server."""
-    topics, backups, metrics = Topics(doorman), Backups(doorman), Metrics(doorman, proxied=proxied)
-    posts = doorman.traffic.posts
+    topics, backups, metrics = Topics(authenticator), Backups(authenticator), Metrics(authenticator, proxied=proxied)
+    posts = authenticator.traffic.posts
 
     async def post(request: Request) -> Response:
         status = 500
@@ -64,7 +64,7 @@ def web_app(doorman: Doorman, health: Health, *, proxied: bool = False) -> Starl
             Route("/spaces/{space}/topics/{workflow}/{topic}", post, methods=["POST"]),
             Route("/spaces/{space}/backup", backups.backup, methods=["GET"]),
         ],
-        middleware=[Middleware(_Guard, doorman=doorman)],
+        middleware=[Middleware(_Guard, authenticator=authenticator)],
         exception_handlers={HTTPException: told, HeadwaterError: refused},
     )
     # One address for each page: nobody is sent on with what they post.
@@ -75,9 +75,9 @@ def web_app(doorman: Doorman, health: Health, *, proxied: bool = False) -> Starl
 class _Guard:
     """Looks at who asks, before anybody looks at what; and writes down what came of it."""
 
-    def __init__(self, app: ASGIApp, doorman: Doorman) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
         self._app = app
-        self._doorman = doorman
+        self._authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -110,5 +110,5 @@ class _Guard:
     def _refusal(self, headers: Mapping[str, str], names: list[str]) -> Response | None:
         if names.count("host") != 1:
             return PlainTextResponse("one Host is expected\n", 400)
-        wrong = self._doorman.names.refusal(headers["host"], headers.get("origin"))
+        wrong = self._authenticator.names.refusal(headers["host"], headers.get("origin"))
         return None if wrong is None else PlainTextResponse(wrong[1] + "\n", wrong[0])

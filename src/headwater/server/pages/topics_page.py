@@ -20,10 +20,10 @@ from headwater.declare.workflows.topic import check_id
 from headwater.errors import ClosedError, NotFoundError
 from headwater.host.system_clock import SystemClock
 from headwater.runtime.workflows.hub import Hub, hub_of
-from headwater.server.authenticator import Doorman
+from headwater.server.authenticator import Authenticator
 from headwater.server.pages.page_access import check_right, grant_of
-from headwater.server.spaces.channel import Room
-from headwater.server.topic_intake import Inflow, Intake, Posted, taken
+from headwater.server.spaces.channel import Channel
+from headwater.server.topic_intake import Inflow, Intake, PostedEvent, taken
 from headwater.values.codec import encode, from_json
 from headwater.values.tree import freeze
 from headwater.workflow.publication import Publication
@@ -43,29 +43,29 @@ SOURCE: Final = "http"
 class Topics:
     """Of one server."""
 
-    def __init__(self, doorman: Doorman) -> None:
-        self._doorman = doorman
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
         self._intake = Intake()
-        self._inflows: WeakKeyDictionary[Room, Inflow] = WeakKeyDictionary()
+        self._inflows: WeakKeyDictionary[Channel, Inflow] = WeakKeyDictionary()
 
     async def post(self, request: Request) -> Response:
         """One event."""
-        grant = grant_of(request, self._doorman)
+        grant = grant_of(request, self._authenticator)
         space: str = request.path_params["space"]
-        check_right(self._doorman, grant, space, Right.WRITE)
+        check_right(self._authenticator, grant, space, Right.WRITE)
         posted = await self._intake.read(request)
         # Once more: a payload may take its time.
-        check_right(self._doorman, grant, space, Right.WRITE)
+        check_right(self._authenticator, grant, space, Right.WRITE)
         is_new = await self._put(space, request.path_params["workflow"], request.path_params["topic"], posted)
         return taken(posted, is_new=is_new)
 
-    async def _put(self, space: str, workflow: str, topic: str, posted: Posted) -> bool:
+    async def _put(self, space: str, workflow: str, topic: str, posted: PostedEvent) -> bool:
         for turn in range(TRIES):
-            room = await self._doorman.house.room(space, create=False)
-            inflow = self._inflows.get(room)
-            hub = hub_of(room.storage, SystemClock().now_ms)
+            channel = await self._authenticator.spaces.channel(space, create=False)
+            inflow = self._inflows.get(channel)
+            hub = hub_of(channel.storage, SystemClock().now_ms)
             if inflow is None:
-                inflow = self._inflows[room] = Inflow(hub)
+                inflow = self._inflows[channel] = Inflow(hub)
             try:
                 return await inflow.put(partial(_publication, hub, workflow, topic, posted))
             except ClosedError:
@@ -74,7 +74,7 @@ class Topics:
         raise AssertionError
 
 
-def _publication(hub: Hub, workflow: str, topic: str, posted: Posted) -> Publication:
+def _publication(hub: Hub, workflow: str, topic: str, posted: PostedEvent) -> Publication:
     """What is kept of it. Raises NotFoundError if nobody has deployed such a topic."""
     name = hub.look(lambda book: _find(book, workflow, topic))
     address = f"{name}.{topic}"

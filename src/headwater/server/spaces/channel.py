@@ -30,7 +30,7 @@ from headwater.host.attached_replica import Delivered
 from headwater.host.storage import Storage
 from headwater.machine import Executor
 from headwater.server.metrics import Histogram
-from headwater.server.spaces.space_answers import Answered, Guest, made
+from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
 from headwater.store import resumption
 from headwater.store.commit import Commit, Committed, Note, Outcome, Submission
 from headwater.store.engine import Engine
@@ -55,7 +55,7 @@ CANNOT_WRITE: Final = "the server cannot use its disk now; come again"
 """What a client is told whose connection is closed for that."""
 
 
-class Room:
+class Channel:
     """One space, in the server's event loop; `deliver` is called by the storage's thread."""
 
     def __init__(
@@ -65,10 +65,10 @@ class Room:
         self.lineage = lineage
         self._loop = loop
         self._threads = threads
-        self._watches: dict[BranchId, Watches[Guest]] = {}
-        self._inbox: deque[Delivered | Answered] = deque()
+        self._watches: dict[BranchId, Watches[ConnectionPort]] = {}
+        self._inbox: deque[Delivered | SpaceAnswer] = deque()
         self._woken = False
-        self.guests: dict[SessionId, Guest] = {}
+        self.connections: dict[SessionId, ConnectionPort] = {}
         # The newest place that anybody was told of.
         self.head = storage.join(self)
         self.delivered = 0
@@ -84,15 +84,15 @@ class Room:
 
     # -- coming and going ----------------------------------------------------------------------------------
 
-    def enter(self, guest: Guest) -> None:
+    def enter(self, connection: ConnectionPort) -> None:
         """From now on it is told what becomes of its commits. Whoever had the session before is out."""
-        before = self.guests.get(guest.session)
+        before = self.connections.get(connection.session)
         if before is not None:
             self.leave(before)
             before.talk.taken_over()
-        self.guests[guest.session] = guest
+        self.connections[connection.session] = connection
         self.empty_since = None
-        self._watches.setdefault(guest.talk.branch, Watches()).enter(guest)
+        self._watches.setdefault(connection.talk.branch, Watches()).enter(connection)
 
     def last_of(self, branch: BranchId, session: SessionId) -> int:
         """The newest commit of a session that was decided; 0 if it has just begun. Not in the loop.
@@ -119,16 +119,16 @@ class Room:
             self._on_loop(lambda: self._break(why))
             raise
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, connection: ConnectionPort) -> None:
         """It is gone, with everything that it watched."""
-        watches = self._watches.get(guest.talk.branch)
+        watches = self._watches.get(connection.talk.branch)
         if watches is not None:
-            watches.leave(guest)
+            watches.leave(connection)
             if not watches.sessions:
-                del self._watches[guest.talk.branch]
-        if self.guests.get(guest.session) is guest:
-            del self.guests[guest.session]
-        if not self.guests:
+                del self._watches[connection.talk.branch]
+        if self.connections.get(connection.session) is connection:
+            del self.connections[connection.session]
+        if not self.connections:
             self.empty_since = self._loop.time()
 
     def keep(self) -> None:
@@ -159,13 +159,13 @@ class Room:
 
         self._threads.submit(self._use, keep)
 
-    def look(self, guest: Guest, asked: Watch | Pull | AskObservations | AskChanged) -> None:
+    def look(self, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         """Answer a question, in a thread: it may have to be read from the disk."""
-        self._threads.submit(self._look, guest, asked)
+        self._threads.submit(self._look, connection, asked)
 
-    def _look(self, guest: Guest, asked: Watch | Pull | AskObservations | AskChanged) -> None:
+    def _look(self, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         try:
-            self._use(lambda engine: self._put(made(engine, guest, asked)))
+            self._use(lambda engine: self._put(made(engine, connection, asked)))
         except HeadwaterError as error:
             # A disk that is full or fails is no answer: the client asks again.
             again = isinstance(error, ServerLimitError | UnavailableError | PoisonedError)
@@ -173,17 +173,17 @@ class Room:
             if isinstance(error, StoreError) and not isinstance(error, HistoryError):
                 # Where the file is concerns only who runs the server.
                 log.error("question not answered: %s", told, extra={"space": self.storage.name})  # noqa: TRY400  # says all
-                told = f"space {guest.talk.space!r} cannot be read now; the server's log says why"
-            self._put(Answered(guest, encode_frame(ErrorFrame(error.code, told, asked.number, again))))
+                told = f"space {connection.talk.space!r} cannot be read now; the server's log says why"
+            self._put(SpaceAnswer(connection, encode_frame(ErrorFrame(error.code, told, asked.number, again))))
         except Exception:
             # A mistake of ours. Whoever has asked is told, or would wait for ever.
             log.exception("a question could not be answered")
             message = "this could not be answered; the server's log says why"
-            self._put(Answered(guest, encode_frame(ErrorFrame(StoreError.code, message, asked.number))))
+            self._put(SpaceAnswer(connection, encode_frame(ErrorFrame(StoreError.code, message, asked.number))))
 
-    def unwatch(self, guest: Guest, docs: Iterable[DocKey], prefixes: Iterable[str]) -> None:
+    def unwatch(self, connection: ConnectionPort, docs: Iterable[DocKey], prefixes: Iterable[str]) -> None:
         """Tell it no more of these."""
-        self._watches[guest.talk.branch].remove(guest, docs, prefixes)
+        self._watches[connection.talk.branch].remove(connection, docs, prefixes)
 
     # -- what is told --------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Room:
         """Called by whoever decides, while the storage stands still."""
         self._put(decided)
 
-    def _put(self, what: Delivered | Answered) -> None:
+    def _put(self, what: Delivered | SpaceAnswer) -> None:
         self._inbox.append(what)
         if not self._woken:
             self._woken = True
@@ -207,23 +207,23 @@ class Room:
         self._woken = False
         while self._inbox:
             what = self._inbox.popleft()
-            if isinstance(what, Answered):
+            if isinstance(what, SpaceAnswer):
                 self._answer(what)
             else:
                 self._tell([each for each in what if isinstance(each, Outcome | Failure)])
 
-    def _answer(self, answered: Answered) -> None:
-        guest = answered.guest
+    def _answer(self, answered: SpaceAnswer) -> None:
+        connection = answered.connection
         self.head = max(self.head, answered.seq)
-        guest.talk.answered()
-        if self.guests.get(guest.session) is not guest:
+        connection.talk.answered()
+        if self.connections.get(connection.session) is not connection:
             return
-        if not guest.may("read"):
-            guest.talk.revoked()
+        if not connection.may("read"):
+            connection.talk.revoked()
             return
         if answered.watches:
-            self._watches[guest.talk.branch].add(guest, answered.docs, answered.prefixes)
-        guest.reply(answered.frame)
+            self._watches[connection.talk.branch].add(connection, answered.docs, answered.prefixes)
+        connection.reply(answered.frame)
 
     def _tell(self, decided: list[Outcome | Failure]) -> None:
         failed = [each for each in decided if isinstance(each, Failure) and isinstance(each.error, StoreError)]
@@ -239,25 +239,25 @@ class Room:
                 self.commits += 1
         for branch, watches in list(self._watches.items()):
             own = [each for each in decided if each.commit.branch == branch]
-            for guest, frame, news in list(watches.tell(own, before, self.head)):
-                self._push(guest, frame, news)
+            for connection, frame, news in list(watches.tell(own, before, self.head)):
+                self._push(connection, frame, news)
         now = self._loop.time()
         for each in decided:
             since = self.since.pop((each.commit.session, each.commit.local_seq), None)
             if since is not None:
                 self.decided.observe(now - since)
 
-    def _push(self, guest: Guest, frame: bytes, news: list[New]) -> None:
+    def _push(self, connection: ConnectionPort, frame: bytes, news: list[New]) -> None:
         judged = 0
         for new in news:
             judged += type(new) is not Written
         if judged:
-            guest.talk.judged(judged)
-        if guest.may("read"):
+            connection.talk.judged(judged)
+        if connection.may("read"):
             self.delivered += 1
-            guest.push(frame)
+            connection.push(frame)
         else:
-            guest.talk.revoked()
+            connection.talk.revoked()
 
     def _send_away(self, failed: list[Failure]) -> None:
         """The disk has failed: that is no verdict. Clients that wait for one keep what they sent, and come again."""
@@ -268,16 +268,16 @@ class Room:
         for each in failed:
             self.since.pop((each.commit.session, each.commit.local_seq), None)
         for session in {each.commit.session for each in failed}:
-            if session in self.guests:
-                self.guests[session].talk.turned_away(CANNOT_WRITE)
+            if session in self.connections:
+                self.connections[session].talk.turned_away(CANNOT_WRITE)
         if not isinstance(error, StoreFullError):
             self._break(error.message)
 
     def _break(self, why: str) -> None:
         """Only a fresh opening can tell what is on the disk: all clients come again, and the first has it opened."""
         self.trouble, self.is_broken = why, True
-        for guest in list(self.guests.values()):
-            guest.talk.turned_away(CANNOT_WRITE)
+        for connection in list(self.connections.values()):
+            connection.talk.turned_away(CANNOT_WRITE)
 
     def close(self) -> None:
         """Nobody is here any more. Waits for the disk: not in the loop."""

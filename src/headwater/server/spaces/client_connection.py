@@ -14,7 +14,7 @@ from headwater.access.grants import Grant
 from headwater.access.rights import WORDS, Right
 from headwater.errors import AccessError, ClosedError, HeadwaterError, SessionLostError, UnavailableError
 from headwater.server.server_limits import BEHIND
-from headwater.server.spaces.channel import CANNOT_WRITE, Room
+from headwater.server.spaces.channel import CANNOT_WRITE, Channel
 from headwater.store.commit import Commit, Note
 from headwater.sync.actor_names import check_actor
 from headwater.sync.frames import (
@@ -32,7 +32,7 @@ from headwater.sync.server_session import Close, ServerSession, ServerState
 from headwater.values.ids import BranchId, DocKey, Seq, SessionId
 
 if TYPE_CHECKING:
-    from headwater.server.spaces.served_spaces import House
+    from headwater.server.spaces.served_spaces import ServedSpaces
 
 log: Final = logging.getLogger("headwater.server")
 
@@ -49,12 +49,12 @@ def rights_unknown() -> UnavailableError:
     return UnavailableError("the server cannot read its grants now, so no client is let in; come again")
 
 
-class Client:
+class ClientConnection:
     """A connection, once it is one. `house` has the spaces; `write` sends bytes that are a frame."""
 
     def __init__(
         self,
-        house: House,
+        spaces: ServedSpaces,
         grant: Grant | None,
         *,
         peer: str,
@@ -63,7 +63,7 @@ class Client:
         answer: Callable[[bytes], None] | None = None,
         admit: Callable[[Grant], None] | None = None,
     ) -> None:
-        self._house = house
+        self._spaces = spaces
         self._grant = grant
         self.peer = peer
         self._write = write
@@ -72,7 +72,7 @@ class Client:
         self._shut = shut
         # Told with which grant it is let in.
         self._admit = admit
-        self.room: Room | None = None
+        self.channel: Channel | None = None
         # Questions, one of which is being answered at a time; and none while it has not read what was sent before.
         self._asked: deque[Watch | Pull | AskObservations | AskChanged] = deque()
         self._is_answering = False
@@ -83,7 +83,7 @@ class Client:
         # Why the server has ended it, if it did.
         self._ended: tuple[int, str] | None = None
         self.talk = ServerSession(
-            self, server=house.server, audience=house.audience, nonce=house.nonce(), limits=house.limits
+            self, server=spaces.server, audience=spaces.audience, nonce=spaces.nonce(), limits=spaces.limits
         )
         self.session: SessionId = SessionId("")
         self.watched = self.talk.watched
@@ -102,8 +102,8 @@ class Client:
     @property
     def head(self) -> Seq:
         """The newest place that anybody was told of."""
-        assert self.room is not None
-        return self.room.head
+        assert self.channel is not None
+        return self.channel.head
 
     def send(self, frame: FromServer) -> None:
         """Send a frame."""
@@ -121,16 +121,16 @@ class Client:
 
     def may(self, right: str) -> bool:
         """Whether its grant is good for that, now."""
-        return self._grant is not None and self._house.right(self._grant, self.talk.space) >= WORDS[right]
+        return self._grant is not None and self._spaces.right(self._grant, self.talk.space) >= WORDS[right]
 
     @property
     def knows_rights(self) -> bool:
         """Whether the grants can be read now."""
-        return self._house.access.is_known
+        return self._spaces.access.is_known
 
     def may_create(self, space: str) -> bool:
         """Whether it may make a space that is not there: only who owns it may."""
-        return self._grant is not None and self._house.right(self._grant, space) >= Right.OWN
+        return self._grant is not None and self._spaces.right(self._grant, space) >= Right.OWN
 
     def may_see(self, doc: DocKey) -> bool:
         """Whether a document is in a scope of its own."""
@@ -138,17 +138,17 @@ class Client:
 
     def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
         """Have it decided."""
-        assert self.room is not None
+        assert self.channel is not None
         try:
-            self.room.submit(commit, notes)
+            self.channel.submit(commit, notes)
         except ClosedError:
             # No verdict: the client sends it again to the next server of the space.
             self.talk.turned_away(CANNOT_WRITE)
 
     def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
         """Keep what runs have read."""
-        assert self.room is not None
-        self.room.note(notes, self.talk.branch, gone)
+        assert self.channel is not None
+        self.channel.note(notes, self.talk.branch, gone)
 
     def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         """Answer it, after those before."""
@@ -156,9 +156,9 @@ class Client:
         self._answer_next()
 
     def _answer_next(self) -> None:
-        if self._asked and not self._is_answering and not self._is_full and self.room is not None:
+        if self._asked and not self._is_answering and not self._is_full and self.channel is not None:
             self._is_answering = True
-            self.room.look(self, self._asked.popleft())
+            self.channel.look(self, self._asked.popleft())
 
     def reply(self, frame: bytes) -> None:
         """Send the answer to what was asked last."""
@@ -174,52 +174,52 @@ class Client:
     @property
     def is_behind(self) -> bool:
         """Whether more waits for the disk than should."""
-        return self.room is not None and len(self.room.since) > BEHIND
+        return self.channel is not None and len(self.channel.since) > BEHIND
 
     def unwatch(self, asked: Unwatch) -> None:
         """Tell no more of these."""
-        assert self.room is not None
-        self.room.unwatch(self, asked.docs, asked.prefixes)
+        assert self.channel is not None
+        self.channel.unwatch(self, asked.docs, asked.prefixes)
 
     def denied(self, asked: str, error: AccessError) -> None:
         """Write down that it tried."""
         if asked not in self._denied:
             self._denied.add(asked)
             talk = self.talk
-            self._house.audit("denied", self, space=talk.space, actor=talk.actor, asked=asked, why=error.message)
+            self._spaces.audit("denied", self, space=talk.space, actor=talk.actor, asked=asked, why=error.message)
 
     def left(self) -> None:
         """It will not come back."""
-        self._house.proofs.forget(self.session)
+        self._spaces.proofs.forget(self.session)
 
     # -- opening -------------------------------------------------------------------------------------------
 
     def open(self, asked: Open) -> None:
         """Open the space; in a thread, for it may have to be read from the disk."""
         try:
-            self._grant = self._house.admitted(self, asked, self._grant)
+            self._grant = self._spaces.admitted(self, asked, self._grant)
             if self._admit is not None:
                 self._admit(self._grant)
             actor = self._actor(asked.actor)
             if asked.session or asked.resume:
-                epoch = self._house.proofs.check(
+                epoch = self._spaces.proofs.check(
                     asked.resume, asked.space, asked.branch, actor, asked.session, asked.attempt
                 )
                 if epoch is None:
                     lost = SessionLostError("this session cannot be gone on with: somebody has it, or this is no proof")
-                    self._house.audit("refused", self, space=asked.space, why=lost.message)
+                    self._spaces.audit("refused", self, space=asked.space, why=lost.message)
                     self.talk.refused(lost, Close.TAKEN)
                     return
                 self._epoch, session = epoch, asked.session
             else:
-                session = SessionId(self._house.entropy.token())
+                session = SessionId(self._spaces.entropy.token())
         except UnavailableError as error:
             self.talk.refused(error, Close.RESTART, again=True)
             return
         except HeadwaterError as error:
-            self._house.refuse(self, asked.space, error)
+            self._spaces.refuse(self, asked.space, error)
             return
-        self._house.enter(self, asked, actor, session)
+        self._spaces.enter(self, asked, actor, session)
 
     def _actor(self, asked: str) -> str:
         grant = self._grant
@@ -234,51 +234,51 @@ class Client:
             check_actor(actor)
         return actor
 
-    def entered(self, room: Room, asked: Open, actor: str, session: SessionId, last: int) -> None:
+    def entered(self, channel: Channel, asked: Open, actor: str, session: SessionId, last: int) -> None:
         """The space is open."""
         if self.talk.state is ServerState.OVER:
             return
-        if not self._house.proofs.is_newest(session, self._epoch, asked.attempt):
+        if not self._spaces.proofs.is_newest(session, self._epoch, asked.attempt):
             # While the space was being opened, the client has come again: this connection was given up.
             self.talk.taken_over()
             return
-        if room.is_broken:
+        if channel.is_broken:
             # Also while it was being opened: the next client has the file opened anew.
             self.talk.turned_away(CANNOT_WRITE)
             return
-        right = self._house.right(self._grant, asked.space) if self._grant is not None else Right.NONE
+        right = self._spaces.right(self._grant, asked.space) if self._grant is not None else Right.NONE
         if right < Right.READ:
             # While the space was being opened.
             if self.knows_rights:
-                self._house.refuse(self, asked.space, AccessError(UNKNOWN))
+                self._spaces.refuse(self, asked.space, AccessError(UNKNOWN))
             else:
                 self.talk.refused(rights_unknown(), Close.RESTART, again=True)
             return
         try:
-            self._house.access.audit.write("opened", peer=self.peer, id=self.grant_id, space=asked.space, actor=actor)
+            self._spaces.access.audit.write("opened", peer=self.peer, id=self.grant_id, space=asked.space, actor=actor)
         except (HeadwaterError, OSError) as error:
             # Who was let in must be in the audit log: until it can be written, no one is.
             log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
             message = f"space {asked.space!r} cannot be opened now; the server's log says why"
             self.talk.refused(UnavailableError(message), Close.RESTART, again=True)
             return
-        self.room, self.session = room, session
+        self.channel, self.session = channel, session
         said = {"peer": self.peer, "actor": actor, "space": asked.space, "session": session}
         log.info("session opened", extra={**said, "again": self._epoch})
         branch = BranchId(asked.branch)
-        resume = self._house.proofs.make(asked.space, branch, actor, session, self._epoch, room.lineage)
+        resume = self._spaces.proofs.make(asked.space, branch, actor, session, self._epoch, channel.lineage)
         # First of all what it is: whoever had the session before is sent away with it.
         self.talk.session, self.talk.branch = session, branch
-        room.enter(self)
-        self.talk.opened(SpaceOpened(asked.space, session, resume, room.head, actor, right.word, last), branch)
+        channel.enter(self)
+        self.talk.opened(SpaceOpened(asked.space, session, resume, channel.head, actor, right.word, last), branch)
 
     def leave(self) -> None:
         """It is gone. Once more is no harm."""
         self.talk.lost()
-        room, self.room = self.room, None
+        channel, self.channel = self.channel, None
         self._asked.clear()
-        if room is not None:
-            room.leave(self)
+        if channel is not None:
+            channel.leave(self)
             code, why = self._ended or (0, "")
             event = "session revoked" if code == Close.REVOKED else "session closed"
             log.info(event, extra={**self.said(), "code": code, "why": why})

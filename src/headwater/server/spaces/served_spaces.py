@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from headwater._version import __version__
-from headwater.access.access_control import Access
+from headwater.access.access_control import AccessControl
 from headwater.access.grants import Grant
-from headwater.access.refusal_log import TurnedAway, write
+from headwater.access.refusal_log import RefusalLog, write
 from headwater.access.rights import Right
-from headwater.access.session_proofs import Proofs, lineage_in
+from headwater.access.session_proofs import SessionProofs, lineage_in
 from headwater.errors import (
     AccessError,
     HeadwaterError,
@@ -36,10 +36,10 @@ from headwater.host.space_files import Location, locate, open_space
 from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import machine
-from headwater.server.metrics import Work
+from headwater.server.metrics import WorkCounts
 from headwater.server.server_limits import EMPTY_S, SPACES_MAX
-from headwater.server.spaces.channel import Room
-from headwater.server.spaces.client_connection import UNKNOWN, Client, rights_unknown
+from headwater.server.spaces.channel import Channel
+from headwater.server.spaces.client_connection import UNKNOWN, ClientConnection, rights_unknown
 from headwater.server.spaces.space_lineage import lineage_of
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
 from headwater.sync.frames import Open
@@ -70,23 +70,29 @@ THREADS: Final = 4
 """For what waits for the disk: openings and answers. Deciding has a thread for each space."""
 
 
-class House:
+class ServedSpaces:
     """The spaces in one folder, in the server's event loop."""
 
     def __init__(
-        self, folder: Path, access: Access, loop: asyncio.AbstractEventLoop, *, audience: str, create: bool = True
+        self,
+        folder: Path,
+        access: AccessControl,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        audience: str,
+        create: bool = True,
     ) -> None:
         self.folder = folder
         self.access = access
         self.audience = audience
         self.server = f"headwater/{__version__}"
         self.entropy: Entropy = machine()
-        self.proofs = Proofs(folder)
+        self.proofs = SessionProofs(folder)
         self.limits = {"frame": FRAME_BYTES_MAX, "pending": PENDING_MAX, "watches": WATCHES_MAX}
-        self.turned_away = TurnedAway(access.audit, loop)
-        self.rooms: dict[str, Room] = {}
+        self.turned_away = RefusalLog(access.audit, loop)
+        self.channels: dict[str, Channel] = {}
         # What those have done that are closed.
-        self.past = Work()
+        self.past = WorkCounts()
         self._loop = loop
         self._create = create
         self._identity = _identity(folder)
@@ -108,7 +114,7 @@ class House:
         """What a grant is good for now."""
         return self.access.right(grant.id, space)
 
-    def admitted(self, client: Client, asked: Open, grant: Grant | None) -> Grant:
+    def admitted(self, client: ClientConnection, asked: Open, grant: Grant | None) -> Grant:
         """With which grant somebody may open a space. Raises AccessError."""
         if grant is None and asked.proof is not None:
             from headwater.access.key_admission import grant_of  # noqa: PLC0415  # few come with keys
@@ -122,13 +128,13 @@ class House:
             raise AccessError(UNKNOWN) if self.access.is_known else rights_unknown()
         return grant
 
-    def refuse(self, client: Client, space: str, error: HeadwaterError) -> None:
+    def refuse(self, client: ClientConnection, space: str, error: HeadwaterError) -> None:
         """Tell a client that it is not let in, and write it down."""
         self.audit("refused", client, space=space, why=error.message)
         log.info("session refused", extra={"peer": client.peer, "space": space, "why": error.message})
         client.talk.refused(error, Close.FORBIDDEN)
 
-    def audit(self, event: str, client: Client, **facts: object) -> None:
+    def audit(self, event: str, client: ClientConnection, **facts: object) -> None:
         """Write down who did what, and with which grant. Of what was refused the first, and then how often."""
         facts = {"peer": client.peer, "id": client.grant_id, **facts}
         if event in SPARED:
@@ -140,23 +146,23 @@ class House:
 
     # -- coming in -------------------------------------------------------------------------------------
 
-    def enter(self, client: Client, asked: Open, actor: str, session: SessionId) -> None:
+    def enter(self, client: ClientConnection, asked: Open, actor: str, session: SessionId) -> None:
         """Bring somebody who may into the room of a space; `client.entered` tells when."""
         task = self._loop.create_task(self._enter(client, asked, actor, session))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _enter(self, client: Client, asked: Open, actor: str, session: SessionId) -> None:
+    async def _enter(self, client: ClientConnection, asked: Open, actor: str, session: SessionId) -> None:
         try:
             may_create = client.may_create(asked.space)
-            room = await self.room(asked.space, create=asked.create and may_create)
+            channel = await self.channel(asked.space, create=asked.create and may_create)
             branch = BranchId(asked.branch)
-            last = await self._in_thread(lambda: room.last_of(branch, asked.session))
-            _check_life(asked, room)
+            last = await self._in_thread(lambda: channel.last_of(branch, asked.session))
+            _check_life(asked, channel)
         except NotFoundError as error:
             # A branch may be told of; a space only to who could make it.
-            told: HeadwaterError = error if asked.space in self.rooms else AccessError(UNKNOWN)
-            if asked.space not in self.rooms and client.may_create(asked.space):
+            told: HeadwaterError = error if asked.space in self.channels else AccessError(UNKNOWN)
+            if asked.space not in self.channels and client.may_create(asked.space):
                 rest = "" if self._create else ", and it makes no new ones"
                 told = NotFoundError(f"there is no space {asked.space!r} at this server{rest}")
             self.refuse(client, asked.space, told)
@@ -174,40 +180,40 @@ class House:
             log.exception("space %r could not be opened", asked.space)
             client.talk.refused(StoreError("the space could not be opened; the server's log says why"), 1011)
         else:
-            client.entered(room, asked, actor, session, last)
+            client.entered(channel, asked, actor, session, last)
             if self._round is None and not self.closing:
                 self._round = self._loop.call_later(ROUND_S, self._go_round)
 
     def _go_round(self) -> None:
         """Send away whoever may not be here any more, also where nothing happens."""
-        guests = [guest for room in self.rooms.values() for guest in room.guests.values()]
-        for guest in guests:
-            if not guest.may("read"):
-                guest.talk.revoked()
+        connections = [connection for channel in self.channels.values() for connection in channel.connections.values()]
+        for connection in connections:
+            if not connection.may("read"):
+                connection.talk.revoked()
         # Nobody there: nobody to wake up for.
         self._round = None
-        if guests and not self.closing:
-            self._round = self._loop.call_later(max(ROUND_S, len(guests) / ROUND_PER_S), self._go_round)
+        if connections and not self.closing:
+            self._round = self._loop.call_later(max(ROUND_S, len(connections) / ROUND_PER_S), self._go_round)
 
-    async def room(self, space: str, *, create: bool) -> Room:
+    async def channel(self, space: str, *, create: bool) -> Channel:
         """The room of a space, opened if it is not."""
         async with self._turn(space):
-            room = self.rooms.get(space)
-            if room is not None and room.is_broken:
-                await self._let_go(space, room)
-                room = None
-            if room is not None and not room.guests:
+            channel = self.channels.get(space)
+            if channel is not None and channel.is_broken:
+                await self._let_go(space, channel)
+                channel = None
+            if channel is not None and not channel.connections:
                 # Somebody is about to enter: it is not closed meanwhile.
-                room.empty_since = self._loop.time()
-            if room is None:
+                channel.empty_since = self._loop.time()
+            if channel is None:
                 if self.closing:
                     raise ServerLimitError("the server is ending; come again")
-                if len(self.rooms) >= SPACES_MAX:
+                if len(self.channels) >= SPACES_MAX:
                     raise ServerLimitError(f"{SPACES_MAX} spaces are open already; come again later")
                 storage, lineage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
-                room = self.rooms[space] = Room(storage, self._loop, self._threads, lineage)
-                log.info("space opened", extra={"space": space, "seq": room.head})
-            return room
+                channel = self.channels[space] = Channel(storage, self._loop, self._threads, lineage)
+                log.info("space opened", extra={"space": space, "seq": channel.head})
+            return channel
 
     def _turn(self, space: str) -> asyncio.Lock:
         """One at a time opens or closes a space. Kept for as long as somebody has it."""
@@ -237,7 +243,7 @@ class House:
         """What was taken away from under the server, in words; empty if nothing was. For a thread: it may wait."""
         if _identity(self.folder) != self._identity:
             return GONE
-        gone = [space for space in list(self.rooms) if not os.path.lexists(self.place(space).path or "")]
+        gone = [space for space in list(self.channels) if not os.path.lexists(self.place(space).path or "")]
         return f"the file of {len(gone)} open spaces was removed; start the server again" if gone else ""
 
     def place(self, space: str) -> Location:
@@ -250,37 +256,37 @@ class House:
     # -- going -----------------------------------------------------------------------------------------
 
     def _close_empty(self) -> None:
-        for space, room in list(self.rooms.items()):
-            if self._is_left(room):
+        for space, channel in list(self.channels.items()):
+            if self._is_left(channel):
                 task = self._loop.create_task(self._close(space))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         if not self.closing:
             self._sweep = self._loop.call_later(EMPTY_S / 2, self._close_empty)
 
-    def _is_left(self, room: Room) -> bool:
-        return room.empty_since is not None and self._loop.time() - room.empty_since >= EMPTY_S
+    def _is_left(self, channel: Channel) -> bool:
+        return channel.empty_since is not None and self._loop.time() - channel.empty_since >= EMPTY_S
 
     async def _close(self, space: str) -> None:
         async with self._turn(space):
-            room = self.rooms.get(space)
-            if room is not None and not room.guests and self._is_left(room):
-                await self._let_go(space, room)
+            channel = self.channels.get(space)
+            if channel is not None and not channel.connections and self._is_left(channel):
+                await self._let_go(space, channel)
 
-    async def _let_go(self, space: str, room: Room) -> None:
+    async def _let_go(self, space: str, channel: Channel) -> None:
         """Whoever has the turn closes it. What a disk that has failed says to that is known already."""
-        del self.rooms[space]
+        del self.channels[space]
         with suppress(StoreError):
-            await self._in_thread(room.close)
-        self.past.add(room.commits, room.delivered, room.storage.groups, room.decided)
+            await self._in_thread(channel.close)
+        self.past.add(channel.commits, channel.delivered, channel.storage.groups, channel.decided)
         log.info("space closed", extra={"space": space})
 
     async def drain(self, timeout: float) -> None:  # noqa: ASYNC109  # whoever ends the server has one
         """Until everything that was sent is decided and told, at most so long."""
         with suppress(HeadwaterError, asyncio.TimeoutError):
             waiting = [
-                machine().in_pool(self._loop, self._threads, partial(room.storage.wait, timeout))
-                for room in self.rooms.values()
+                machine().in_pool(self._loop, self._threads, partial(channel.storage.wait, timeout))
+                for channel in self.channels.values()
             ]
             # One whose disk does not answer is no reason not to wait for the others.
             await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), timeout)
@@ -295,12 +301,12 @@ class House:
             self._sweep.cancel()
         if self._round is not None:
             self._round.cancel()
-        for space, room in list(self.rooms.items()):
+        for space, channel in list(self.channels.items()):
             async with self._turn(space):
-                for guest in list(room.guests.values()):
-                    room.leave(guest)
-                self.rooms.pop(space, None)
-                await self._in_thread(room.close)
+                for connection in list(channel.connections.values()):
+                    channel.leave(connection)
+                self.channels.pop(space, None)
+                await self._in_thread(channel.close)
         self.turned_away.finish()
         self._threads.shutdown(wait=False)
 
@@ -313,9 +319,9 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _check_life(asked: Open, room: Room) -> None:
+def _check_life(asked: Open, channel: Channel) -> None:
     """Whoever goes on with a session has to have begun it in this life of the space."""
-    if asked.resume and lineage_in(asked.resume) != room.lineage:
+    if asked.resume and lineage_in(asked.resume) != channel.lineage:
         message = (
             f"space {asked.space!r} was put back to an earlier state, and what was seen of it before does not count "
             "any more; open it again"

@@ -30,14 +30,14 @@ from headwater.server.server_limits import (
     OUT_MARK,
     PING_S,
 )
-from headwater.server.spaces.client_connection import Client
+from headwater.server.spaces.client_connection import ClientConnection
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, GREETING_BYTES_MAX
 from headwater.sync.frames import SUBPROTOCOL
 from headwater.sync.server_session import Close
 from headwater.sync.server_session import ServerState as Talk
 
 if TYPE_CHECKING:
-    from headwater.server.authenticator import Doorman
+    from headwater.server.authenticator import Authenticator
 
 log: Final = logging.getLogger("headwater.server")
 
@@ -63,7 +63,7 @@ def framed(data: bytes) -> bytes:
 class ServerSocket(asyncio.Protocol):
     """One connection, from its upgrade on. Made by uvicorn; `doorman` is set by `bound`."""
 
-    doorman: ClassVar[Doorman]
+    authenticator: ClassVar[Authenticator]
 
     def __init__(self, config: object, server_state: Any, app_state: object, _loop: object = None) -> None:  # noqa: ANN401  # as uvicorn calls it
         del config, app_state
@@ -73,7 +73,7 @@ class ServerSocket(asyncio.Protocol):
             subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=GREETING_BYTES_MAX, logger=_QUIET
         )
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self.client: Client | None = None
+        self.client: ClientConnection | None = None
         self.grant_id = ""
         self.peer = ""
         self._parts: list[bytes] = []
@@ -95,9 +95,9 @@ class ServerSocket(asyncio.Protocol):
         self._is_held = False
 
     @classmethod
-    def bound(cls, doorman: Doorman) -> type[ServerSocket]:
+    def bound(cls, authenticator: Authenticator) -> type[ServerSocket]:
         """The class for one server."""
-        return type("BoundSocket", (cls,), {"doorman": doorman})
+        return type("BoundSocket", (cls,), {"authenticator": authenticator})
 
     # -- asyncio -------------------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class ServerSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         protocol = self._protocol
-        self.doorman.traffic.bytes_in += len(data)
+        self.authenticator.traffic.bytes_in += len(data)
         protocol.receive_data(data)
         for event in protocol.events_received():
             if isinstance(event, Request):
@@ -161,7 +161,7 @@ class ServerSocket(asyncio.Protocol):
         self._connections.discard(self)
         if self._timer is not None:
             self._timer.cancel()
-        self.doorman.left(self)
+        self.authenticator.left(self)
         client, self.client = self.client, None
         if client is not None:
             client.leave()
@@ -186,7 +186,7 @@ class ServerSocket(asyncio.Protocol):
 
     def _shake(self, request: Request) -> None:
         protocol = self._protocol
-        refused = self.doorman.refusal(request, self)
+        refused = self.authenticator.refusal(request, self)
         if refused is not None:
             status, text, headers = refused
             response = protocol.reject(HTTPStatus(status), text + "\n")
@@ -196,7 +196,7 @@ class ServerSocket(asyncio.Protocol):
             response = protocol.accept(request)
         protocol.send_response(response)
         if protocol.state is State.OPEN:
-            self.client = self.doorman.let_in(self)
+            self.client = self.authenticator.let_in(self)
 
     # -- frames --------------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class ServerSocket(asyncio.Protocol):
         client = self.client
         if client is None:
             return
-        self.doorman.traffic.frames_in += 1
+        self.authenticator.traffic.frames_in += 1
         before = client.talk.state
         try:
             client.talk.receive(data)
@@ -276,7 +276,7 @@ class ServerSocket(asyncio.Protocol):
         if self._out and not self._ended:
             out, self._out, self._out_bytes = self._out, [], 0
             data = out[0] if len(out) == 1 else b"".join(out)
-            traffic = self.doorman.traffic
+            traffic = self.authenticator.traffic
             traffic.frames_out += len(out)
             traffic.bytes_out += len(data)
             self.transport.write(data)
@@ -284,7 +284,7 @@ class ServerSocket(asyncio.Protocol):
                 self._grace = 0
 
     def _note_slow(self, waiting: int) -> None:
-        self.doorman.traffic.slow += 1
+        self.authenticator.traffic.slow += 1
         said = {} if self.client is None else self.client.said()
         log.warning("client reads too slowly", extra={**said, "waiting": waiting})
 

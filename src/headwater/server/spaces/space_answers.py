@@ -40,7 +40,7 @@ _ENTRY_BYTES: Final = 32
 """Of a document in a frame, besides its key and what it holds."""
 
 
-class Guest(Watcher, Protocol):
+class ConnectionPort(Watcher, Protocol):
     """A connection, as much as a room asks of it."""
 
     @property
@@ -59,10 +59,10 @@ class Guest(Watcher, Protocol):
         """The same, of the answer to what it has asked first."""
 
 
-class Answered(msgspec.Struct, frozen=True, eq=False):
+class SpaceAnswer(msgspec.Struct, frozen=True, eq=False):
     """The answer to a question, in its place among what was decided."""
 
-    guest: Guest
+    connection: ConnectionPort
     frame: bytes
     docs: tuple[DocKey, ...] = ()
     prefixes: tuple[str, ...] = ()
@@ -71,35 +71,39 @@ class Answered(msgspec.Struct, frozen=True, eq=False):
     seq: Seq = NEVER
 
 
-def made(engine: Engine, guest: Guest, asked: Watch | Pull | AskObservations | AskChanged) -> Answered:
+def made(engine: Engine, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> SpaceAnswer:
     """The answer; and what was read for it need not stay."""
-    made = answer(engine, guest, asked)
+    made = answer(engine, connection, asked)
     # Whoever only asks fills it, too.
     engine.states.evict()
     return made
 
 
-def answer(engine: Engine, guest: Guest, asked: Watch | Pull | AskObservations | AskChanged) -> Answered:
+def answer(
+    engine: Engine, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged
+) -> SpaceAnswer:
     """The answer to a question, as of the newest place of the log."""
-    branch = guest.talk.branch
+    branch = connection.talk.branch
     if isinstance(asked, AskObservations):
-        return Answered(guest, encode_frame(_kept(engine, guest, asked)), seq=engine.head)
+        return SpaceAnswer(connection, encode_frame(_kept(engine, connection, asked)), seq=engine.head)
     if isinstance(asked, AskChanged):
         places = [(path, Depth.SHALLOW if shallow else Depth.DEEP) for path, shallow in asked.places]
         found = resumption.overlapping_writes(engine, branch, asked.doc, places, Seq(asked.after))
-        return Answered(guest, encode_frame(Changed(asked.number, found is None or bool(found))), seq=engine.head)
-    return _docs(engine, guest, asked)
+        return SpaceAnswer(
+            connection, encode_frame(Changed(asked.number, found is None or bool(found))), seq=engine.head
+        )
+    return _docs(engine, connection, asked)
 
 
-def _kept(engine: Engine, guest: Guest, asked: AskObservations) -> FromServer:
-    branch = guest.talk.branch
+def _kept(engine: Engine, connection: ConnectionPort, asked: AskObservations) -> FromServer:
+    branch = connection.talk.branch
     if not asked.prefix:
         return Observations(asked.number, engine.head, (), resumption.places(engine, branch, asked.besides))
     listed = resumption.listing(engine, branch, asked.prefix, asked.besides)
     # Not what somebody's run has read of their own: its keys are nobody else's business. Others run it.
-    rows = tuple(_row(row) for row in listed.rows.values() if guest.talk.may_keep(row.body))
+    rows = tuple(_row(row) for row in listed.rows.values() if connection.talk.may_keep(row.body))
     # With many rows it has all documents, those of other users, too.
-    places = {doc: place for doc, place in listed.places.items() if guest.may_see(doc)}
+    places = {doc: place for doc, place in listed.places.items() if connection.may_see(doc)}
     return Observations(asked.number, listed.seq, rows, places, tuple(sorted(listed.inherited)))
 
 
@@ -147,17 +151,17 @@ class _Gathering:
             raise ServerLimitError(message)
 
 
-def _docs(engine: Engine, guest: Guest, asked: Watch | Pull) -> Answered:
-    gathered = _Gathering(engine, guest.talk.branch, asked.at)
+def _docs(engine: Engine, connection: ConnectionPort, asked: Watch | Pull) -> SpaceAnswer:
+    gathered = _Gathering(engine, connection.talk.branch, asked.at)
     start: list[tuple[DocKey, Maybe]] = []
     for each in asked.docs:
         doc, have = (each, -1) if isinstance(each, str) else each
         start.append((doc, gathered.add(doc, have)))
-    most = guest.talk.may_bring(asked)
+    most = connection.talk.may_bring(asked)
     have_of = {} if isinstance(asked, Pull) else dict(asked.docs)
     complete = True
     for prefix in asked.prefixes:
-        for doc in browsing.keys(engine, guest.talk.branch, prefix):
+        for doc in browsing.keys(engine, connection.talk.branch, prefix):
             if doc in gathered.found or doc in have_of:
                 continue
             if len(gathered.found) >= most or gathered.left_bytes < 0:
@@ -168,7 +172,7 @@ def _docs(engine: Engine, guest: Guest, asked: Watch | Pull) -> Answered:
         allowed = min(asked.follow, most - len(gathered.found))
 
         def load(doc: DocKey) -> Maybe:
-            if not guest.may_see(doc) or gathered.left_bytes < 0:
+            if not connection.may_see(doc) or gathered.left_bytes < 0:
                 return ABSENT
             return gathered.add(doc)
 
@@ -177,7 +181,7 @@ def _docs(engine: Engine, guest: Guest, asked: Watch | Pull) -> Answered:
     frame = Docs(asked.number, engine.head, tuple(gathered.found.values()), tuple(gathered.newer), complete)
     watched = (*gathered.found, *gathered.same)
     prefixes = asked.prefixes if complete else ()
-    return Answered(guest, encode_frame(frame), watched, prefixes, isinstance(asked, Watch), engine.head)
+    return SpaceAnswer(connection, encode_frame(frame), watched, prefixes, isinstance(asked, Watch), engine.head)
 
 
 def _found(doc: DocKey, seq: Seq, value: Maybe) -> FoundDoc:
