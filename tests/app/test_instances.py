@@ -347,7 +347,7 @@ def test_arguments_for_a_function_without_parameters_are_told_as_python_does(ben
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """As if not many were kept."""
-    monkeypatch.setattr(instances, "KEPT_MAX", 10)
+    monkeypatch.setattr(instances, "UNREAD_MAX", 10)
     return 10
 
 

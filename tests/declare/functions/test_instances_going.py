@@ -39,7 +39,7 @@ def app() -> hw.App:
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """As if not many were kept."""
     for module in (instances, restore):
-        monkeypatch.setattr(module, "KEPT_MAX", 10)
+        monkeypatch.setattr(module, "UNREAD_MAX", 10)
     return 10
 
 

@@ -276,7 +276,7 @@ def test_children_of_a_function_that_is_declared_anew_are_stopped(wall: Wall) ->
 
 
 def test_children_of_an_instance_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.declare.functions.instances.KEPT_MAX", 3)
+    monkeypatch.setattr("headwater.declare.functions.instances.UNREAD_MAX", 3)
     app = hw.App("rows")
 
     @app.computed

@@ -213,7 +213,7 @@ def test_without_an_open_space_there_is_nothing_to_be_had(world: World) -> None:
 def test_resources_that_nobody_looks_at_are_forgotten_but_for_the_last(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.runtime.resources.fetcher.KEPT_MAX", 10)
+    monkeypatch.setattr("headwater.runtime.resources.fetcher.UNREAD_MAX", 10)
 
     @world.app.resource
     async def square(number: int) -> int:
