@@ -64,7 +64,7 @@ class Tally:
         """Of a change and all that follows from it."""
         space = self._space
         assert space is not None
-        pieces = space.pieces
+        pieces = space._runtime.pieces
         started, running, before = pieces.work.started, set(pieces.running), self.runs.copy()
         writes = space.scheduler.get_stats().live_writes
         work()
@@ -84,7 +84,7 @@ def held(space: hw.Space) -> Held:
         documents=space.stats.documents,
         reads=space.scheduler.get_stats().reads,
         writers=len(space.scheduler.graph.writers),
-        pieces=len(space.pieces.running),
+        pieces=len(space._runtime.pieces.running),
     )
 
 

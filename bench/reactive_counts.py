@@ -88,18 +88,18 @@ def _dormant(table: Table) -> None:
 def _looks(space: hw.Space, work: Callable[[], None]) -> int:
     """How often a transaction looks at a document. Writes of single cells have none."""
     looks = 0
-    hold = space.replica.hold
+    hold = space._runtime.replica.hold
 
     def counted(doc: DocKey) -> tuple[Maybe, Mark]:
         nonlocal looks
         looks += 1
         return hold(doc)
 
-    space.replica.hold = counted  # type: ignore[method-assign]  # counted, not changed
+    space._runtime.replica.hold = counted  # type: ignore[method-assign]  # counted, not changed
     try:
         work()
     finally:
-        del space.replica.hold
+        del space._runtime.replica.hold
     return looks
 
 

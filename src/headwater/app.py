@@ -29,6 +29,7 @@ from headwater.declare.verbs import Declaring, Function
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UsageError
 from headwater.host.console_capture import OnConsole
 from headwater.host.notebook_openings import close_former
+from headwater.host.plain_runtime import PlainRuntime
 from headwater.host.plain_space import Space
 from headwater.host.process_lifetime import Stay
 from headwater.host.space_files import Lease, default_url, locate, share_space
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from headwater.declare.workflows.workflow import Workflow
     from headwater.host.async_opening import AsyncOpening
-    from headwater.host.async_space import AsyncSpace
+    from headwater.host.async_runtime import AsyncRuntime
     from headwater.store.backends.sqlite_file import Durability
 
 T = TypeVar("T")
@@ -100,7 +101,7 @@ class App(Declaring):
         return self._functions
 
     def _check_function(self, name: str, fn: Callable[..., object]) -> None:
-        if is_async(fn) and any(isinstance(home, Space) for home in list(self._homes)):
+        if is_async(fn) and any(isinstance(home, PlainRuntime) for home in list(self._homes)):
             # It is open already, in plain code.
             raise self._needs_loop(name)
 
@@ -209,11 +210,17 @@ class App(Declaring):
         self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
     ) -> Space:
         """As `open`, with everything in one record."""
+        return Space(self.open_runtime(url, options, wake))
+
+    def open_runtime(
+        self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
+    ) -> PlainRuntime:
+        """As `open_with`, for callers inside the package."""
         self._check_plain()
         place = _place(url, options)
         close_former(self.name, place)
         lease = self._share(url, options)
-        opened = _or_release(lease, lambda: Space(lease, self, options, wake=wake))
+        opened = _or_release(lease, lambda: PlainRuntime(lease, self, options, wake=wake))
         opened.opened_as = (self.name, place)
         try:
             self._begin(opened)
@@ -267,20 +274,20 @@ class App(Declaring):
         return self.aopen_with(url, options)
 
     def aopen_with(
-        self, url: str | PathLike[str] | None, options: Options, kind: type[AsyncSpace] | None = None
+        self, url: str | PathLike[str] | None, options: Options, kind: type[AsyncRuntime] | None = None
     ) -> AsyncOpening:
         """As `aopen`, with everything in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
-        from headwater.host.async_space import AsyncSpace  # noqa: PLC0415
+        from headwater.host.async_runtime import AsyncRuntime  # noqa: PLC0415
         from headwater.host.notebook_openings import aclose_former  # noqa: PLC0415
 
-        def make(loop: AbstractEventLoop) -> AsyncSpace:
+        def make(loop: AbstractEventLoop) -> AsyncRuntime:
             lease = self._share(url, options)
-            opened = _or_release(lease, lambda: (kind or AsyncSpace)(lease, self, options, loop=loop))
+            opened = _or_release(lease, lambda: (kind or AsyncRuntime)(lease, self, options, loop=loop))
             opened.opened_as = (self.name, _place(url, options))
             return opened
 
-        def keep(opened: AsyncSpace) -> None:
+        def keep(opened: AsyncRuntime) -> None:
             keep_types(opened, self.name, self._declared)
 
         return AsyncOpening(make, self._begin, keep, lambda: aclose_former(self.name, _place(url, options)))
@@ -322,8 +329,9 @@ class App(Declaring):
         with lasting(), Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             if self._workflows:
                 opened.workflows.start()
-            while stay.wait(opened.wake_in()):
-                opened.settle()
+            runtime = opened._runtime
+            while stay.wait(runtime.wake_in()):
+                runtime.settle()
 
     def _share(self, url: str | PathLike[str] | None, options: Options) -> Lease:
         if options.lease is not None:

@@ -33,7 +33,7 @@ def test_busy_disk_holds_up_neither_writes_nor_transactions_nor_sinks(shop: Shop
 
     async def main() -> None:
         async with shop.app.aopen(str(tmp_path / "shop.db")) as space:
-            with disk_held(space):
+            with disk_held(space._runtime):
                 shop.count.value = 1
                 with space.transaction():
                     shop.count.value += 1
@@ -68,7 +68,7 @@ def test_busy_disk_does_not_hold_up_the_loop_while_a_space_is_opened_or_closed(
             monkeypatch.setattr(Storage, "wait", lambda *_args: None)
             monkeypatch.setattr(Storage, "attach", noted(Storage.attach))
             opening = shop.app.aopen(url)
-            with disk_held(space):
+            with disk_held(space._runtime):
                 entering = asyncio.create_task(opening.__aenter__())
                 await asyncio.to_thread(asked.wait, SAFETY_S)
                 await asyncio.sleep(0)
@@ -76,7 +76,7 @@ def test_busy_disk_does_not_hold_up_the_loop_while_a_space_is_opened_or_closed(
             second = await entering
             asked.clear()
             monkeypatch.setattr(Storage, "detach", noted(Storage.detach))
-            with disk_held(space):
+            with disk_held(space._runtime):
                 closing = asyncio.create_task(second.close())
                 await asyncio.to_thread(asked.wait, SAFETY_S)
                 await asyncio.sleep(0)
@@ -93,14 +93,14 @@ def test_wake_after_the_end_is_harmless(shop: Shop) -> None:
     async def main() -> hw.AsyncSpace:
         async with shop.app.aopen("memory:") as space:
             pass
-        space.call_in_place(space._pass)
-        space.catch_up()
+        space._runtime.call_in_place(space._runtime._pass)
+        space._runtime.catch_up()
         await asyncio.sleep(0)
         return space
 
     space = asyncio.run(main())
-    space.call_in_place(space._pass)
-    space.catch_up()
+    space._runtime.call_in_place(space._runtime._pass)
+    space._runtime.catch_up()
     assert shop.shown == [0]
 
 
@@ -111,7 +111,7 @@ def test_loop_that_ended_without_closing_does_not_hold_up_who_still_writes(shop:
     space = asyncio.run(opening.__aenter__())
     shop.count.value = 3
     assert shop.count.value == 3
-    space.abandon()
+    space._runtime.abandon()
     with shop.app.open(url):
         assert shop.count.value == 3
 

@@ -187,7 +187,7 @@ def test_defaults_are_filled_in_when_the_event_is_sent(bench: Bench) -> None:
         with space.transaction():
             ticket = submit.send()
         assert ticket.result() == ["none", 1, None]
-        stored = space.replica.read(doc_key(f"receipt:{ticket.id.removeprefix('event:')}"))
+        stored = space._runtime.replica.read(doc_key(f"receipt:{ticket.id.removeprefix('event:')}"))
         assert stored == {"stream": "bench.submit", "result": ["none", 1, None]}
 
 

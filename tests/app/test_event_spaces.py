@@ -128,7 +128,7 @@ def test_event_that_nobody_asks_for_is_handled_at_the_latest_when_its_space_is_c
     with towns.open_near(str(tmp_path / "near.db")) as near:
         with towns.open_far(str(tmp_path / "far.db")) as far:
             assert towns.there.value == 0
-            with disk_held(far), near.transaction():
+            with disk_held(far._runtime), near.transaction():
                 towns.add.send(5)
         with towns.open_far(str(tmp_path / "far.db")):
             assert towns.there.value == 5

@@ -189,11 +189,13 @@ def test_two_openings_that_fight_over_one_cell_count_every_event_once(counter: C
     with counter.app.open(url) as one:
         counter.add.send().result()
         with counter.app.open(url) as two:
-            results = all_at_once(lambda: counted_in(one, counter, 200), lambda: counted_in(two, counter, 200))
+            results = all_at_once(
+                lambda: counted_in(one._runtime, counter, 200), lambda: counted_in(two._runtime, counter, 200)
+            )
             for space in (one, two):
                 space.sync()
                 assert space.cell("bench.count", int).value == 401
-            assert one.replica.read(doc_key("events:outbox")) == {}
+            assert one._runtime.replica.read(doc_key("events:outbox")) == {}
     numbers = [number for result in results for number in result]  # type: ignore[attr-defined]
     assert sorted(numbers) == list(range(2, 402))
     with counter.app.open(url):

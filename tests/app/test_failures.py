@@ -352,7 +352,7 @@ def test_nothing_runs_after_close(bench: Bench) -> None:
         doubled()
     with pytest.raises(ClosedError):
         space.settle()
-    space.catch_up()
+    space._runtime.catch_up()
     assert bench.log == []
 
 

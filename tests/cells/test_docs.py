@@ -456,7 +456,7 @@ def test_handles_are_let_go_of(space: hw.Space) -> None:
     import gc
 
     gc.collect()
-    assert len(space.handles) == 0
+    assert len(space._runtime.handles) == 0
 
 
 # --- transactions -----------------------------------------------------------------------------------------------
@@ -479,10 +479,10 @@ def test_ids_follow_from_the_cause_of_the_transaction() -> None:
     found = []
     for _ in range(2):
         with app.open("memory:") as space:
-            tx = space.begin(cause=["order", 17])
+            tx = space._runtime.begin(cause=["order", 17])
             from headwater.cells.context import HERE, Frame
 
-            token = HERE.set(Frame(space, tx, HERE.get()))
+            token = HERE.set(Frame(space._runtime, tx, HERE.get()))
             try:
                 found.append([hw.id_of(Person(name="a")), hw.id_of(Person(name="b")), hw.id_of(Task(owner=ann))])
             finally:

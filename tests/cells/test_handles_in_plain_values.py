@@ -25,7 +25,10 @@ def test_document_in_an_untyped_value_is_a_link_that_is_read_through() -> None:
         ann = Person(name="Ann")
         anything.value = {"owner": ann, "all": [ann]}
         link = {"/": {"link@1": {"id": hw.id_of(ann), "scope": "space"}}}
-        assert space.replica.read(space.key("plain.anything", "space")) == {"all": [link], "owner": link}
+        assert space._runtime.replica.read(space._runtime.key("plain.anything", "space")) == {
+            "all": [link],
+            "owner": link,
+        }
         assert anything.value == {"owner": {"name": "Ann"}, "all": [{"name": "Ann"}]}
 
 

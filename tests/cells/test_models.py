@@ -230,23 +230,24 @@ def test_operations_do_what_they_do_to_lists_and_dicts(program: Any) -> None:
 @given(programs)
 def test_what_was_stored_is_what_was_seen(program: Any) -> None:
     """A second opening of the same store, which has seen none of it, reads the same."""
+    from headwater.host.plain_runtime import PlainRuntime
     from headwater.host.space_files import Lease, open_space
     from headwater.runtime.options import Options
 
     storage = open_space("memory:")
-    one = hw.Space(Lease(storage, None), app, Options())
-    app._begin(one)
-    one.enter()
+    one = hw.Space(PlainRuntime(Lease(storage, None), app, Options()))
+    app._begin(one._runtime)
+    one._runtime.enter()
     try:
         run(one, deepcopy(START), program)
         one.sync()
         expected = seen()
-        two = hw.Space(Lease(storage, None), app, Options())
-        two.enter()
+        two = hw.Space(PlainRuntime(Lease(storage, None), app, Options()))
+        two._runtime.enter()
         try:
             assert seen() == expected
         finally:
-            two.leave()
+            two._runtime.leave()
     finally:
-        one.leave()
+        one._runtime.leave()
         one.close()

@@ -162,7 +162,7 @@ def test_failed_event_ends_with_1_and_says_where_it_is_kept(run: Run, orders: st
 def test_event_that_has_to_wait_ends_with_6_and_is_left_for_the_next_opening(
     run: Run, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.plain_space.CLOSE_MS", 0.0)
+    monkeypatch.setattr("headwater.host.plain_runtime.CLOSE_MS", 0.0)
     types = "\n@app.sink\ndef type() -> None:\n    quiet()\n    typed.value = 1\n"
     Path("orders.py").write_text(Path("orders.py").read_text(encoding="utf-8") + types)
     late = run("send", "finish", "--app", orders, "--url", "orders.db", "--timeout", "20ms", exit=6)
@@ -294,7 +294,7 @@ def test_what_another_process_cannot_do_in_time_is_not_done(run: Run) -> None:
 
 def test_space_that_is_closed_meanwhile_keeps_the_event_and_says_so(run: Run) -> None:
     with orders_open() as process:
-        have(process, "import headwater.host.plain_space as own; own.CLOSE_MS = 0.0")
+        have(process, "import headwater.host.plain_runtime as own; own.CLOSE_MS = 0.0")
         have(process, "finish.send().result(); typed.value = 1")
         command = [*COMMAND, "send", "finish", "--timeout", "60s"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as sender:

@@ -31,7 +31,7 @@ def held(space: Space) -> dict[str, bytes]:
     """Every confirmed document of a replica, as bytes; not what an app declares, which only its first client reads."""
     return {
         doc: encode(record.confirmed)
-        for doc, record in space._attached._documents.items()
+        for doc, record in space._runtime._attached._documents.items()
         if record.confirmed is not ABSENT and PREFIX not in doc
     }
 

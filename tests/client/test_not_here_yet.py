@@ -257,7 +257,7 @@ async def test_what_the_links_of_a_list_lead_to_comes_along(
         assert [item.title for item in desk.board.items] == [str(number) for number in range(50)]
         assert asked == ["Watch"]
     finally:
-        space.leave()
+        space._runtime.leave()
         await space.close()
 
 

@@ -47,7 +47,7 @@ def test_sync_raises_while_an_event_is_only_in_memory(tmp_path: Path) -> None:
     with app.open(str(tmp_path / "a.db")) as space:
         # What the opening itself writes is on disk.
         space.sync()
-        with full(space):
+        with full(space._runtime):
             tickets = [add.send(1), add.send(2)]
             for _ in range(2):
                 with pytest.raises(StoreFullError, match=r"2 events are only in memory in space 'a'.*the disk is full"):
@@ -64,7 +64,7 @@ def test_async_sync_raises_while_an_event_is_only_in_memory(tmp_path: Path) -> N
     async def main() -> int:
         async with app.aopen(str(tmp_path / "a.db")) as space:
             await space.synced()
-            with full(space):
+            with full(space._runtime):
                 ticket = add.send(1)
                 for _ in range(2):
                     with pytest.raises(StoreFullError, match="1 event is only in memory in space 'a'"):
@@ -79,13 +79,13 @@ def test_async_sync_raises_while_an_event_is_only_in_memory(tmp_path: Path) -> N
 def test_what_an_app_declares_is_not_missed_while_the_disk_is_full(tmp_path: Path) -> None:
     """The author wrote nothing: the next opening stores it."""
     app, count, _ = counter()
-    with app.open(str(tmp_path / "a.db")) as space, full(space):
+    with app.open(str(tmp_path / "a.db")) as space, full(space._runtime):
         assert count.value == 0
         space.sync()
     app, _, _ = counter()
     with app.open(str(tmp_path / "a.db")) as space:
         space.sync()
-        assert space.replica.read(schema_key("counter")) is not ABSENT
+        assert space._runtime.replica.read(schema_key("counter")) is not ABSENT
 
 
 def test_event_that_is_in_the_outbox_is_on_disk(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_event_that_is_in_the_outbox_is_on_disk(tmp_path: Path) -> None:
     app, count, add = counter()
     with app.open(str(tmp_path / "a.db")) as space:
         space.sync()
-        backend = space._lease.local.call(lambda engine: engine.backend)
+        backend = space._runtime._lease.local.call(lambda engine: engine.backend)
         append = backend.append
         calls = 0
 

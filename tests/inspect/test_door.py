@@ -323,7 +323,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
         writer.start()
         assert held.at_work.wait(SAFETY_S)
         asked = threading.Event()
-        turn, space.window._turn = space.window._turn, Turn(space.window._turn, asked.set)  # type: ignore[assignment]
+        turn, space._runtime.window._turn = space._runtime.window._turn, Turn(space._runtime.window._turn, asked.set)  # type: ignore[assignment]
 
         def release() -> None:
             assert asked.wait(SAFETY_S)
@@ -332,7 +332,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
         releaser = threading.Thread(target=release)
         releaser.start()
         assert not ask_one(file, request("snapshot", wait_ms=5000)).busy
-        space.window._turn = turn
+        space._runtime.window._turn = turn
         writer.join(SAFETY_S)
         releaser.join(SAFETY_S)
 
@@ -357,7 +357,7 @@ def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file:
             held, release = threading.Event(), threading.Event()
 
             def look() -> None:
-                with space.window.in_turn(1) as has_turn:
+                with space._runtime.window.in_turn(1) as has_turn:
                     assert has_turn
                     held.set()
                     assert release.wait(SAFETY_S)
@@ -367,7 +367,7 @@ def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file:
             assert await asyncio.to_thread(held.wait, SAFETY_S)
             counter.count.value = 5
             await asyncio.sleep(0)
-            assert space._missed
+            assert space._runtime._missed
             release.set()
             await asyncio.to_thread(looking.join, SAFETY_S)
             await asyncio.sleep(0)

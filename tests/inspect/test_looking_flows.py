@@ -44,7 +44,7 @@ def ask(question: str, **more: object) -> Ask:
 
 
 def flows(space: Space, **more: object) -> FlowsTold:
-    _, told = live_workflows.answer([space.window], ask("workflows", **more))
+    _, told = live_workflows.answer([space._runtime.window], ask("workflows", **more))
     assert told is not None
     return msgspec.json.decode(told, type=FlowsTold)
 
@@ -52,12 +52,12 @@ def flows(space: Space, **more: object) -> FlowsTold:
 def test_nothing_is_told_twice_to_somebody_who_shows_the_mark(tmp_path: Path) -> None:
     app = make_app()
     with app.open(str(tmp_path / "post.db")) as space:
-        first = answer([space.window], ask("workflows"), 1)
+        first = answer([space._runtime.window], ask("workflows"), 1)
         assert first.told is not None
-        again = answer([space.window], ask("workflows", unless=first.mark), 1)
+        again = answer([space._runtime.window], ask("workflows", unless=first.mark), 1)
         assert (again.told, again.mark) == (None, first.mark)
         space.workflows.drain()
-        after = answer([space.window], ask("workflows", unless=first.mark), 1)
+        after = answer([space._runtime.window], ask("workflows", unless=first.mark), 1)
         assert after.told is not None
         assert after.mark != first.mark
 
@@ -71,7 +71,7 @@ def test_a_file_of_which_only_a_branch_is_open_tells_of_its_workflows_too(tmp_pa
     with hw.App("other").open(url, branch="draft") as space:
         [view] = flows(space).flows
         assert (view.name, view.block_kind) == ("post.letters", "indeterminate")
-        told = live_workflows.act([space.window], ask("workflow", act="not_applied", number=view.run))
+        told = live_workflows.act([space._runtime.window], ask("workflow", act="not_applied", number=view.run))
         assert msgspec.json.decode(told, type=Done).flow.block_kind is None
 
 
@@ -79,7 +79,7 @@ def test_runs_that_a_host_left_are_recovered_by_whoever_has_the_file_open(tmp_pa
     url = str(tmp_path / "post.db")
     with make_app().open(url) as space:
         space.workflows.drain()
-        hub = space.flows
+        hub = space._runtime.flows
         hub.do(lambda book: book.execute("update flow set head = null, block = null, block_kind = null"))
         found = hub.do(
             lambda book: book.execute(
@@ -89,7 +89,7 @@ def test_runs_that_a_host_left_are_recovered_by_whoever_has_the_file_open(tmp_pa
             )
         )
     with hw.App("other").open(url) as space:
-        _, told = live_workflows.answer([space.window], ask("run", number=found[0][0]))
+        _, told = live_workflows.answer([space._runtime.window], ask("run", number=found[0][0]))
         assert told is not None
         assert msgspec.json.decode(told, type=RunTold).details.run.status == "crashed"
 
@@ -97,11 +97,11 @@ def test_runs_that_a_host_left_are_recovered_by_whoever_has_the_file_open(tmp_pa
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with make_app().open(str(tmp_path / "post.db")) as space:
         space.workflows.drain()
-        windows = [space.window]
+        windows = [space._runtime.window]
         with pytest.raises(UsageError, match="not said what is to be done"):
             live_workflows.act(windows, ask("workflow"))
         with pytest.raises(UsageError, match="no question about workflows"):
-            workflow_commands.answer(space.flows, ask("ping"))
+            workflow_commands.answer(space._runtime.flows, ask("ping"))
         [view] = flows(space).flows
         with pytest.raises(UsageError, match="is not JSON"):
             live_workflows.act(windows, ask("workflow", act="applied", number=view.run, value="{"))
@@ -119,8 +119,8 @@ def test_a_result_that_a_person_names_has_to_be_of_the_type_that_next_expects(tm
         space.workflows.drain()
         [view] = flows(space).flows
         with pytest.raises(UsageError, match="int"):
-            live_workflows.act([space.window], ask("workflow", act="applied", number=view.run, value='"x"'))
-        told = live_workflows.act([space.window], ask("workflow", act="applied", number=view.run, value="7"))
+            live_workflows.act([space._runtime.window], ask("workflow", act="applied", number=view.run, value='"x"'))
+        told = live_workflows.act([space._runtime.window], ask("workflow", act="applied", number=view.run, value="7"))
         run = msgspec.json.decode(told, type=Done).run
         assert run is not None
         assert run.outcome == "applied"

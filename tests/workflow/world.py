@@ -151,7 +151,7 @@ class World:
         self.ran.append(f"{run.handler}.{place}" if place != "poll" else place)
         if run.id not in self._begun:
             self._begun.add(run.id)
-            dirty = set(self.space.flows.hosted[self.flow.full_name].flags.dirty)
+            dirty = set(self.space._runtime.flows.hosted[self.flow.full_name].flags.dirty)
             self._look(lambda book: self.watch.begun(book, run.id, dirty))
         if self.behaviour.dies == place:
             self._die()
@@ -169,7 +169,7 @@ class World:
             self._die()
 
     def _die(self) -> None:
-        self.space._lease.local.call(lambda _: self.disk.kill())
+        self.space._runtime._lease.local.call(lambda _: self.disk.kill())
         raise Killed
 
     def _killed(self) -> None:
@@ -184,7 +184,7 @@ class World:
             self.faults.append(error)
 
     def _look(self, question: Callable[[WorkflowTables], None]) -> None:
-        self._guarded(lambda: self.space.flows.look(question))
+        self._guarded(lambda: self.space._runtime.flows.look(question))
 
     def see_intent(self, run: hw.Run) -> None:
         """W6: when the service is called, that is on disk."""
@@ -241,7 +241,7 @@ class World:
             case "overtaken":
                 self.behaviour.next = "ok"
                 read = self.noise.value
-                rival = self.space._lease.local.attach()
+                rival = self.space._runtime._lease.local.attach()
                 rival.read(doc_key("world.noise"))
                 rival.commit([SetDoc(doc_key("world.noise"), read + 1)])
                 rival.sync()
@@ -259,13 +259,13 @@ class World:
         options = Options(wall=self.clock.now_ms, durability="normal", on_error=self._hear)
         with self.disk.opened_here():
             self.space = self.app.open_with(self.disk.url, options)
-        self.space.enter()
+        self.space._runtime.enter()
         self._steady()
         self._recover()
 
     def _steady(self) -> None:
         """What is not waited for would be on disk sooner or later, as it happens. Here it is so as we say."""
-        storage, hub = self.space._lease.local, self.space.flows
+        storage, hub = self.space._runtime._lease.local, self.space._runtime.flows
         post, submit, wait = hub.post, storage.submit, storage.wait
         held: list[Submission] = []
 
@@ -302,7 +302,7 @@ class World:
         if not self.disk.is_killed:
             self.disk.left = None
             return
-        self.space.leave()
+        self.space._runtime.leave()
         self.space.close()
         self.disk.turn_on()
         self.open()
@@ -315,7 +315,7 @@ class World:
 
     def kill(self) -> None:
         """Between two things that happen."""
-        self.space._lease.local.call(lambda _: self.disk.kill())
+        self.space._runtime._lease.local.call(lambda _: self.disk.kill())
         self._recover()
 
     def drain(
@@ -333,7 +333,7 @@ class World:
         self.check()
 
     def close(self) -> None:
-        self.space.leave()
+        self.space._runtime.leave()
         self.space.close()
 
     # -- people --------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ class World:
             case "approve" | "reject" | "retry" | "cancel" | "abandon":
                 getattr(flow, action)(run)
             case "reconcile":
-                details = self.space.flows.look(lambda book: run_queries.run_details(book, run))
+                details = self.space._runtime.flows.look(lambda book: run_queries.run_details(book, run))
                 if details.call is not None and details.call.status in ("needs_reconcile", "indeterminate"):
                     flow.reconcile(run, self.service.truth(details.call.key))
                 else:
@@ -388,14 +388,14 @@ class World:
         assert not self.service.twice
         strange = [str(error) for error in self.errors if not any(known in str(error) for known in MISTAKES)]
         assert not strange, strange
-        hub = self.space.flows
+        hub = self.space._runtime.flows
         hub.look(lambda book: self.watch.look(book, hub.alive))
         assert all(count == 1 for count in self.service.effects.values()), self.service.effects
 
     def rest(self) -> None:
         """Have everything done that is due, well; then nothing is."""
         self.drain()
-        self.space.flows.look(self.watch.rest)
+        self.space._runtime.flows.look(self.watch.rest)
         assert self.space.workflows.drain() == 0
         at = self.space.workflows.wake_at
         assert at is None or at > self.clock.now_ms()
@@ -405,7 +405,7 @@ class World:
         query = (
             "select message, event.status from flow_event as event join flow_topic as t on t.id = topic where name = ?"
         )
-        return dict(self.space.flows.look(lambda book: book.execute(query, topic)))
+        return dict(self.space._runtime.flows.look(lambda book: book.execute(query, topic)))
 
     def aside(self) -> set[str]:
         """Events that were put aside with a run, after its effect."""
@@ -413,7 +413,7 @@ class World:
             "select message from flow_event as event join flow_take as take on take.event = event.id "
             "where event.status = 'parked' and take.disposition = 'parked'"
         )
-        return {row[0] for row in self.space.flows.look(lambda book: book.execute(query))}
+        return {row[0] for row in self.space._runtime.flows.look(lambda book: book.execute(query))}
 
     def finish(self) -> None:
         """All is well from now on, time passes, and people answer: then everything comes to its right end.
@@ -459,7 +459,7 @@ class World:
     @property
     def view(self) -> run_queries.FlowView:
         """The workflow, as people see it."""
-        return self.space.flows.look(lambda book: run_queries.flow(book, self.flow.full_name))
+        return self.space._runtime.flows.look(lambda book: run_queries.flow(book, self.flow.full_name))
 
     def verify(self) -> None:
         """Nothing is lost, nothing was done twice, and what was done is what is told."""

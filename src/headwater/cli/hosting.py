@@ -22,6 +22,7 @@ from headwater.host.standard_streams import last
 
 if TYPE_CHECKING:
     from headwater.app import App
+    from headwater.host.space_facade import SpaceFacade
     from headwater.runtime.options import Options
     from headwater.runtime.space_runtime import BaseSpace
 
@@ -174,15 +175,20 @@ class _Hosted:
         return asyncio.run(self._in_loop(url, ending))
 
     def _plainly(self, url: str | None, ending: Ending) -> bool:
+        from headwater.host.space_facade import runtime_of
+
         with self._app.open_with(url, self._options, ending.wake) as opened:
+            runtime = runtime_of(opened)
             self._begin(opened)
-            while ending.wait(opened.wake_in()):
+            while ending.wait(runtime.wake_in()):
                 opened.settle()
-            return self._stop(opened)
+            return self._stop(runtime)
 
     async def _in_loop(self, url: str | None, ending: Ending) -> bool:
         """For an app with functions that need an event loop."""
         import asyncio
+
+        from headwater.host.space_facade import runtime_of
 
         near = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -191,9 +197,12 @@ class _Hosted:
             self._begin(opened)
             if not ending.is_near:
                 await awake(near.wait())
-            return await awake(asyncio.to_thread(self._stop, opened))
+            return await awake(asyncio.to_thread(self._stop, runtime_of(opened)))
 
-    def _begin(self, opened: BaseSpace) -> None:
+    def _begin(self, space: SpaceFacade) -> None:
+        from headwater.host.space_facade import runtime_of
+
+        opened = runtime_of(space)
         workflows = opened.workflows
         # Before anything runs: what comes of that is told after it.
         if not self._quiet:
@@ -204,7 +213,7 @@ class _Hosted:
             from headwater.server.ingress import serve_ingress
 
             host, port = self._ingress
-            serving = serve_ingress(opened, host, port, token=os.environ.get("HEADWATER_TOKEN") or None)
+            serving = serve_ingress(space, host, port, token=os.environ.get("HEADWATER_TOKEN") or None)
             if not self._quiet:
                 note(f"events are taken at {serving.url}/topics/WORKFLOW/TOPIC")
         workflows.start(self._concurrency)

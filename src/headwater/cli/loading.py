@@ -86,8 +86,10 @@ def while_open(app: App, url: str | None, options: Options, work: Callable[[Wind
     """Open an app, do something with it, close it. In an event loop if it needs one."""
     with quiet():
         if not app.needs_event_loop:
+            from headwater.host.space_facade import runtime_of
+
             with app.open_with(url, options) as space:
-                work(space.window)
+                work(runtime_of(space).window)
             return
         import asyncio
 
@@ -97,5 +99,7 @@ def while_open(app: App, url: str | None, options: Options, work: Callable[[Wind
 async def _in_loop(app: App, url: str | None, options: Options, work: Callable[[Window], None]) -> None:
     from asyncio import to_thread
 
+    from headwater.host.space_facade import runtime_of
+
     async with app.aopen_with(url, options) as space:
-        await to_thread(work, space.window)
+        await to_thread(work, runtime_of(space).window)

@@ -11,7 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from headwater.errors import UsageError
+from headwater.host.async_runtime import AsyncRuntime
 from headwater.host.async_space import AsyncSpace
+from headwater.host.space_facade import runtime_of
 from headwater.machine import machine
 
 
@@ -20,9 +22,9 @@ class AsyncOpening:
 
     def __init__(
         self,
-        make: Callable[[asyncio.AbstractEventLoop], AsyncSpace],
-        begin: Callable[[AsyncSpace], None],
-        keep: Callable[[AsyncSpace], None],
+        make: Callable[[asyncio.AbstractEventLoop], AsyncRuntime],
+        begin: Callable[[AsyncRuntime], None],
+        keep: Callable[[AsyncRuntime], None],
         clear: Callable[[], Awaitable[None]],
     ) -> None:
         self._make = make
@@ -32,7 +34,7 @@ class AsyncOpening:
         # What is done first: an earlier input of a notebook may have left an opening behind.
         self._clear = clear
         self._entered = False
-        self._space: AsyncSpace | None = None
+        self._runtime: AsyncRuntime | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncSpace]:
         return self._lasting().__await__()
@@ -40,7 +42,7 @@ class AsyncOpening:
     async def _lasting(self) -> AsyncSpace:
         space = await self.__aenter__()
         # No block: it means the only opening of its app, wherever the code is.
-        space.leave()
+        runtime_of(space).leave()
         return space
 
     # Not for type checkers: they refuse the wrong form themselves.
@@ -68,7 +70,7 @@ class AsyncOpening:
             raise UsageError("an opening is entered once; call app.aopen(...) for each")
         self._entered = True
         await self._clear()
-        space = self._space = await self._made()
+        space = self._runtime = await self._made()
         space.enter()
         try:
             if space.connection.state == "local":
@@ -84,9 +86,9 @@ class AsyncOpening:
             space.leave()
             await machine().to_thread(space.abandon)
             raise
-        return space
+        return AsyncSpace(space)
 
-    async def _begin_beside(self, space: AsyncSpace) -> None:
+    async def _begin_beside(self, space: AsyncRuntime) -> None:
         """In a thread. Who stops waiting for it leaves nothing half begun."""
 
         def begin() -> None:
@@ -102,11 +104,11 @@ class AsyncOpening:
             await asyncio.wait((begun,))
             raise
 
-    async def _made(self) -> AsyncSpace:
+    async def _made(self) -> AsyncRuntime:
         """The space, made in a thread. Who stops waiting for it must not leave it open, whichever comes first."""
         loop = asyncio.get_running_loop()
         given_up = False
-        made: list[AsyncSpace] = []
+        made: list[AsyncRuntime] = []
 
         def make() -> None:
             made.append(self._make(loop))
@@ -132,6 +134,6 @@ class AsyncOpening:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._space is not None
-        self._space.leave()
-        await self._space.close(failed=kind is not None)
+        assert self._runtime is not None
+        self._runtime.leave()
+        await self._runtime.close(failed=kind is not None)

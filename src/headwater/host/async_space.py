@@ -1,411 +1,61 @@
-"""An open space for code in an event loop: what follows from a write runs between two awaits.
-
-Nothing waits for the disk but `synced`, and that without holding up the loop.
-
-Must never know: apps (it is handed what to run).
-
-Length: opening, waiting and closing in a loop share the flights, the timer and the turn of one pass.
-"""
+"""`hw.AsyncSpace`: an open space as code in an event loop holds it. Names only; `async_runtime` does the work."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
-from contextvars import copy_context
-from typing import Final, ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
-from headwater.cells.context import Addressed, called
-from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
-from headwater.host.async_tasks import Flights
-from headwater.host.document_loading import LoadingAsyncSpace
-from headwater.host.loop_thread import handler_loops
-from headwater.host.space_files import Lease
-from headwater.machine import machine
-from headwater.runtime.error_report import log, raise_later
-from headwater.runtime.event_service import CLOSE_MS
-from headwater.runtime.options import Options
-from headwater.runtime.sync_wait import rounds
-from headwater.scheduler.events.event import EventRecord
-from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.steps import Call
-from headwater.values.author_text import describe
+from headwater.host.async_runtime import AsyncRuntime
+from headwater.host.document_loading import Loadable
+from headwater.host.space_facade import SpaceFacade
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-EARLY_S: Final = 2e-6
-"""The shortest timer. One that rings early by less than its loop can tell would be set again and again, on the spot."""
 
-
-class AsyncSpace(LoadingAsyncSpace):
+class AsyncSpace(SpaceFacade):
     """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
 
-    def __init__(self, lease: Lease, owner: object, options: Options, *, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        # What is around the code that happens to ask for a pass is not around what runs in it.
-        self._context = copy_context()
-        # A pass is asked for; one was, while a thread had its turn.
-        self._soon = self._missed = False
-        self._wake_at: float | None = None
-        # Who waits for the next pass to end; and what goes on after a commit.
-        self._passed: list[asyncio.Future[None]] = []
-        self._tasks: set[asyncio.Task[object]] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        replica = lease.storage.attach(branch=options.branch, wake=self._woken)
-        replica.waits = False
-        super().__init__(lease, replica, owner, options)
-        self.place = (lease.storage, options.branch)
-        self._flights = Flights(self, loop, self._context, self.catch_up)
-        self.window.after = self._make_up
-        self.can_await = True
-        # Other event loops are refused.
-        self.wary = True
+    __slots__ = ()
 
-    def call_in_place(self, fn: Callable[..., object], *args: object) -> None:
-        """In the loop. One that is closed runs nothing any more; what was written is stored all the same."""
-        with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(fn, *args, context=self._context)
-
-    def check(self, what: str | Addressed) -> None:
-        """Besides being open: this loop, one of a workflow's, or a thread without one."""
-        super().check(what)
-        try:
-            running = asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        if running is not self.loop and running not in handler_loops():
-            message = (
-                f"{called(what)} cannot be used from this event loop: space {self.name!r} was opened in another one; "
-                "open it here as well, with `async with app.aopen(...)`"
-            )
-            raise UsageError(message, space=self.name)
-
-    def _woken(self) -> None:
-        """Something was decided. Called by whoever decides, who has to go on."""
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Have a pass run between two awaits."""
-        if not self._soon:
-            self._soon = True
-            self.call_in_place(self._pass)
-
-    def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
-        super()._tick(due)
-        if due and self._passing != self._thread_id():
-            # Not by the pass itself, which looks again before it ends.
-            self.catch_up()
-
-    def pull(self, node: Node) -> None:
-        """As in a plain space. A pass that came meanwhile and was not let in is made up for."""
-        super().pull(node)
-        self._make_up()
-
-    def _make_up(self) -> None:
-        if self._missed:
-            self.catch_up()
-
-    def _perform(self, attempt: Call) -> None:
-        if attempt.is_async:
-            self._flights.start(attempt)
-        else:
-            super()._perform(attempt)
-
-    def _pass(self) -> None:
-        self._soon = False
-        # Said before trying: whoever has the turn looks when it is over.
-        self._missed = True
-        # Not made yet: what an earlier run left behind may be reported by another thread while this one is being made.
-        if getattr(self, "closed", True) or not self._turn.acquire(blocking=False):
-            return
-        self._passing = self._thread_id()
-        try:
-            self._missed = False
-            self._attached.refresh()
-            self._take_in()
-            if self.restless or self._is_due() or self.has_come:
-                self._begin_pass()
-                wake_at = self.scheduler.settle()
-                self._end_pass()
-                self._arm(wake_at)
-            elif self._timer is None:
-                # It rang a little early, by the clock of the gates.
-                self._arm(self._wake_at)
-            self.mail.call_due()
-        finally:
-            self._passing = 0
-            self._turn.release()
-        if self.restless or self.has_come:
-            # So many events were handled in one pass: the loop has its turn, then the others have.
-            self.catch_up()
-        self._tell_passed()
-
-    def _take_in(self) -> None:
-        """What async functions have read so far, and what came of those that ended."""
-        flights, scheduler = self._flights, self.scheduler
-        flights.launch()
-        while flights.waits:
-            scheduler.look_again(flights.waits.popleft())
-        while flights.landed:
-            attempt, how = flights.landed.popleft()
-            attempt.suspended = False
-            if how == "ended":
-                scheduler.resume(attempt)
-            elif how == "again":
-                scheduler.again(attempt)
-            else:
-                scheduler.cancelled(attempt)
-            self.restless = True
-
-    # -- what is outside -----------------------------------------------------------------------------------
-
-    def request_loop(self) -> asyncio.AbstractEventLoop:
-        """This one."""
-        return self.loop
-
-    def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
-        """A thread waits for it. In the loop, as every pass is."""
-
-        def tell(waited: asyncio.Future[None]) -> None:
-            is_over = waited.cancelled()
-            then(ClosedError(f"the event loop of space {self.name!r} ends") if is_over else waited.exception())
-
-        machine().in_pool(self.loop, None, self._lease.storage.wait).add_done_callback(tell)
-
-    # -- events --------------------------------------------------------------------------------------------
-
-    def catch_up_soon(self) -> None:
-        """There is something to be called, or told."""
-        super().catch_up_soon()
-        self.catch_up()
-
-    def nudge(self) -> None:
-        """At once, if this is its loop: whoever asks may hold it up until something has been decided."""
-        if not _is_running(self.loop):
-            self.catch_up()
-        elif self.is_passing:
-            self._attached.refresh()
-        else:
-            self._pass()
-
-    def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
-        """In a thread: until an event has ended. In the loop, that would hold up what it waits for."""
-        self.mail.check_waiting(event)
-        if _is_running(self.loop):
-            message = f"ticket.result() would hold up the event loop that has to handle {event.id}; await the ticket"
-            raise UsageError(message, event=event.id)
-        ended = machine().event()
-        self.when_ended(event, lambda _: ended.set())
-        if not ended.wait(None if timeout_ms is None else timeout_ms / 1000):
-            raise self.mail.timed_out(event, timeout_ms)
-
-    async def until(self, event: EventRecord) -> None:
-        """Wait for an event, without holding up the loop."""
-        self.check_open()
-        self.mail.check_waiting(event)
-        ended = self.loop.create_future()
-        self.when_ended(event, lambda _: None if ended.done() else ended.set_result(None))
-        await ended
-
-    def started(self, result: object) -> None:
-        """An async function that was called after a commit: it goes on by itself, and closing waits for it."""
-        if asyncio.iscoroutine(result):
-            task = self.loop.create_task(result, context=self._context.copy())
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[object]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, Exception):
-            message = f"a function called by hw.after_commit in space {self.name!r} raised {describe(error)}"
-            told = UserCodeError(message, space=self.name, event=None, triggers=())
-            told.__cause__ = error
-            self.report(told)
-
-    def _tell_passed(self) -> None:
-        passed, self._passed = self._passed, []
-        for waiting in passed:
-            if not waiting.done():
-                waiting.set_result(None)
-
-    async def _next_pass(self) -> None:
-        """Until something may be different."""
-        waiting = self.loop.create_future()
-        self._passed.append(waiting)
-        await waiting
-
-    # -- time ----------------------------------------------------------------------------------------------
-
-    def _is_due(self) -> bool:
-        return self._wake_at is not None and self._wake_at <= self.now()
-
-    def _arm(self, wake_at: float | None) -> None:
-        """One timer, for the earliest that something may be to do."""
-        if self._timer is not None:
-            self._timer.cancel()
-        due_in = self.timers.due_in()
-        if due_in is not None:
-            due_at = self.now() + due_in
-            wake_at = due_at if wake_at is None else min(wake_at, due_at)
-        self._wake_at = wake_at
-        self._timer = None
-        if wake_at is not None and not self.closed:
-            delay = max((wake_at - self.now()) / 1000, EARLY_S)
-            self._timer = self.loop.call_later(delay, self._ring, context=self._context)
-
-    def _ring(self) -> None:
-        self._timer = None
-        self._pass()
-
-    # -- waiting -------------------------------------------------------------------------------------------
-
-    async def settle(self) -> None:
-        """Wait for quiet: everything written so far is taken in, what follows has run, nothing is under way.
-
-        What waits for its time, debounced or throttled, is not waited for. Requests that are under way are.
-        """
-        if self._fetcher is not None and self._fetcher.is_inside():
-            message = f"a resource that waits until nothing is under way in space {self.name!r} would wait for itself"
-            raise UsageError(message, space=self.name)
-        await self.calm()
-        while self._fetcher is not None and self._fetcher.under_way and not self.closed:
-            # Each that lands asks for a pass.
-            await self._next_pass()
-            await self.calm()
-
-    async def calm(self) -> None:
-        """As `settle`; but for the world outside nobody waits."""
-        self.check_open()
-        if self._flights.is_inside():
-            message = "an async function that waits until nothing is under way would wait for itself"
-            raise UsageError(f"{message}; wait for what it needs with space.fresh(...)", space=self.name)
-        while not self.closed:
-            if self._is_busy():
-                await self._pass_now()
-            elif self._flights:
-                await self._flights.next_landing()
-            elif self.scheduler.events.waiting:
-                # Parked: for its time, or for what it follows from.
-                self.mail.ask_others()
-                await self._next_pass()
-            elif not await self._until_come():
-                return
-
-    def _is_busy(self) -> bool:
-        """Something can be done now."""
-        is_asked = self._soon or self._missed or self.restless
-        return is_asked or bool(self.news) or bool(self._flights.landed) or self._is_due()
-
-    async def _pass_now(self) -> None:
-        """A pass; if another thread has the turn, when that is over."""
-        self._pass()
-        await (machine().to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
-
-    async def idle(self) -> None:
-        """As `settle`: nothing can run now but what waits for its time."""
-        await self.settle()
-
-    async def settled(self) -> None:
-        """Idle, and everything on disk."""
-        await self.settle()
-        await self.synced()
-
-    async def fresh(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """The value of a computed function, async or not, once nothing that it depends on is under way."""
-        while True:
-            try:
-                value = function(*args, **kwargs)
-            except NotReadyError:
-                if not self._flights and not await self._until_come():
-                    raise
-            else:
-                if not self._is_awaited(function, *args, **kwargs):
-                    return value
-            await self._flights.next_landing()
-            while self._flights.landed:
-                await self._pass_now()
-
-    def _is_awaited(self, function: object, *args: object, **kwargs: object) -> bool:
-        """Whether it, or something above it, is under way."""
-        find: Callable[..., Node | None] = getattr(function, "node_in", lambda *_, **__: None)
-        node = find(self, *args, **kwargs)
-        return bool(self._flights) and (node is None or self.scheduler.is_under_way(node))
-
-    def _await_turn(self) -> None:
-        with self._turn:
-            pass
-
-    async def synced(self) -> None:
-        """Wait until everything written so far is on disk. Raises what rejected some of it, if so."""
-        self.check_open()
-        for _ in rounds(self.scheduler.outcomes):
-            await machine().to_thread(self._wait_and_keep)
-            await self.calm()
-        self._tell_lost()
-
-    async def _drain(self) -> None:
-        """Let events have their turn that only wait for a moment, and what goes on after a commit come to its end."""
-        end = self.now() + CLOSE_MS
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_MS / 1000):
-                while self.scheduler.outcomes.live and not self.closed:
-                    if self._is_busy():
-                        await self._pass_now()
-                    elif not self.scheduler.events.waiting:
-                        await machine().to_thread(self._lease.storage.wait)
-                        self._pass()
-                    elif self.mail.is_in_vain(end):
-                        break
-                    else:
-                        self.mail.ask_others()
-                        await self._next_pass()
-                while self._tasks:
-                    await asyncio.wait(list(self._tasks))
+    _runtime: AsyncRuntime
 
     async def __aenter__(self) -> Self:
-        self.enter()
+        self._runtime.enter()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_error: object) -> None:
-        self.leave()
-        await self.close(failed=kind is not None)
+        self._runtime.leave()
+        await self._runtime.close(failed=kind is not None)
+
+    async def settle(self) -> None:
+        """Wait until everything written so far is taken in, what follows from it has run, and no run is under way.
+
+        Does not wait for debounced or throttled functions. Waits for requests that are under way.
+        """
+        await self._runtime.settle()
+
+    async def idle(self) -> None:
+        """As `settle`: nothing can run now but what waits for its time."""
+        await self._runtime.settle()
+
+    async def settled(self) -> None:
+        """Idle, and everything on disk."""
+        await self._runtime.settle()
+        await self._runtime.synced()
+
+    async def fresh(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The value of a computed function, async or not, once nothing that it depends on is under way."""
+        return await self._runtime.fresh(function, *args, **kwargs)
+
+    async def load(self, *things: Loadable) -> None:
+        """Fetch documents before they are read, with those they link to: cells, documents, lists, or addresses.
+
+        A server sends them in one answer; the loop goes on meanwhile. Elsewhere everything is local already. Raises
+        OfflineError if the server does not answer.
+        """
+        await self._runtime.load(*things)
 
     async def close(self, *, failed: bool = False) -> None:
-        """Sync, cancel what is under way, and let go. After a failure, what else goes wrong is logged, not raised."""
-        if self.closed:
-            return
-        if self._flights.is_inside() or (self._fetcher is not None and self._fetcher.is_inside()):
-            message = "an async function cannot close the space that it runs in: it would wait for its own end"
-            raise UsageError(message, space=self.name)
-        self._lease.storage.ending(in_haste=failed)
-        try:
-            if self._workflows is not None:
-                await machine().to_thread(self._stop_workflows)
-            await self._drain()
-            await self._flights.end()
-            if self._fetcher is not None:
-                await self._fetcher.end()
-            self.mail.leave()
-            await self.synced()
-        except HeadwaterError as error:
-            if not failed:
-                raise
-            log.error("while closing space %r after an error: %s", self.name, error)  # told, not shown
-        finally:
-            self.timers.clear()
-            self._arm(None)
-            try:
-                self._shut()
-            finally:
-                await self._flights.end()
-                await machine().to_thread(self._let_go)
-        raise_later(self.on_error, unless=failed)
-
-
-def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
+        """Sync, cancel what is under way, and close. After a failure, further errors are logged, not raised."""
+        await self._runtime.close(failed=failed)

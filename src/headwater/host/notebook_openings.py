@@ -15,7 +15,7 @@ from typing import Final
 
 from headwater.cells.context import open_spaces
 from headwater.errors import HeadwaterError
-from headwater.host.plain_space import Space
+from headwater.host.plain_runtime import PlainRuntime
 from headwater.machine import machine
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.values.author_text import describe
@@ -41,7 +41,7 @@ def close_former(app: str, place: str) -> None:
     for space in _former(app, place):
         _told(space)
         try:
-            if isinstance(space, Space):
+            if isinstance(space, PlainRuntime):
                 space.close()
             else:
                 space.abandon()
@@ -53,15 +53,15 @@ async def aclose_former(app: str, place: str) -> None:
     """As `close_former`, in an event loop."""
     import asyncio  # noqa: PLC0415  # plain programs need not load it
 
-    from headwater.host.async_space import AsyncSpace  # noqa: PLC0415
+    from headwater.host.async_runtime import AsyncRuntime  # noqa: PLC0415
 
     for space in _former(app, place):
         _told(space)
         try:
-            if isinstance(space, AsyncSpace) and space.loop is asyncio.get_running_loop():
+            if isinstance(space, AsyncRuntime) and space.loop is asyncio.get_running_loop():
                 await space.close()
             else:
-                await machine().to_thread(space.close if isinstance(space, Space) else space.abandon)
+                await machine().to_thread(space.close if isinstance(space, PlainRuntime) else space.abandon)
         except HeadwaterError as error:
             log.warning("while closing the former opening of %s: %s", place, describe(error))
 

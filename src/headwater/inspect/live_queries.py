@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -235,10 +235,6 @@ def _snapshot(window: Window) -> Snapshot:
             msgspec.structs.replace(node, in_flight=True) if node.id in at_work else node for node in snapshot.nodes
         )
     return msgspec.structs.replace(snapshot, at_ms=int(machine().time() * 1000), nodes=nodes)
-
-
-GraphForm: TypeAlias = Literal["text", "svg", "mermaid", "json"]
-"""How a graph can be drawn."""
 
 
 def drawn(window: Window, form: str) -> str:

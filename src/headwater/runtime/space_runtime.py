@@ -1,10 +1,9 @@
-"""An open space, as authors hold it: transactions, cells and documents without an app, functions, events, closing.
+"""The runtime of an open space: transactions, functions, events, closing.
 
-What is the same for plain code (`space`) and for code in an event loop (`async_space`).
+It composes the parts of a space, for plain code and for code in an event loop alike; `host` has the two drivers and the
+facades that authors hold.
 
-Must never know: apps (it is handed what to run).
-
-Length: everything that authors ask of a space is found in one place; whatever takes more than a line is elsewhere.
+Length: one object owns the lock, the scheduler and the order in which the parts of a space are opened and closed.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from msgspec.structs import asdict
 
 from headwater.cells.cell import Cell
 from headwater.cells.context import HERE, Frame, open_spaces
-from headwater.cells.display import record_html
 from headwater.cells.document_class import Doc
 from headwater.cells.missing_documents import Guarded, gate_of
 from headwater.cells.pending_commit import call_all
@@ -38,7 +36,7 @@ from headwater.host.console_capture import OnConsole, handler_of, listen, listen
 from headwater.host.scheduler_log import log_steps
 from headwater.host.space_files import Lease
 from headwater.host.storage import Storage
-from headwater.inspect.live_queries import GraphForm, drawn
+from headwater.inspect.live_queries import drawn
 from headwater.inspect.view import Window
 from headwater.machine import Lock, machine
 from headwater.runtime.author_modules import new_fingerprints
@@ -46,6 +44,7 @@ from headwater.runtime.by_address import ByAddress
 from headwater.runtime.connection import Connection
 from headwater.runtime.error_report import OnError, chosen, tell
 from headwater.runtime.event_service import Mail
+from headwater.runtime.inspection_port import GraphForm
 from headwater.runtime.options import Options
 from headwater.runtime.resources.outside import Facing
 from headwater.runtime.restore import Resuming, Resumption
@@ -472,11 +471,6 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"open, at {self.replica.seq}"
         return f"<{type(self).__name__} {self.name!r}: {state}>"
-
-    def _repr_html_(self) -> str:
-        stats = self.stats
-        rows = [(name, getattr(stats, name)) for name in stats.__struct_fields__ if name != "space"]
-        return record_html(self.name, "closed space" if self.closed else "open space", rows)
 
     # -- state ---------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from headwater.access.allowed_hosts import LOCAL, address_of, name_of, place_of
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
+from headwater.host.space_facade import SpaceFacade, runtime_of
 from headwater.machine import Future, machine
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.server.handshakes import Handshakes
@@ -42,13 +43,13 @@ PORT_MAX: Final = 65_535
 """The last one that there is."""
 
 
-def ingress_app(space: BaseSpace, *, token: str | None = None, hosts: Collection[str] = LOCAL) -> Starlette:
+def ingress_app(space: SpaceFacade, *, token: str | None = None, hosts: Collection[str] = LOCAL) -> Starlette:
     """The workflows of an open space as an ASGI app, for a server of one's own.
 
     With a token, posts carry it as `Authorization: Bearer ...`, except those to topics with a webhook whose posts are
     signed. `hosts` are the names it is reached by.
     """
-    door = TopicIntake(space)
+    door = TopicIntake(runtime_of(space))
     door.check_secrets()
     guard = Middleware(_Guard, token=_checked_token(token), hosts=frozenset(map(str.lower, hosts)), door=door)
     app = Starlette(
@@ -62,7 +63,7 @@ def ingress_app(space: BaseSpace, *, token: str | None = None, hosts: Collection
 
 
 def serve_ingress(
-    space: BaseSpace, host: str = "127.0.0.1", port: int = 0, *, token: str | None = None, hosts: Collection[str] = ()
+    space: SpaceFacade, host: str = "127.0.0.1", port: int = 0, *, token: str | None = None, hosts: Collection[str] = ()
 ) -> Ingress:
     """Serve the workflows of an open space in a thread, until `stop()` or until the space is closed.
 
@@ -72,7 +73,7 @@ def serve_ingress(
     listener = _listen(host, port, has_token=token is not None)
     try:
         app = ingress_app(space, token=token, hosts=(*LOCAL, host.strip("[]"), *hosts))
-        return Ingress(space, app, listener, host)
+        return Ingress(runtime_of(space), app, listener, host)
     except BaseException:
         listener.close()
         raise

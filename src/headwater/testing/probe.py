@@ -23,7 +23,9 @@ from typing import Final, Self
 from headwater.app import App
 from headwater.cells.context import HERE
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
+from headwater.host.async_space import AsyncSpace
 from headwater.host.console_capture import OnConsole, unheard
+from headwater.host.plain_space import Space
 from headwater.host.space_files import DEFAULT_SPACE, Lease
 from headwater.host.storage import Storage
 from headwater.runtime.author_modules import new_fingerprints
@@ -102,7 +104,7 @@ class Probe:
         try:
             if stage.space is not None and not stage.space.closed:
                 if error is None:
-                    self._check_restored(stage.space)
+                    self._check_restored(stage.runtime())
                 stage.close()
         except HeadwaterError as failed:
             if error is None:
@@ -212,7 +214,7 @@ class Probe:
     # -- looking -------------------------------------------------------------------------------------------
 
     @property
-    def space(self) -> BaseSpace:
+    def space(self) -> Space | AsyncSpace:
         """The open space. After a restart it is another one."""
         return self._staged().opened()
 
@@ -246,7 +248,7 @@ class Probe:
         """
         self._check_outside("restart")
         stage = self._staged()
-        space = stage.opened()
+        space = stage.runtime()
         self._check_restored(space)
         current = {} if crash else self._current(space)
         for function in (*space.nodes, *space.instances, *space.handlers, *space.resources):
@@ -262,7 +264,7 @@ class Probe:
                 space.scheduler.recheck_restored()
 
     def _check_outside(self, verb: str) -> None:
-        space, frame = self.space, HERE.get()
+        space, frame = self._staged().runtime(), HERE.get()
         if frame is None or frame.home is not space or frame.tx is not None:
             message = f"t.{verb}(...) is called by the test itself, not in a transaction, in another space or in a run"
             raise UsageError(message)

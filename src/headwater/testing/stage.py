@@ -16,8 +16,11 @@ from typing import Final
 from headwater.app import App
 from headwater.errors import UsageError
 from headwater.host.async_opening import AsyncOpening
+from headwater.host.async_runtime import AsyncRuntime
 from headwater.host.async_space import AsyncSpace
+from headwater.host.plain_runtime import PlainRuntime
 from headwater.host.plain_space import Space
+from headwater.host.space_facade import runtime_of
 from headwater.runtime.options import Options
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.events.event import EventRecord
@@ -44,8 +47,8 @@ class Stage(ABC):
 
     def __init__(self, app: App) -> None:
         self.app = app
-        # What there is between two openings: the last, which is closed.
-        self.space: BaseSpace | None = None
+        # Between two openings: the last one, which is closed.
+        self.space: Space | AsyncSpace | None = None
 
     @abstractmethod
     def now_ms(self) -> float:
@@ -79,11 +82,15 @@ class Stage(ABC):
         """Whoever sleeps lets time pass."""
         self.move_to(self.now_ms() + seconds * 1000)
 
-    def opened(self) -> BaseSpace:
+    def opened(self) -> Space | AsyncSpace:
         """The open space. Raises UsageError if there is none."""
         if self.space is None or self.space.closed:
             raise UsageError("nothing is open here: a probe is used inside of its `with` block")
         return self.space
+
+    def runtime(self) -> BaseSpace:
+        """The runtime of the open space."""
+        return runtime_of(self.opened())
 
 
 class PlainStage(Stage):
@@ -119,8 +126,8 @@ class PlainStage(Stage):
 
     def open(self, options: Options) -> None:
         options.request_loop = self._request_loop
-        space = self.space = self.app.open_with(None, options)
-        space.enter()
+        self.space = self.app.open_with(None, options)
+        runtime_of(self.space).enter()
 
     def calm(self) -> None:
         space = self._space()
@@ -167,10 +174,10 @@ class PlainStage(Stage):
     def end(self) -> None:
         self._runner.close()
 
-    def _space(self) -> Space:
-        space = self.opened()
-        assert isinstance(space, Space)
-        return space
+    def _space(self) -> PlainRuntime:
+        runtime = self.runtime()
+        assert isinstance(runtime, PlainRuntime)
+        return runtime
 
 
 class HandLoop(SimLoop):
@@ -216,7 +223,7 @@ class HandLoop(SimLoop):
         return super().select(timeout)
 
 
-class HandSpace(AsyncSpace):
+class HandRuntime(AsyncRuntime):
     """A space in such a loop, for plain code beside it: what follows from a write has run before the next statement."""
 
     def catch_up(self) -> None:
@@ -282,11 +289,11 @@ class LoopStage(Stage):
         return self.loop.now_ms()
 
     def open(self, options: Options) -> None:
-        opening = self._opening = self.app.aopen_with(None, options, HandSpace)
+        opening = self._opening = self.app.aopen_with(None, options, HandRuntime)
         self.loop.on_quiet = lambda: None
-        space = self._runner.run(opening.__aenter__())
-        assert isinstance(space, HandSpace)
-        self.space = space
+        self.space = self._runner.run(opening.__aenter__())
+        space = runtime_of(self.space)
+        assert isinstance(space, HandRuntime)
         self.loop.on_quiet = self._decide
         space.hold()
         # Once more: what is around the loop's code is not around this.
@@ -296,7 +303,7 @@ class LoopStage(Stage):
     def _decide(self) -> None:
         """What waits for the disk is decided before time passes: a thread of its own would do it at no certain time."""
         if self.space is not None and not self.space.closed:
-            self.space.wait_for_disk()
+            runtime_of(self.space).wait_for_disk()
 
     def calm(self) -> None:
         self.loop.turn(self.loop.time())
@@ -308,7 +315,7 @@ class LoopStage(Stage):
         self.loop.turn(max(round(at_ms, EXACT) / 1000, self.loop.time()))
 
     def close(self, *, crashed: bool = False) -> None:
-        space, opening = self.opened(), self._opening
+        space, opening = self.runtime(), self._opening
         assert opening is not None
         space.leave()
         if crashed:

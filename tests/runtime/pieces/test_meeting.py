@@ -11,7 +11,7 @@ import pytest
 import headwater as hw
 from headwater.core import doc_key
 from headwater.errors import EventFailedError, UserCodeError
-from headwater.host import plain_space
+from headwater.host import plain_runtime
 from tests.runtime.pieces.kit import Told, check_held, held, stored
 
 told = Told()
@@ -137,7 +137,7 @@ def test_two_threads_that_start_the_same_key_have_the_same_piece() -> None:
         for thread in threads:
             thread.join(60)
         assert (len({id(piece) for piece in found}), len(found)) == (1, 8)
-        assert (space.pieces.work.started, told.taken()) == (1, ["label", ("watch", "x 0")])
+        assert (space._runtime.pieces.work.started, told.taken()) == (1, ["label", ("watch", "x 0")])
         check_held(space)
 
 
@@ -190,7 +190,7 @@ def test_a_branch_has_the_pieces_of_what_it_was_forked_from(tmp_path: Path) -> N
     with app.open(tmp_path / "t.db") as space:
         space.start(card, "k", who="x").outputs["click"].send().result()
         space.sync()
-        space._lease.local.fork("b")
+        space._runtime._lease.local.fork("b")
     told.taken()
     with app.open(tmp_path / "t.db", branch="b") as space:
         piece = space.start(card, "k", who="x")
@@ -237,7 +237,7 @@ def test_an_event_that_waits_when_its_piece_is_stopped_is_kept_and_can_be_delive
             ticket.result()
         space.start(card, "k", who="x")
         assert piece.outputs["clicks"].value == 0
-        space.mail.redeliver(str(error.value.facts["event"]))
+        space._runtime.mail.redeliver(str(error.value.facts["event"]))
         space.sync()
         assert piece.outputs["clicks"].value == 1
 
@@ -265,12 +265,12 @@ def test_an_event_that_was_left_over_is_handled_when_its_piece_is_started_after_
         pieces: list[hw.Piece[dict[str, Any]]] = []
         return app, send
 
-    monkeypatch.setattr(plain_space, "CLOSE_MS", 0.0)
+    monkeypatch.setattr(plain_runtime, "CLOSE_MS", 0.0)
     app, send = make()
     with app.open(tmp_path / "t.db") as space:
         if how != "child":
             space.start(card, "k", who="x")
-        (piece,) = space.pieces.running.values()
+        (piece,) = space._runtime.pieces.running.values()
         space.scheduler.loading([doc_key(f"{piece.id}.clicks")])
         _ = send.send()
         assert piece.outputs["clicks"].value == 0
@@ -281,7 +281,7 @@ def test_an_event_that_was_left_over_is_handled_when_its_piece_is_started_after_
                 space.start(card, "k", who="x")
         elif how == "plain":
             space.start(card, "k", who="x")
-        (piece,) = space.pieces.running.values()
+        (piece,) = space._runtime.pieces.running.values()
         space.sync()
         assert piece.outputs["clicks"].value == 5
     app, _ = make()

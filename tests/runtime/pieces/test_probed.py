@@ -62,10 +62,10 @@ def test_children_are_the_same_whether_runs_are_repeated_or_not() -> None:
             keys = []
             for each in (["a", "b"], ["b", "c"], [], ["a"]):
                 names.value = each
-                keys.append(sorted(piece.key for piece in t.space.pieces.running.values()))
+                keys.append(sorted(piece.key for piece in t.space._runtime.pieces.running.values()))
                 check_held(t.space)  # type: ignore[arg-type]  # it is one for plain code
             assert keys == [["()", "a", "b"], ["()", "b", "c"], [], ["()", "a"]]
-            found.append((told.taken(), t.space.pieces.work.started))
+            found.append((told.taken(), t.space._runtime.pieces.work.started))
     assert found[0] == found[1]
 
 
@@ -92,7 +92,7 @@ def test_a_restart_in_memory_resumes_with_nothing_run(crash: bool) -> None:
         piece = t.space.start(card, "k", who="k")
         piece.outputs["click"].send().result()
         names.value = ["a"]
-        t.space.sync()  # type: ignore[attr-defined]  # it is one for plain code
+        t.space.sync()  # type: ignore[union-attr]  # it is one for plain code
         told.taken()
         t.restart(crash=crash)
         assert told.taken() == ["a 0", "a 0"], "each child draws once"

@@ -104,13 +104,13 @@ def test_a_crowd_leaves_pieces_whole(tmp_path: Path, seed: int) -> None:
             thread.join(60)
         assert not any(thread.is_alive() for thread in threads)
         assert not crowd.failed
-        space.wait_for_disk()
+        space._runtime.wait_for_disk()
         space.settle()
         # Some were taken back, and nobody has waited for them: that is told when the space is closed.
-        space.lost.clear()
+        space._runtime.lost.clear()
         check_held(space)
-        assert not space.pieces._origins
-        for piece in [piece for piece in space.pieces.running.values() if piece.whole is None]:
+        assert not space._runtime.pieces._origins
+        for piece in [piece for piece in space._runtime.pieces.running.values() if piece.whole is None]:
             piece.stop()
         assert held(space) == Held(nodes=0, handlers=1, running=0, children=0, instances=0)
         check_held(space)
@@ -139,5 +139,5 @@ def test_threads_that_are_first_to_start_something_do_so_in_one_place(monkeypatc
             thread.start()
         for thread in threads:
             thread.join(60)
-        assert (len(made), len(space.pieces.running)) == (1, 4)
+        assert (len(made), len(space._runtime.pieces.running)) == (1, 4)
         check_held(space)

@@ -70,7 +70,7 @@ def test_a_door_explains_one_function_of_one_piece() -> None:
         two(space)
 
         def asked(name: str) -> list[str]:
-            opening = look(space.window, Ask(v=VERSION, ask="why", node=name), 1.0)
+            opening = look(space._runtime.window, Ask(v=VERSION, ask="why", node=name), 1.0)
             assert opening is not None
             return [why.words.partition(" is ")[0] for why in opening.whys]
 

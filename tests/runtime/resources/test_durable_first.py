@@ -24,7 +24,7 @@ CHILD = Path(__file__).with_name("askers_to_kill.py")
 def known(space: hw.Space | hw.AsyncSpace, *docs: str) -> None:
     """Looked at before: what nobody has looked at is read from the disk, and that would be held up, too."""
     for doc in docs:
-        space.replica.read(doc_key(doc))
+        space._runtime.replica.read(doc_key(doc))
 
 
 def weather_of(name: str) -> str:
@@ -81,7 +81,7 @@ def test_a_request_waits_while_the_disk_is_held_up(tmp_path: Path) -> None:
     with world.open() as space:
         world.wire.wait(lambda wire: wire.open == ["Oslo"])
         known(space, weather_of("Rome"), weather_of("Bonn"))
-        with space._lease.local._lock:
+        with space._runtime._lease.local._lock:
             town.city.value = "Rome"
             threading.Event().wait(0.05)
             assert "Rome" not in world.wire.asked
@@ -109,7 +109,7 @@ def test_in_a_loop_a_request_waits_while_the_disk_is_held_up(tmp_path: Path) -> 
             key = key_of({"of": 5})
             assert key is not None
             known(space, Instances.doc_of("held.square", key))
-            with space._lease.local._lock:
+            with space._runtime._lease.local._lock:
                 number.value = 5
                 await asyncio.sleep(0.05)
                 assert asked == [0]
@@ -128,7 +128,7 @@ def test_what_was_taken_back_is_never_asked_for(tmp_path: Path) -> None:
         space.sync()
         known(space, weather_of("Rome"), "world.guard")
         known(beside, "world.guard")
-        with space._lease.local._lock:
+        with space._runtime._lease.local._lock:
             # Decided first, and not known here yet.
             beside.cell("world.guard", int).value = 1
             with space.transaction():
@@ -136,12 +136,12 @@ def test_what_was_taken_back_is_never_asked_for(tmp_path: Path) -> None:
                 town.city.value = "Rome"
             assert world.log[-1] == "loading"
         beside.sync()
-        space.catch_up()
+        space._runtime.catch_up()
         assert town.city.value == "Oslo"
         # A second request, to know that the first would have left by now.
         town.city.value = "Bonn"
         world.wire.wait(lambda wire: "Bonn" in wire.asked)
-        space.lost.clear()
+        space._runtime.lost.clear()
     assert "Rome" not in world.wire.asked
 
 
@@ -151,7 +151,7 @@ def test_a_request_that_was_given_up_before_the_disk_was_ready_never_leaves(tmp_
     with world.open() as space:
         world.wire.wait(lambda wire: wire.open == ["Oslo"])
         known(space, weather_of("Rome"), weather_of("Bonn"))
-        with space._lease.local._lock:
+        with space._runtime._lease.local._lock:
             town.city.value = "Rome"
             town.city.value = "Bonn"
         world.wire.wait(lambda wire: "Bonn" in wire.asked)

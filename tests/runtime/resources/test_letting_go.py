@@ -32,7 +32,7 @@ def test_what_nobody_looks_at_any_more_goes_from_memory_fresh_or_not() -> None:
             query.value = number
             await space.settle()
         await space.synced()
-        space.keep()
+        space._runtime.keep()
         assert sources() < 2 * UNREAD_MAX
         assert space.stats.documents < 2 * UNREAD_MAX
         assert space.runs(find) == 2 * UNREAD_MAX + 500
@@ -57,7 +57,7 @@ def test_who_refreshes_again_and_again_does_not_pile_up_what_grows_old() -> None
             rate.refresh()
             await space.settle()
             world.off_ms += 10
-        assert space.fetcher.ageing_count < 200
+        assert space._runtime.fetcher.ageing_count < 200
 
     world.run(main)
 
@@ -93,5 +93,5 @@ def test_a_piece_that_is_stopped_leaves_nothing_of_its_resources() -> None:
             piece.stop()
         space.sync()
         space.settle()
-        space.keep()
+        space._runtime.keep()
         assert space.stats.documents <= documents + 2

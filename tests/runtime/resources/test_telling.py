@@ -29,14 +29,14 @@ def test_another_process_is_told_of_a_resource_what_this_one_is(world: World) ->
         await world.says("Oslo", 7)
         town.weather.refresh("Oslo")
         await world.says("Oslo", 8)
-        told = look(space.window, Ask(v=VERSION, ask="why", node="weather('Oslo')"), 1.0)
+        told = look(space._runtime.window, Ask(v=VERSION, ask="why", node="weather('Oslo')"), 1.0)
         assert told is not None
         assert [why.words for why in told.whys] == [hw.why(town.weather, "Oslo")]
-        told = look(space.window, Ask(v=VERSION, ask="stats"), 1.0)
+        told = look(space._runtime.window, Ask(v=VERSION, ask="stats"), 1.0)
         assert told is not None
         (found,) = (each for each in told.activities if each.name == "weather")
         assert (found.runs, found.never_ran, found.nodes) == (2, 0, 1)
-        left = last_look(space.window)
+        left = last_look(space._runtime.window)
         assert left is not None
         assert hw.why(town.weather, "Oslo") in [why.words for why in left.whys]
 

@@ -47,7 +47,7 @@ def test_settings_hold_over_openings_whether_a_run_is_kept_or_not(tmp_path: Path
         space.scheduler.set_debounce(space.nodes[shop.price], 500)
         # Of a sink no run is kept; and of one with parameters there is a node for each set of arguments.
         space.scheduler.set_debounce(space.nodes[shop.show], 700)
-        space.scheduler.set_throttle(shop.sized.node_in(space, 2), 900)
+        space.scheduler.set_throttle(shop.sized.node_in(space._runtime, 2), 900)
     for _ in range(2):
         with shop.app.open(path) as space:
             assert gate_of(space, shop.price) == (500, 60_000)

@@ -85,7 +85,7 @@ class Shop:
     def settle_until(self, price: int) -> None:
         """Take in what comes, and run, until the right thing is shown and all that was written is decided."""
         end = time.monotonic() + WAIT_S
-        while not self.is_right(price) or self.opened.replica.pending_count:
+        while not self.is_right(price) or self.opened._runtime.replica.pending_count:
             assert time.monotonic() < end, f"{self.shown} is shown at {price}; {self.opened.connection}"
             self.opened.settle()
             threading.Event().wait(0.002)

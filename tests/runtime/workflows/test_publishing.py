@@ -161,7 +161,7 @@ def test_a_task_that_outlives_its_transaction_publishes_nothing(mill: Mill) -> N
             go.set()
             with pytest.raises(ClosedError, match=r"cannot publish to mill.notes.notes"):
                 await task
-            space.wait_for_disk()
+            space._runtime.wait_for_disk()
             assert mill.events() == {"b": "pending"}
 
     asyncio.run(main())
@@ -426,9 +426,9 @@ def test_of_several_openings_the_one_around_the_code_is_meant(mill: Mill) -> Non
 
 def test_an_event_of_the_http_kind_is_checked_like_any_other(mill: Mill) -> None:
     with mill.open() as space:
-        assert mill.notes.from_json(space, {"name": "a", "text": "b"})
+        assert mill.notes.from_json(space._runtime, {"name": "a", "text": "b"})
         with pytest.raises(hw.HeadwaterError, match="name"):
-            mill.notes.from_json(space, {"name": 3})
+            mill.notes.from_json(space._runtime, {"name": 3})
 
 
 def test_a_thread_that_outlives_its_run_publishes_nothing(mill: Mill) -> None:

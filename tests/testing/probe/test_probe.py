@@ -342,7 +342,7 @@ def test_several_errors_are_told_with_the_first(app: hw.App) -> None:
 
 def test_app_that_never_comes_to_rest_is_told_and_closed(app: hw.App, monkeypatch: pytest.MonkeyPatch) -> None:
     # So that it is not ten thousand events each time.
-    monkeypatch.setattr("headwater.host.plain_space.CHAIN_MAX", 200)
+    monkeypatch.setattr("headwater.host.plain_runtime.CHAIN_MAX", 200)
     count = app.cell("count", 0)
 
     @app.handler

@@ -1,0 +1,288 @@
+"""The runtime of a space for plain code: what follows from a write has run before the next statement.
+
+The one for code in an event loop is in `async_runtime`, so that plain programs need not load asyncio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import SETTLED, Status
+from headwater.errors import DeclarationError, HeadwaterError, OfflineError, UnavailableError, UsageError
+from headwater.host.document_loading import LoadingSpace
+from headwater.host.space_files import Lease
+from headwater.machine import WAIT_MAX, machine
+from headwater.runtime.error_report import log, raise_later
+from headwater.runtime.event_service import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
+from headwater.runtime.options import Options
+from headwater.runtime.sync_wait import rounds
+from headwater.scheduler.events.event import EventRecord, EventState, HandlerSpec
+from headwater.scheduler.graph.node import Node, NodeSpec
+from headwater.scheduler.scheduler_limits import CHAIN_MAX, EVENTS_MAX
+from headwater.values.duration import Duration, to_ms
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from headwater.host.request_loop import BesideLoop
+
+
+class PlainRuntime(LoadingSpace):
+    """An open space for plain code. Made by `app.open`; a `with` block closes it."""
+
+    def __init__(
+        self, lease: Lease, owner: object, options: Options, *, wake: Callable[[], None] | None = None
+    ) -> None:
+        replica = lease.storage.attach(branch=options.branch, wake=wake)
+        self._wake = wake
+        # Transactions that another space waits for.
+        self._owed: list[Transaction] = []
+        # Where requests run.
+        self._beside: BesideLoop | None = None
+        self._given_loop = options.request_loop
+        super().__init__(lease, replica, owner, options)
+        self.is_woken = wake is not None
+        self._sleep = options.sleep
+        self.place = (lease.storage, options.branch)
+
+    def add_node(self, function: object, spec: NodeSpec) -> Node:
+        """Only plain functions can be run here. A slow one is not made to wait where nobody would come for it."""
+        spec.no_auto_debounce = spec.no_auto_debounce or not self.is_woken
+        if spec.is_async:
+            message = f"{spec.name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
+            raise DeclarationError(message, name=spec.name)
+        return super().add_node(function, spec)
+
+    def add_handler(self, function: object, spec: HandlerSpec) -> None:
+        """As for nodes."""
+        if spec.is_async:
+            message = f"{spec.name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
+            raise DeclarationError(message, name=spec.name)
+        super().add_handler(function, spec)
+
+    def catch_up(self) -> None:
+        """Take in what was decided and what others wrote, and run what follows from it."""
+        wake = self._wake
+        with self._turn:
+            self._attached.refresh()
+            if self.restless or self.has_come:
+                self._pass(lambda: self.scheduler.events.is_due)
+            if wake is not None and self.scheduler.events.wake_at is None:
+                wake = None
+        if wake is not None:
+            # An event waits for its time, and whoever comes then may not know: it was sent by another thread.
+            wake()
+
+    def settle(self) -> None:
+        """Run what is wanted and not up to date, and what its time has come for. Every write does the former."""
+        self.check_open()
+        with self._turn:
+            self._attached.refresh()
+            self._pass(lambda: self.scheduler.outstanding().is_due)
+
+    def _pass(self, is_due: Callable[[], bool]) -> None:
+        """Events are handled so many in a pass: the others follow, and whatever is to be called after all that."""
+        if self.is_passing:
+            # In the middle of one.
+            self.scheduler.settle()
+            return
+        self._passing = self._thread_id()
+        try:
+            self._begin_pass()
+            self.scheduler.settle()
+            for _ in range(CHAIN_MAX // EVENTS_MAX):
+                if not is_due():
+                    break
+                # What was decided meanwhile is let go of.
+                self._attached.refresh()
+                self.scheduler.settle()
+            self._end_pass()
+        finally:
+            self._passing = 0
+            if self.has_come:
+                # It came in the middle of this.
+                self._tick(True)
+        if self._owed:
+            self._pay()
+        self.mail.call_due()
+
+    def nudge(self) -> None:
+        """As `catch_up`, but waiting for nobody: who waits for each other in two spaces would wait for ever."""
+        if not self.closed and self._turn.acquire(blocking=False):
+            try:
+                self.catch_up()
+            finally:
+                self._turn.release()
+
+    def ring(self) -> None:
+        """Something came from outside: taken in by whoever stays for that, or with the next write."""
+        super().ring()
+        if self._wake is not None:
+            self._wake()
+
+    def request_loop(self) -> AbstractEventLoop:
+        """One in a thread of its own, made when it is needed; unless there is another."""
+        if self._given_loop is not None:
+            return self._given_loop()
+        from headwater.host.request_loop import BesideLoop  # noqa: PLC0415  # plain programs need no asyncio
+
+        if self._beside is None:
+            self._beside = BesideLoop()
+            self.on_close(self._beside.close)
+        return self._beside.started()
+
+    def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
+        """Something that does nothing stands in the queue, after all that was written."""
+        self._lease.storage.when_decided(then)
+
+    def stands(self, rejected: int) -> bool:
+        """Neither of what was taken in, nor of what waits for that."""
+        return self._attached.has_only_good_news() and self.rejected == rejected
+
+    def owe(self, origin: Transaction) -> None:
+        """Nobody would come to hear of it later: when it has ended, what becomes of it is waited for."""
+        self._owed.append(origin)
+        self.catch_up_soon()
+        if not origin.is_open:
+            self.nudge()
+
+    def _pay(self) -> None:
+        if any(tx.status is Status.PENDING for tx in self._owed):
+            self.wait_for_disk()
+            self._attached.refresh()
+        self._owed = [tx for tx in self._owed if tx.status not in SETTLED]
+        if self._owed:
+            # One that is open is looked at again when it has ended.
+            self.catch_up_soon()
+        if self.scheduler.events.wake_at is not None:
+            # Nobody rings when its time has come: it is looked at again with the next write.
+            self.restless = True
+
+    def wait(self, duration: Duration) -> None:
+        """Let time pass, and run what its time comes for: what waits for quiet, or for its turn."""
+        self.check_open()
+        end = self.now() + to_ms(duration, "space.wait(...)")
+        self.settle()
+        while (left := (end - self.now()) / 1000) > 0:
+            wake_in = self.wake_in()
+            # Not at once again, should the clock be a little behind.
+            pause = left if wake_in is None else min(left, max(wake_in, PAUSE_MIN_S))
+            self._pause(min(pause, PAUSE_MAX_S))
+            self.settle()
+
+    def _pause(self, seconds: float) -> None:
+        if self._sleep is None:
+            machine().sleep(seconds)
+        else:
+            self._sleep(seconds)
+
+    def sync(self, timeout: Duration | None = None) -> None:
+        """Wait until everything written so far is on disk. Raises RejectedError if some of it was rolled back.
+
+        What was refused for a reason with a code of its own raises the error of that code, such as LimitError. Raises
+        StoreFullError while there is no room for what an event came to: the event is tried again, and sync may be, too.
+        """
+        self.check_open()
+        for _ in rounds(self.scheduler.outcomes):
+            self._lease.storage.wait(None if timeout is None else to_ms(timeout, "space.sync(...)") / 1000)
+            self.catch_up()
+        self.keep()
+        self._tell_lost()
+
+    def close(self) -> None:
+        """Sync and let go. Once more is no harm. With `on_error="raise"`, raises what a function has raised."""
+        self._close(in_haste=False)
+        raise_later(self.on_error)
+
+    def _close(self, *, in_haste: bool) -> None:
+        if not self.closed:
+            self._lease.storage.ending(in_haste=in_haste)
+        if not self.closed and not self.is_passing:
+            # Without the turn: runs that come to their end need it.
+            self._stop_workflows()
+            self._stop_requests()
+        with self._turn:
+            if self.closed:
+                return
+            if self.is_passing and any(lane.running is not None for lane in self.scheduler.lanes):
+                message = "a handler cannot close the space that it runs in: what it has written is not committed yet"
+                raise UsageError(f"{message}; close it where it was opened", space=self.name)
+            try:
+                try:
+                    self._drain()
+                finally:
+                    # Also if the server is away, and nothing can be waited for.
+                    self.mail.leave()
+                self.sync()
+            finally:
+                try:
+                    self._shut()
+                finally:
+                    self._let_go()
+
+    def _stop_requests(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.shut()
+        if self._beside is not None:
+            self._beside.close()
+
+    def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
+        """Run what is to be run until an event has ended. Raises EventTimeoutError."""
+        self.mail.check_waiting(event)
+        end = None if timeout_ms is None else self.now() + timeout_ms
+        while not (event.is_settled or self.closed):
+            wake_in = self._settle_within(None if end is None else max(end - self.now(), 0.0) / 1000)
+            left = None if end is None else (end - self.now()) / 1000
+            if left is not None and left <= 0 and not event.is_settled:
+                raise self.mail.timed_out(event, timeout_ms)
+            self.mail.ask_others()
+            self._wait_a_little(event, left, timeout_ms, wake_in)
+
+    def _settle_within(self, wait_s: float | None) -> float | None:
+        """Settle, unless other threads have their turn for so long; and when there may be more to do."""
+        if not self._turn.acquire(timeout=-1 if wait_s is None else min(wait_s, WAIT_MAX)):
+            return None
+        try:
+            self.settle()
+            return self.wake_in()
+        finally:
+            self._turn.release()
+
+    def _wait_a_little(
+        self, event: EventRecord, left: float | None, timeout_ms: float | None, wake_in: float | None
+    ) -> None:
+        if event.state is EventState.PENDING:
+            try:
+                self.wait_for_disk(left)
+            except (UnavailableError, OfflineError):
+                if left is None:
+                    raise
+                raise self.mail.timed_out(event, timeout_ms) from None
+        elif not event.is_settled:
+            pause = PAUSE_MAX_S if wake_in is None else min(max(wake_in, PAUSE_MIN_S), PAUSE_MAX_S)
+            self._pause(pause if left is None else min(pause, left))
+
+    def _drain(self) -> None:
+        """Let events have their turn that only wait for a moment."""
+        scheduler = self.scheduler
+        end = self.now() + CLOSE_MS
+        while scheduler.outcomes.live:
+            self.settle()
+            self.wait_for_disk()
+            self.catch_up()
+            if not scheduler.events.waiting or self.is_passing or self.now() >= end or self.mail.is_in_vain(end):
+                return
+            self.mail.ask_others()
+            self._pause(min(max(self.wake_in() or 0.0, PAUSE_MIN_S), PAUSE_MAX_S))
+
+    def close_after(self, *, failed: bool) -> None:
+        """End a `with` block. After an error in the block, errors of closing are logged: they must not hide it."""
+        if not failed:
+            self.close()
+            return
+        try:
+            self._close(in_haste=True)
+        except HeadwaterError as error:
+            log.error("while closing space %r after an error: %s", self.name, error)  # told, not shown
