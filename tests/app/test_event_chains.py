@@ -50,6 +50,7 @@ def test_no_more_than_its_backlog_waits(tmp_path: Path) -> None:
     assert sizes == [2, 3, 3, 3]
 
 
+@pytest.mark.slow
 def test_who_sends_to_itself_for_ever_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a write, nor settle, nor closing; and it goes on with the next opening."""
     monkeypatch.setattr(plain_runtime, "CHAIN_MAX", 300)

@@ -97,6 +97,7 @@ with app.open("shop.db", on_error=lambda error: print(error.facts["event"])) as 
 """
 
 
+@pytest.mark.slow
 def test_event_that_ends_the_process_each_time_is_set_aside_and_the_others_are_handled(tmp_path: Path) -> None:
     def start(*args: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", POISON, *args]

@@ -84,6 +84,7 @@ def test_async_function_that_waits_for_something_cancelled_has_failed_and_is_not
     assert ["was cancelled" in str(error) for error in errors] == [True]
 
 
+@pytest.mark.slow
 def test_recursion_over_parameters_may_be_deeper_than_the_instances_that_are_kept(bench: Bench) -> None:
     base = bench.app.cell("base", 1)
 

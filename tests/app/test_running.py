@@ -162,6 +162,7 @@ def test_second_request_to_end_ends_the_process_at_once(tmp_path: Path) -> None:
         assert space.call(verify).ok
 
 
+@pytest.mark.slow
 def test_signal_may_come_at_any_moment(tmp_path: Path) -> None:
     """At any line of what waits, whatever it holds there."""
     program = tmp_path / "program.py"

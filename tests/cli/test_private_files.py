@@ -100,6 +100,7 @@ def test_doctor_tells_of_a_folder_of_spaces_that_others_can_use(run: Run) -> Non
     assert "many (0755)" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", ["text", "json", "off"])
 def test_a_server_tells_of_files_that_others_can_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str) -> None:
     settle_in(tmp_path, monkeypatch)

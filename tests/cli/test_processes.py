@@ -49,6 +49,7 @@ def many(run: Run) -> str:
     return "many.db"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "code"),
     [(["ls"], 0), (["ls", "--json"], 0), (["ls", "-l", "--jsonl"], 0), (["export"], 1), (["export", "--history"], 1)],
@@ -91,6 +92,7 @@ def test_output_that_cannot_be_written_is_a_failure(shop: str, command: list[str
     assert result.stderr == b"cannot go on: No space left on device\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["ls", "get notes", "export", "verify", "set a 1", "nonsense"])
 def test_closed_streams_do_no_harm(shop: str, command: str) -> None:
     for closed in (">&-", "2>&-", ">&- 2>&-"):
@@ -101,6 +103,7 @@ def test_closed_streams_do_no_harm(shop: str, command: str) -> None:
     assert run_process("verify", "--url", shop).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "utf-16"])
 def test_every_encoding_of_the_output_can_carry_every_value(run: Run, encoding: str) -> None:
     run("set", "süß-😀", '"😀é"', "--url", "x.db")
@@ -151,6 +154,7 @@ def test_value_on_a_terminal_is_readable_json(shop: str) -> None:
 EVIL = "\x1b[31mred\x07\x9b2J\u202ebidi\r\x7f\t[bold]not markup[/bold]"
 
 
+@pytest.mark.slow
 def test_nothing_stored_can_drive_the_terminal(run: Run) -> None:
     run("set", f"d{EVIL}", json.dumps(EVIL), "--url", "x.db")
     run("fork", "[red]")
@@ -172,6 +176,7 @@ def test_bytes_are_not_sent_to_a_terminal(run: Run) -> None:
     )
 
 
+@pytest.mark.slow
 def test_commands_answer_people_in_sentences(shop: str) -> None:
     url = ["--url", shop]
     assert shown("set", "notes/title", '"cake"', *url) == "notes/title: set at 5\n"
@@ -188,6 +193,7 @@ def test_commands_answer_people_in_sentences(shop: str) -> None:
     assert shown("doctor", *url).endswith("all well\n")
 
 
+@pytest.mark.slow
 def test_progress_is_drawn_on_stderr_if_it_takes_long(many: str) -> None:
     slow = (
         "import sys; from headwater.cli import main, output\noutput.PROGRESS_AFTER_S = 0\nmain.cli.main(sys.argv[1:])\n"

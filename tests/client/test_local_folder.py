@@ -95,6 +95,7 @@ def test_commits_of_a_killed_program_are_decided_once_by_the_next(
         assert other.count.value == 26
 
 
+@pytest.mark.slow
 def test_a_program_that_is_killed_again_and_again_loses_nothing_that_was_kept(at: Behind, tmp_path: Path) -> None:
     app = hw.App("killed")
     entries = app.cell("entries", list[int]())

@@ -155,6 +155,7 @@ def test_every_program_is_tried_here() -> None:
     }
 
 
+@pytest.mark.slow
 def test_example_of_a_test_passes_in_its_own_folder(tmp_path: Path) -> None:
     """As a reader would run it; and it fails if what it claims is not so."""
     for name in ("search.py", "test_search.py"):

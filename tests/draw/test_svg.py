@@ -197,6 +197,7 @@ def big(count: int) -> Snapshot:
     return snapshot(nodes, edges + [(f"doc:d{at}", f"n{at}") for at in range(50)])
 
 
+@pytest.mark.slow
 def test_five_thousand_nodes_collapse_and_the_picture_says_so() -> None:
     root = parsed(big(5000))
     assert len(boxes(root)) <= BOXES_MAX
@@ -222,6 +223,7 @@ def calls_of(given_: Snapshot) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_work_of_five_thousand_nodes_is_bounded_and_grows_no_faster_than_they_do() -> None:
     fewer, more = calls_of(big(2500)), calls_of(big(5000))
     assert more < 6_000_000  # less than a second

@@ -43,6 +43,7 @@ def run_until_it_fails(disk: Disk, commits: int) -> list[Pending]:
     return sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forever", [False, True], ids=["once", "from then on"])
 def test_failed_sync_ends_this_opening_and_loses_nothing_acknowledged(forever: bool) -> None:
     """At every sync of the run, with checkpoints and folds among them; afterwards also with the power cut."""

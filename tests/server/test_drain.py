@@ -98,6 +98,7 @@ def check_all_there(store: Path, found: list[Writer]) -> None:
 # --- a process ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sigterm_under_load_loses_nothing_and_clients_go_on_with_the_next_server(store: Path) -> None:
     with ServeProcess(store) as first:
         url, port = first.url, first.port

@@ -30,6 +30,7 @@ def own_name_space(tmp_path: Path) -> list[str] | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["tmpfs", "fsize"])
 def test_a_disk_that_is_full_for_a_while_ends_no_client(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -25,7 +25,7 @@ from tests.sync.players import Game, Player
 from tests.sync.world import World
 
 SEEDS = int(os.environ.get("HEADWATER_SWARM", "100"))
-PARTS = 4
+PARTS = 8
 
 
 @pytest.mark.parametrize("part", seeds(PARTS))

@@ -105,6 +105,7 @@ def test_elements_are_found_at_their_index_however_the_lists_are_cut() -> None:
     assert list(differences(row, FrozenList(changed))) == expected
 
 
+@pytest.mark.slow
 def test_one_key_of_a_hundred_thousand_is_found_without_looking_at_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

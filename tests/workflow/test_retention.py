@@ -150,6 +150,7 @@ def test_of_the_newest_run_the_number_is_never_given_again(kind: str, tmp_path: 
     desk.close()
 
 
+@pytest.mark.slow
 def test_runs_are_let_go_of_every_workflow_whatever_their_numbers_are(tmp_path: Path) -> None:
     """Two that take turns: one of them has only odd numbers."""
     desk = Desk("memory", tmp_path, flow_spec("app.odd", keep_runs=10))

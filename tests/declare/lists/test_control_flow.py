@@ -12,7 +12,7 @@ def desk() -> Desk:
     return Desk()
 
 
-@pytest.mark.parametrize("size", [10, 1000])
+@pytest.mark.parametrize("size", [10, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_comprehension_calls_what_it_calls(desk: Desk, size: int) -> None:
     @desk.app.computed
     def row(item: Item) -> str:

@@ -9,7 +9,7 @@ import pytest
 import headwater as hw
 from tests.declare.lists.kit import Desk, Item, title_of
 
-SIZES = [10, 1000]
+SIZES = [10, pytest.param(1000, marks=pytest.mark.slow)]
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def elements(runs: dict[str, int]) -> dict[str, int]:
     return {name: count for name, count in runs.items() if name.endswith(".element")}
 
 
-@pytest.mark.parametrize("size", [10, 1000])
+@pytest.mark.parametrize("size", [10, pytest.param(1000, marks=pytest.mark.slow)])
 def test_after_a_restart_lists_run_and_elements_do_not(tmp_path: Path, size: int) -> None:
     desk = Desk()
     declared(desk)
@@ -464,6 +464,7 @@ def test_a_function_must_not_write(desk: Desk) -> None:
 # --- what is left -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_thousand_that_came_and_went_leave_no_node(desk: Desk) -> None:
     declared(desk)
     with desk.open() as space:
@@ -481,6 +482,7 @@ def test_a_thousand_that_came_and_went_leave_no_node(desk: Desk) -> None:
         assert desk.errors == []
 
 
+@pytest.mark.slow
 def test_a_thousand_that_came_and_went_leave_nothing_in_memory(desk: Desk) -> None:
     large = hw.select(desk.numbers, lambda number: number > 2, name="large")
     desk.look_at(hw.each(desk.numbers, square), hw.each(large, square, name="squares"))

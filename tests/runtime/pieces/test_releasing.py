@@ -7,6 +7,8 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import headwater as hw
 from tests.runtime.pieces.kit import check_held, held
 
@@ -52,6 +54,7 @@ def busy(p: hw.Builder, number: int, scale: hw.Cell[int]) -> dict[str, Any]:
     return {"total": total, "more": more, "item": item}
 
 
+@pytest.mark.slow
 def test_counts_return_to_their_start_after_many_rounds() -> None:
     app = hw.App("t")
     scale = app.cell("scale", 1)
@@ -71,6 +74,7 @@ def test_counts_return_to_their_start_after_many_rounds() -> None:
         check_held(space)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_pieces_that_were_stopped(tmp_path: Path) -> None:
     app = hw.App("t")
     scale = app.cell("scale", 1)
@@ -93,6 +97,7 @@ def test_memory_does_not_grow_with_pieces_that_were_stopped(tmp_path: Path) -> N
         assert last - first < 60 * 100, "not even a hundred bytes for each"
 
 
+@pytest.mark.slow
 def test_the_same_piece_may_come_and_go_as_often_as_it_likes() -> None:
     app = hw.App("t")
     scale = app.cell("scale", 1)

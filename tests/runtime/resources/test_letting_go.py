@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
 import headwater as hw
 from headwater.declare.resources.source import Source
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
@@ -15,6 +17,7 @@ def sources() -> int:
     return sum(isinstance(each, Source) for each in gc.get_objects())
 
 
+@pytest.mark.slow
 def test_what_nobody_looks_at_any_more_goes_from_memory_fresh_or_not() -> None:
     world = World()
     query = world.app.cell("query", 0)

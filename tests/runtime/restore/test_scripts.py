@@ -48,6 +48,7 @@ def run(folder: Path, **words: object) -> str:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=300).stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 def test_change_beside_a_script_is_noticed(word: str, tmp_path: Path) -> None:
     first = run(tmp_path)

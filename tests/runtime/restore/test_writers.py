@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import headwater as hw
 from headwater.core import SetDoc, doc_key, freeze, open_space
 from tests.runtime.restore.kit import outcome
@@ -165,6 +167,7 @@ def process(path: Path, *args: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_another_process_takes_over_and_its_writes_are_seen_by_the_next(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     assert process(path) == "20 1 0\n"

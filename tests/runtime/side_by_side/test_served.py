@@ -159,6 +159,7 @@ class Process:
                 self._process.kill()
 
 
+@pytest.mark.slow
 def test_processes_share_the_work_and_the_log_is_as_of_one(server: Server) -> None:
     with ExitStack() as stack:
         processes = [Process(f"{server.url}/shop") for _ in range(4)]

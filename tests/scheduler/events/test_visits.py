@@ -77,8 +77,10 @@ def test_nothing_is_looked_at_while_everything_is_current(wheel: Clerk) -> None:
         assert visits(wheel, stream) == 0
 
 
-@pytest.mark.parametrize("invalid", [False, True])
-@pytest.mark.parametrize("stream", ["spoke", "other", "both"])
+@pytest.mark.parametrize("invalid", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize(
+    "stream", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("spoke", "other")), "both"]
+)
 def test_unrelated_nodes_cost_nothing_however_many_there_are(office: Office, stream: str, invalid: bool) -> None:
     found = []
     for name, count in (("ann", 20), ("bob", OTHERS)):

@@ -263,6 +263,7 @@ async def post_all(server: Ingress, keys: list[str]) -> list[bytes]:
     return await asyncio.gather(*(post_raw(server, each) for each in keys))
 
 
+@pytest.mark.slow
 def test_a_thousand_posts_at_once_are_all_in_and_share_their_fsyncs(
     space: hw.Space, shop: Shop, server: Ingress
 ) -> None:

@@ -151,6 +151,7 @@ def test_asking_for_what_is_not_there_fills_no_memory(served: Served, monkeypatc
 # --- 45 -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_commits_at_once_wait_in_the_network_and_not_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +218,7 @@ def test_who_writes_faster_than_the_disk_is_not_heard_for_a_while(
         assert not line._is_paused or not channel.since
 
 
+@pytest.mark.slow
 def test_a_commit_has_a_bounded_number_of_parts(served: Served) -> None:
     with served.enter(served.space()) as raw:
         reads = (Read(doc("a"), (), Seq(0)),) * (PARTS_MAX + 1)
@@ -269,6 +271,7 @@ def test_who_sends_more_frames_than_anybody_needs_is_cut_off(
     assert is_served(served)
 
 
+@pytest.mark.slow
 def test_who_asks_whether_we_are_there_and_does_not_listen_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,6 +327,7 @@ def test_who_does_not_read_is_closed_and_others_are_told_everything(served: Serv
         assert seqs == list(range(2, 52))
 
 
+@pytest.mark.slow
 def test_a_large_answer_does_not_make_a_client_slow(served: Served) -> None:
     """What it has asked for may be larger than what is told it of itself, also while others write."""
     space = served.space()

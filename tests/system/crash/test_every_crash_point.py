@@ -92,6 +92,7 @@ def test_no_crash_point_loses_tears_or_corrupts_a_commit() -> None:
     assert counts["ok"] >= 2000
 
 
+@pytest.mark.slow
 def test_crash_points_do_show_lost_commits_when_syncs_are_skipped() -> None:
     """The test above can fail: with `normal` durability a commit is acknowledged before it is on disk."""
     counts = verdicts("normal", (0.0,))

@@ -71,10 +71,12 @@ def count_kills_that_lose(path: Path, synchronous: str) -> int:
     return losses
 
 
+@pytest.mark.slow
 def test_killed_writer_with_full_sync_keeps_every_acknowledged_commit(tmp_path: Path) -> None:
     assert count_kills_that_lose(tmp_path / "space.db", "full") == 0
 
 
+@pytest.mark.slow
 def test_killed_writer_with_normal_sync_loses_acknowledged_commits(tmp_path: Path) -> None:
     assert count_kills_that_lose(tmp_path / "space.db", "normal") >= 1
 
