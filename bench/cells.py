@@ -10,10 +10,10 @@ import headwater as hw
 from bench.store import RECORD, Nowhere, apply_us, forget
 from bench.table import Table, best_us
 from headwater.cells.cell import Cell
-from headwater.cells.context import HERE, Frame
+from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.document_class import open_doc
 from headwater.cells.replica import Replica
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.machine import machine
 from headwater.values.address import doc_key
 from headwater.values.hints import schema_of
@@ -47,9 +47,9 @@ def measure(table: Table) -> None:
     _appends(table)
 
 
-def _home(value: Value) -> Home:
+def _home(value: Value) -> SpacePort:
     """An open space whose store takes everything and answers nothing: what is measured is this side."""
-    home = Home(Replica(Nowhere(value), SessionId("bench")), "bench", None, machine(), None)
+    home = SpacePort(Replica(Nowhere(value), SessionId("bench")), "bench", None, machine(), None)
     home.replica.listen(_told, {})
     return home
 
@@ -111,7 +111,7 @@ def _first_reads(table: Table) -> None:
 # --- writing ----------------------------------------------------------------------------------------------------
 
 
-def _write_us(home: Home, write: Callable[[int], None]) -> float:
+def _write_us(home: SpacePort, write: Callable[[int], None]) -> float:
     best = float("inf")
     number = 1000
     for _ in range(60):
@@ -127,7 +127,7 @@ def _write_us(home: Home, write: Callable[[int], None]) -> float:
 def _writes(table: Table) -> None:
     record = freeze(RECORD)
     home = _home(record)
-    HERE.set(Frame(home, None, None))
+    CONTEXT.set(ContextFrame(home, None, None))
     item = open_doc(Item, home, "item:0000000", doc_key("item:0000000"))
 
     def field(number: int) -> None:
@@ -156,7 +156,7 @@ def _writes(table: Table) -> None:
             ("with space.transaction(): item.count = item.count + n", _write_us(home, read_too), False),
         ]
     finally:
-        HERE.set(None)
+        CONTEXT.set(None)
     for name, ours, held in rows:
         ratio = ours / floor
         figure = f"{ours:.2f} us, local apply {floor:.2f} us: {ratio:.2f}x"
@@ -174,7 +174,7 @@ def _one_field(table: Table) -> None:
         whole = Cell[dict[str, int]](home, "wide", schema=schema_of(dict[str, int]))
         part = whole.key("k00005")
 
-        def read(home: Home = home, part: Cell[int] = part) -> None:
+        def read(home: SpacePort = home, part: Cell[int] = part) -> None:
             for _ in range(200):
                 with home.transaction():
                     part.value  # noqa: B018

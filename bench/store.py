@@ -21,7 +21,7 @@ from headwater.host.system_clock import SystemClock
 from headwater.machine import machine
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import Operation, PatchDoc, SetDoc, Submission
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.values.address import doc_key
 from headwater.values.codec import decode, encode
 from headwater.values.ids import DocKey, Seq, SessionId
@@ -266,8 +266,8 @@ class Nowhere:
         self._value = value
         self._taken: list[Submission] = []
 
-    def load(self, _doc: DocKey, _through: Seq) -> Found:
-        return Found(self._value, Seq(1))
+    def load(self, _doc: DocKey, _through: Seq) -> StoredDocument:
+        return StoredDocument(self._value, Seq(1))
 
     def submit(self, submission: Submission) -> None:
         self._taken.append(submission)

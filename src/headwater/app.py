@@ -17,7 +17,7 @@ from os.path import realpath
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from headwater.cells.cell import Cell
-from headwater.cells.context import Addressed, called
+from headwater.cells.context import Addressed, name_of
 from headwater.cells.document_class import Doc
 from headwater.declare.events.handler import Handler, Stream
 from headwater.declare.functions.computed import Computed
@@ -392,12 +392,12 @@ class App(Declaring):
             if opened in self._homes:
                 self._homes.remove(opened)
 
-    def sole_home(self, what: str | Addressed) -> BaseSpace:
+    def sole_space(self, what: str | Addressed) -> BaseSpace:
         """The opening that something of this app means in code that has none around it."""
         homes = list(self._homes)
         if len(homes) == 1:
             return homes[0]
-        name = called(what).removeprefix(f"{self.name}.")
+        name = name_of(what).removeprefix(f"{self.name}.")
         if not homes:
             message = f"{name} has no open space here; wrap the code in `with app.open(...)`"
             raise NotOpen(message, app=self.name, name=name)

@@ -18,7 +18,8 @@ from headwater.cells.journal import (
     Journal,
     Mark,
 )
-from headwater.cells.pending_commit import Failure, Pending
+from headwater.cells.pending_commit import Failure
+from headwater.cells.pending_commit import PendingCommit as Pending
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
@@ -57,7 +58,8 @@ from headwater.values.address import Address, Depth, address_text, doc_key, pars
 from headwater.values.causal import derive_id
 from headwater.values.codec import decode, digest, encode
 from headwater.values.ids import BranchId, DocKey, Seq
-from headwater.values.link import Link, follow, link_to, write_target
+from headwater.values.link import LinkRecord as Link
+from headwater.values.link import follow, link_to, write_target
 from headwater.values.notifications import Change, Kind, Notification
 from headwater.values.overlap import is_touched
 from headwater.values.patch import (

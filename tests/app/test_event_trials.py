@@ -84,7 +84,7 @@ done = app.cell("done", list[str]())
 @app.handler
 def poison(how: str) -> None:
     if how == "exit":
-        app.sole_home("here").wait_for_disk()  # what has sent it, at least
+        app.sole_space("here").wait_for_disk()  # what has sent it, at least
         os._exit(9)
     done.value = [*done.value, how]
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 import headwater as hw
 from headwater.cells.transaction import Transaction
 from headwater.store.commit import Commit, Operation, PatchDoc, Submission
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey, Seq
-from headwater.values.link import Link, link_to
+from headwater.values.link import LinkRecord, link_to
 from headwater.values.patch import PatchOp
 from headwater.values.tree import ABSENT, Maybe, freeze
 
@@ -47,7 +47,7 @@ class Sent:
         self._port = space._runtime.replica._upstream
         space._runtime.replica._upstream = self
 
-    def load(self, doc: DocKey, through: Seq) -> Found | None:
+    def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         return self._port.load(doc, through)
 
     def submit(self, submission: Submission) -> None:
@@ -80,7 +80,7 @@ def put(space: hw.Space, doc: str, value: object) -> None:
 
 def link(doc: str | None = None, *path: str | int, scope: str | None = None, redirect: bool = False) -> Any:
     """A link as it stands in a document."""
-    return Link(doc=cast("Any", doc), path=path, scope=scope, redirect=redirect).to_value()
+    return LinkRecord(doc=cast("Any", doc), path=path, scope=scope, redirect=redirect).to_value()
 
 
 def depends(tx: Transaction) -> set[tuple[str, tuple[str | int, ...], Depth]]:

@@ -486,7 +486,7 @@ def test_ids_follow_from_the_cause_of_the_transaction() -> None:
             try:
                 found.append([hw.id_of(Person(name="a")), hw.id_of(Person(name="b")), hw.id_of(Task(owner=ann))])
             finally:
-                HERE.reset(token)
+                CONTEXT.reset(token)
             tx.commit()
     assert found[0] == found[1]
     assert len(set(found[0])) == 3

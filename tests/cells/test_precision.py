@@ -9,7 +9,7 @@ import pytest
 import headwater as hw
 from headwater.cells import traverse
 from headwater.store.commit import PatchDoc
-from headwater.values.chunked import WideMap
+from headwater.values.chunked import ChunkedMap
 from headwater.values.patch import Replace
 from headwater.values.tree import is_map
 from tests.cells.kit import DEEP, SHALLOW, Sent, checks, depends, put, stored
@@ -40,7 +40,7 @@ class FlattenedError(AssertionError):
 def test_reading_one_key_of_ten_thousand_touches_only_that(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     with app.open("memory:") as space:
         wide.value = {f"k{n}": {"n": n} for n in range(10_000)}
-        assert type(stored(space, "p.wide")) is WideMap
+        assert type(stored(space, "p.wide")) is ChunkedMap
         cells: dict[str, hw.Cell[Any]] = {
             "key": wide.key("k77"),
             "typed part": wide.at("k77", type=dict[str, int]),
@@ -50,7 +50,7 @@ def test_reading_one_key_of_ten_thousand_touches_only_that(monkeypatch: pytest.M
         space.sync()  # the store goes through all of it: once, and not from now on
         with monkeypatch.context() as patch, space.transaction() as tx:
             for name in ("flat", "items", "values", "keys"):
-                patch.setattr(WideMap, name, _refuse)
+                patch.setattr(ChunkedMap, name, _refuse)
             assert cell.value == {"n": 77}
             assert cell.exists
             assert depends(tx) == {("p.wide", ("k77",), DEEP)}

@@ -66,7 +66,7 @@ def test_a_server_that_submits_never_waits_for_the_disk(tmp_path: Path, monkeypa
             session = SessionId("client")
             for number in (1, 2):
                 commit = Commit(session, LocalSeq(number), (SetDoc(doc_key("a"), number),))
-                local.submit(Submission(commit, comes_again=True), helps=False)
+                local.submit(Submission(commit, is_resent=True), helps=False)
             assert len(local._waiting) == 2
         monkeypatch.undo()
         local.wait()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from headwater.cells.pending_commit import Pending
+from headwater.cells.pending_commit import PendingCommit
 from headwater.errors import PoisonedError, StoreError, StoreFullError
 from headwater.store.verification import verify
 from headwater.testing import Disk
@@ -20,7 +20,7 @@ from tests.support.spaces import edit, increment, put
 COUNT = doc_key("count")
 
 
-def run_until_it_fails(disk: Disk, commits: int) -> list[Pending]:
+def run_until_it_fails(disk: Disk, commits: int) -> list[PendingCommit]:
     """Commit one by one until the disk fails; after that every commit must be told so."""
     with on_disk(disk) as storage:
         ann = storage.attach()

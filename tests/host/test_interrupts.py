@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cells.pending_commit import Pending
+from headwater.cells.pending_commit import PendingCommit
 from headwater.errors import HeadwaterError
 from headwater.host.attached_replica import AttachedReplica, Port
 from headwater.host.storage import Storage
@@ -53,8 +53,8 @@ POINTS = [
     (Engine, "_decide", "after"),
     (Engine, "_append", "after"),
     (Engine, "_write", "before"),
-    (Engine, "_take_in", "before"),
-    (Engine, "_take_in", "after"),
+    (Engine, "_advance", "before"),
+    (Engine, "_advance", "after"),
     (Engine, "_write", "after"),
     (Engine, "admit", "after"),
     (Storage, "_decide", "after"),
@@ -71,7 +71,7 @@ def storage() -> Storage:
     return storage
 
 
-def check(storage: Storage, replicas: list[AttachedReplica], sent: list[Pending]) -> None:
+def check(storage: Storage, replicas: list[AttachedReplica], sent: list[PendingCommit]) -> None:
     """Everything settled once, as the log says; every replica shows the sum; the log holds each commit once."""
     for replica in replicas:
         replica.sync()
@@ -115,7 +115,7 @@ def test_interrupt_inside_a_commit_that_helps_leaves_no_trace_or_all_of_it(
     """The fourth waiting commit decides the group; Ctrl-C then comes out of `commit` itself."""
     ann, bob = storage.attach(), storage.attach()
     bob.read(COUNT)
-    sent: list[Pending] = []
+    sent: list[PendingCommit] = []
     interrupted = 0
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
@@ -152,7 +152,7 @@ def test_interrupt_between_two_that_are_taken_from_the_queue_loses_neither(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("name", ["_write", "_take_in"])
+@pytest.mark.parametrize("name", ["_write", "_advance"])
 @pytest.mark.parametrize(("action", "nth"), [("fork", 1), ("merge", 1), ("merge", 2), ("fold", 1)])
 def test_interrupt_in_the_care_of_a_space_does_not_confuse_later_commits(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, *, action: str, nth: int, name: str, when: str
@@ -182,7 +182,7 @@ def test_interrupt_in_the_care_of_a_space_does_not_confuse_later_commits(
     assert (ann.read(doc_key("other")) is ABSENT) == (other is ABSENT)
 
 
-@pytest.mark.parametrize("name", ["_write", "_take_in"])
+@pytest.mark.parametrize("name", ["_write", "_advance"])
 def test_second_interrupt_while_the_first_is_mended_does_no_harm_either(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

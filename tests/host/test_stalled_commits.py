@@ -9,7 +9,7 @@ from headwater.errors import HeadwaterError, StoreFullError, UnavailableError
 from headwater.host.storage import Storage
 from headwater.machine import machine
 from headwater.store.backends.memory_backend import MemoryBackend
-from headwater.store.commit import Commit, Committed, Outcome, Submission
+from headwater.store.commit import Commit, CommitOutcome, Committed, Submission
 from headwater.testing import SimClock
 from headwater.values.ids import LocalSeq, SessionId
 from tests.support.spaces import put
@@ -19,14 +19,14 @@ class Heard:
     """Keeps what was decided."""
 
     def __init__(self) -> None:
-        self.decided: list[Outcome | Failure] = []
+        self.decided: list[CommitOutcome | Failure] = []
 
-    def deliver(self, decided: list[Outcome | Failure]) -> None:
+    def deliver(self, decided: list[CommitOutcome | Failure]) -> None:
         self.decided += decided
 
 
 def commit(number: int) -> Submission:
-    return Submission(Commit(SessionId("s"), LocalSeq(number), (put("a", number),)), comes_again=True)
+    return Submission(Commit(SessionId("s"), LocalSeq(number), (put("a", number),)), is_resent=True)
 
 
 @pytest.mark.parametrize("error", [StoreFullError("no room"), UnavailableError("read-only")], ids=["full", "away"])
@@ -52,5 +52,5 @@ def test_no_later_commit_is_decided_before_one_that_has_to_come_again(error: Hea
         storage.submit(commit(1), helps=False)
         storage.submit(commit(2), helps=False)
         storage.wait()
-        told = [each.verdict for each in heard.decided if isinstance(each, Outcome)]
+        told = [each.verdict for each in heard.decided if isinstance(each, CommitOutcome)]
         assert told == [Committed(1), Committed(2)]

@@ -234,7 +234,7 @@ class World:
             self.attempts.append((node, node.pass_number, not docs <= self.docs.get(node, frozenset())))
         self.docs[node] = docs
         if node in self.seen:
-            self.seen[node].bases = {doc: attempt.tx.first_look(doc) for doc, _, _ in reads}
+            self.seen[node].bases = {doc: attempt.tx.snapshot_of(doc) for doc, _, _ in reads}
         if plan is not None and plan.aborts and not plan.writes and len(self.watch.records) % 2:
             attempt.tx.abort()
         return True

@@ -11,7 +11,7 @@ from headwater.errors import AccessError, StoreError
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.inspect.trace import NodeInvalidated
 from headwater.scheduler.scheduler_limits import CAUSES_MAX, FAILURES_MAX
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.values.ids import Seq
 from headwater.values.tree import Path
 from tests.scheduler.workshop import Workshop, number, write
@@ -68,7 +68,7 @@ def test_document_that_had_to_be_fetched_wakes_its_readers_when_it_is_there(shop
     seen: list[object] = []
     shop.effect("show", lambda tx: seen.append(number(tx, "far")))
     shop.run()
-    shop.replica.pull(doc_key("far"), Found(7, Seq(1)))
+    shop.replica.pull(doc_key("far"), StoredDocument(7, Seq(1)))
     assert shop.run() == ["show"]
     assert (seen, kinds(shop)) == ([0, 7], ["pull"])
 
@@ -122,7 +122,7 @@ def test_each_kind_wakes_exactly_who_read_what_is_different(
             put(other, "a", after)
             shop.decide()
         case "pull":
-            shop.replica.pull(doc_key("a"), Found(freeze(after), Seq(9)))
+            shop.replica.pull(doc_key("a"), StoredDocument(freeze(after), Seq(9)))
         case _:
             # Ours is overtaken, and was never seen by the reader: its going and what won are one step.
             put(other, "a", after)

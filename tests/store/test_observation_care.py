@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from headwater.store.branching import fork
-from headwater.store.commit import Commit, Note, Submission
+from headwater.store.commit import Commit, NewObservation, Submission
 from headwater.store.compaction import compact
 from headwater.store.observations import encode_observation
-from headwater.store.resumption import drop_stale, kept_size, listing
+from headwater.store.resumption import drop_stale, listing, observations_size
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, LocalSeq, SessionId
@@ -27,7 +27,7 @@ def run_of(space: Space, name: str, number: int, branch: BranchId = MAIN) -> Non
 
 def note_of(space: Space, name: str, branch: BranchId = MAIN) -> None:
     """One that had nothing to write, as those of sinks."""
-    space.engine.note([Note(doc_key(name), BODY, Commit(RUNS, LocalSeq(0), (), branch=branch))])
+    space.engine.observe([NewObservation(doc_key(name), BODY, Commit(RUNS, LocalSeq(0), (), branch=branch))])
 
 
 def kept(space: Space, branch: BranchId = MAIN) -> set[str]:
@@ -62,8 +62,8 @@ def test_compacting_tells_how_many_it_forgot(space: Space) -> None:
 def test_size_is_that_of_one_app(space: Space) -> None:
     run_of(space, "app.one", 1)
     run_of(space, "other.one", 2)
-    assert kept_size(space.engine, MAIN, doc_key("app.")) == (1, len(BODY))
-    assert kept_size(space.engine, MAIN) == (2, 2 * len(BODY))
+    assert observations_size(space.engine, MAIN, doc_key("app.")) == (1, len(BODY))
+    assert observations_size(space.engine, MAIN) == (2, 2 * len(BODY))
 
 
 def test_sound_rows_are_counted(space: Space) -> None:

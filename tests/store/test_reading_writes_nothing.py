@@ -11,7 +11,7 @@ from headwater.errors import StoreFullError
 from headwater.store import browsing, resumption
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.branching import fork
-from headwater.store.commit import Commit, DeleteDoc, Note, Operation, Submission
+from headwater.store.commit import Commit, DeleteDoc, NewObservation, Operation, Submission
 from headwater.store.engine import Engine
 from headwater.testing import SimClock
 from headwater.values.address import doc_key
@@ -52,7 +52,9 @@ def play(seed: int) -> Engine:
         commit = Commit(SessionId("s"), LocalSeq(number), (operation,), branch=branch, seen=observed)
         engine.admit([Submission(commit)])
         if rng.random() < 0.2:
-            engine.note([Note(doc_key(name), seen(-number), Commit(SessionId("s"), LocalSeq(0), branch=branch))])
+            engine.observe(
+                [NewObservation(doc_key(name), seen(-number), Commit(SessionId("s"), LocalSeq(0), branch=branch))]
+            )
         if rng.random() < 0.05:
             engine.fold()
     return engine
@@ -64,8 +66,8 @@ def look(engine: Engine) -> object:
         for prefix in ("", "space/a", "space/b:1", "space/none"):
             found.append(list(browsing.keys(engine, branch, prefix)))
             listed = resumption.listing(engine, branch, prefix, [doc_key("a:1")])
-            found += [listed.rows, listed.inherited, resumption.kept_size(engine, branch, prefix)]
-            found.append({doc: listed.places.get(doc) for doc in map(doc_key, NAMES) if doc in listed.places})
+            found += [listed.rows, listed.inherited, resumption.observations_size(engine, branch, prefix)]
+            found.append({doc: listed.heads.get(doc) for doc in map(doc_key, NAMES) if doc in listed.heads})
     return found
 
 
@@ -91,9 +93,9 @@ def test_documents_are_let_go_of_when_there_is_room() -> None:
     assert isinstance(backend, FullBackend)
     engine.admit([Submission(Commit(SessionId("s"), LocalSeq(99), (put("a:1", "last"),)))])
     backend.is_full = True
-    engine.let_go(MAIN, [doc_key("a:1")])
+    engine.release(MAIN, [doc_key("a:1")])
     assert browsing.read(engine, doc_key("a:1")).value == "last"
     backend.is_full = False
-    engine.let_go(MAIN, [doc_key("a:1")])
+    engine.release(MAIN, [doc_key("a:1")])
     assert browsing.read(engine, doc_key("a:1")).value == "last"
     assert backend.folded() == engine.head

@@ -15,7 +15,7 @@ from headwater.errors import CorruptError
 from headwater.store.branching import fork, merge
 from headwater.store.compaction import compact
 from headwater.store.engine import GENESIS
-from headwater.store.verification import Report, verify
+from headwater.store.verification import VerificationReport, verify
 from headwater.values.address import doc_key
 from headwater.values.codec import encode
 from headwater.values.ids import BranchId, Seq
@@ -53,12 +53,12 @@ def lived_in(original: Path, tmp_path: Path) -> Iterator[Space]:
     space.close()
 
 
-def check(space: Space) -> Report:
+def check(space: Space) -> VerificationReport:
     """Verify after tampering; a space that is refused at open has been found, too."""
     try:
         return verify(space.reopen())
     except CorruptError as error:
-        return Report(findings=[error.message])
+        return VerificationReport(findings=[error.message])
 
 
 def test_untouched_space_has_no_findings_and_is_counted(lived_in: Space) -> None:

@@ -140,7 +140,7 @@ class Desk:
         try:
             answer = part(book, *given, **named)
         except BaseException:
-            self.backend.give_up()
+            self.backend.roll_back()
             raise
         self.backend.append([], None)
         assert not book.relearn(), "what is remembered is so"
@@ -345,7 +345,9 @@ class RidingDesk(Desk):
     def do(self, part: Callable[..., T], *given: Any, **named: Any) -> T:
         ride = Ride(self.clock.now_ms, lambda _: None)
         ride.parts.append(lambda book: part(book, *given, **named))
-        [outcome] = self.space.engine.admit([Submission(Commit(SessionId("riding"), UNNUMBERED), rider=ride)])
+        [outcome] = self.space.engine.admit(
+            [Submission(Commit(SessionId("riding"), UNNUMBERED), table_transaction=ride)]
+        )
         ride.decided(outcome.verdict, None)
         if ride.error is not None:
             raise ride.error

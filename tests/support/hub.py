@@ -6,12 +6,12 @@ from collections import deque
 from copy import deepcopy
 from typing import Any
 
-from headwater.cells.pending_commit import Failure, Pending
+from headwater.cells.pending_commit import Failure, PendingCommit
 from headwater.cells.replica import Replica
 from headwater.errors import HeadwaterError, StoreFullError
 from headwater.store.branching import merge
-from headwater.store.commit import Operation, Outcome, PendingRead, Precondition, Read, Submission
-from headwater.store.document import Found
+from headwater.store.commit import CommitOutcome, Operation, PendingRead, Precondition, Read, Submission
+from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import MAIN, BranchId, DocKey, Seq, SessionId
@@ -66,7 +66,7 @@ class Hub:
     def _take(self, count: int | None) -> list[Submission]:
         return [self.queue.popleft() for _ in range(min(len(self.queue), count or len(self.queue)))]
 
-    def _deliver(self, decided: list[Outcome | Failure]) -> None:
+    def _deliver(self, decided: list[CommitOutcome | Failure]) -> None:
         for peer in self.peers:
             peer.inbox += decided
 
@@ -77,16 +77,16 @@ class Peer:
     def __init__(self, hub: Hub, name: str, branch: str = MAIN) -> None:
         self._hub = hub
         self.branch = BranchId(branch)
-        self.inbox: list[Outcome | Failure] = []
+        self.inbox: list[CommitOutcome | Failure] = []
         self.told: list[Notification] = []
-        self.settled: list[Pending] = []
+        self.settled: list[PendingCommit] = []
         self.submitted: list[Submission] = []
         self.replica = Replica(self, SessionId(name), branch=self.branch, seq=hub.engine.head)
         self.replica.listen(self.told.append)
 
     # -- what a replica asks of its upstream ---------------------------------------------------------------
 
-    def load(self, doc: DocKey, through: Seq) -> Found | None:
+    def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         return self._hub.engine.documents.at(self.branch, doc, through)
 
     def submit(self, submission: Submission) -> None:
@@ -101,7 +101,7 @@ class Peer:
         reads: list[Read | PendingRead] | None = None,
         given: list[Precondition] | None = None,
         source: object = None,
-    ) -> Pending:
+    ) -> PendingCommit:
         pending = self.replica.commit(operations, reads=reads or [], preconditions=given or [], source=source)
         pending.on_settled(self.settled.append)
         return pending

@@ -16,11 +16,11 @@ from headwater.store.branching import fork
 from headwater.store.commit import (
     Absent,
     Commit,
+    CommitOutcome,
     Committed,
     Conflict,
     Operation,
     OriginCommitted,
-    Outcome,
     PendingRead,
     Precondition,
     Read,
@@ -267,7 +267,7 @@ class Schedule:
         assert self.space.engine.head == self.naive.head
         self.counts["failed"] += 1
 
-    def _judge(self, commit: Commit, outcome: Outcome) -> None:
+    def _judge(self, commit: Commit, outcome: CommitOutcome) -> None:
         naive, verdict = self.naive, outcome.verdict
         holds = all(self._met(commit, precondition) for precondition in commit.preconditions)
         match verdict:

@@ -14,10 +14,10 @@ from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import (
     Commit,
+    CommitOutcome,
     Committed,
     DeleteDoc,
     Operation,
-    Outcome,
     PatchDoc,
     PendingRead,
     Precondition,
@@ -210,6 +210,6 @@ class Writer:
         return verdict.seq
 
 
-def admit(engine: Engine, *commits: Commit) -> list[Outcome]:
+def admit(engine: Engine, *commits: Commit) -> list[CommitOutcome]:
     """Commits as one group."""
     return engine.admit([Submission(commit) for commit in commits])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from headwater.cells.pending_commit import Pending
+from headwater.cells.pending_commit import PendingCommit
 from headwater.client import remote_replica as replica_module
 from headwater.client import remote_storage as storage_module
 from headwater.client.remote_storage import RemoteStorage
@@ -109,7 +109,7 @@ class Player:
         self.replica.refresh()
 
     def forget(self) -> None:
-        self.replica.let_go(self._some(1)[0])
+        self.replica.release(self._some(1)[0])
         self.world.counts["let go"] += 1
 
     def write(self) -> None:
@@ -157,7 +157,7 @@ class Player:
 
     def _commit(
         self, operations: list[Operation], seen: dict[str, object], claims: DocKey | None = None
-    ) -> Pending | None:
+    ) -> PendingCommit | None:
         marks = [self.replica.read_mark(doc, ()) for doc in seen]
         given = [] if claims is None else [Absent(claims)]
         before = self.replica.commit_count
@@ -174,7 +174,7 @@ class Player:
         pending.on_settled(lambda settled: self._settled(asked, settled))
         return pending
 
-    def _settled(self, asked: Asked, settled: Pending) -> None:
+    def _settled(self, asked: Asked, settled: PendingCommit) -> None:
         asked.told = settled.verdict
         if settled.error is not None:
             # What was never sent is not in the log, whatever has ended.

@@ -18,7 +18,7 @@ WRITES = frozenset({"append", "set_meta", "drop_observations", "drop_log", "dama
 READS = frozenset(
     {
         "folded", "last", "log", "row", "branches", "head", "heads", "revisions", "snapshot", "snapshots",
-        "observation", "observations", "head_places", "replayed", "last_local", "meta",
+        "observation", "observations", "head_seqs", "replayed", "last_local", "meta",
     }
 )  # fmt: skip
 

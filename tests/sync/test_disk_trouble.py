@@ -6,7 +6,7 @@ import pytest
 
 from headwater.cells.pending_commit import Failure
 from headwater.errors import HeadwaterError, PoisonedError, SessionLostError, StoreFullError, UnconfirmedError
-from headwater.store.commit import Committed, Outcome
+from headwater.store.commit import CommitOutcome, Committed
 from headwater.sync.client_session import ClientPhase, error_of
 from headwater.sync.frames import CommitFailed, Docs, ErrorFrame, FoundDoc, Judged, News, Pull, Transact, Watch
 from headwater.sync.server_session import Close
@@ -38,7 +38,7 @@ def test_a_server_that_cannot_tell_what_was_missed_is_asked_again(code: str) -> 
     line.connect(2)
     line.answer(2, FoundDoc(A, 2, (2,)))
     [items] = line.told
-    assert [each for each in items if isinstance(each, Outcome) and each.commit == commit]
+    assert [each for each in items if isinstance(each, CommitOutcome) and each.commit == commit]
     assert not [each for each in items if isinstance(each, Failure)]
 
 

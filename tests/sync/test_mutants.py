@@ -77,7 +77,7 @@ def written_to_its_own_session() -> Any:
         for watcher, frame, news in inner(self, decided, before, seq):
             yield watcher, frame, news
             for outcome in decided:
-                own = isinstance(outcome, Outcome) and outcome.commit.session == watcher.session
+                own = isinstance(outcome, CommitOutcome) and outcome.commit.session == watcher.session
                 if own and isinstance(outcome.verdict, Committed) and outcome.commit.operations:
                     again = Written(outcome.verdict.seq, outcome.commit.session, outcome.commit.operations)
                     yield watcher, encode_news(seq, again), [again]
@@ -99,7 +99,9 @@ def judged_left_out() -> Any:
         fresh = [
             each
             for each in decided
-            if not (isinstance(each, Outcome) and isinstance(each.verdict, Committed) and each.verdict.seq <= before)
+            if not (
+                isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and each.verdict.seq <= before
+            )
         ]
         return inner(self, fresh, before, seq)
 

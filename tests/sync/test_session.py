@@ -12,10 +12,10 @@ from headwater.errors import ServerLimitError, SessionLostError, UnconfirmedErro
 from headwater.store.commit import (
     Absent,
     Commit,
+    CommitOutcome,
     Committed,
     Conflict,
     Operation,
-    Outcome,
     Precondition,
     Refused,
     Submission,
@@ -205,7 +205,7 @@ def test_fetched_documents_say_as_of_which_place_everything_is() -> None:
     line.session.ask(Watch(0, ((B, 0),), at=5), lambda _: None)
     line.answer(8, FoundDoc(B, 5, (1,)), newer=(FoundDoc(B, 7, (2,)),))
     [[_, place]] = line.told
-    assert isinstance(place, Outcome) and place.verdict == Committed(8) and not place.commit.operations
+    assert isinstance(place, CommitOutcome) and place.verdict == Committed(8) and not place.commit.operations
 
 
 def test_a_document_that_nobody_waits_for_is_told_with_what_others_did() -> None:
@@ -338,7 +338,7 @@ def test_what_was_let_go_of_while_it_was_on_its_way_is_not_told() -> None:
     assert Unwatch((A,)) in line.sent
     line.hear(News(2, (Written(2, OTHER, (put("a", 1), put("b", 1))),)))
     [[outcome]] = line.told
-    assert isinstance(outcome, Outcome) and [each.doc for each in outcome.commit.operations] == [B]
+    assert isinstance(outcome, CommitOutcome) and [each.doc for each in outcome.commit.operations] == [B]
 
 
 def test_what_a_commit_brings_comes_before_it() -> None:
@@ -347,7 +347,7 @@ def test_what_a_commit_brings_comes_before_it() -> None:
     line.watch(A, seq=1)
     line.hear(News(2, (Written(2, OTHER, (put("new", 1), put("a", 1)), None, (NEW,)),)))
     [[new, outcome]] = line.told
-    assert isinstance(new, Brought) and isinstance(outcome, Outcome)
+    assert isinstance(new, Brought) and isinstance(outcome, CommitOutcome)
     assert line.session.watched == {A: 2, NEW: 2}
 
 
@@ -388,6 +388,6 @@ def test_a_commit_that_went_with_another_may_be_rejected_once_more_when_nobody_h
     hub.decide(2)
     ann.refresh()
     ann.replica._set_listeners(())
-    ann.replica.let_go(doc_key("c"))
+    ann.replica.release(doc_key("c"))
     hub.settle()
     assert [each.accepted for each in (first, second, third)] == [False, False, False]

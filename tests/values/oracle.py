@@ -11,7 +11,7 @@ from itertools import takewhile
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.patch import (
     Add,
     AddUnique,
@@ -40,9 +40,9 @@ class DoesNotFitError(Exception):
 
 def thaw(value: object) -> Plain:
     """A value in built-in containers, deeply."""
-    if isinstance(value, dict | WideMap):
+    if isinstance(value, dict | ChunkedMap):
         return {key: thaw(item) for key, item in value.items()}
-    if isinstance(value, list | WideList):
+    if isinstance(value, list | ChunkedList):
         return [thaw(item) for item in value]
     return value
 

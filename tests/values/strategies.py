@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headwater.values.address import Depth
 from headwater.values.ids import DocId, SpaceId
-from headwater.values.link import Link
+from headwater.values.link import LinkRecord
 from headwater.values.tree import ABSENT, Maybe, Path, Step, Value, freeze
 from headwater.values.value_limits import INT_MAX, INT_MIN
 from tests.values.oracle import thaw
@@ -36,7 +36,7 @@ scalars = (
 
 steps: st.SearchStrategy[Step] = keys | st.integers(0, 6)
 link_records = st.builds(
-    Link,
+    LinkRecord,
     doc=st.none() | st.sampled_from(["d", "e", "of:1", "x!y", "a/b"]).map(DocId),
     path=st.lists(steps, max_size=3).map(tuple),
     space=st.none() | st.just(SpaceId("home")),

@@ -18,7 +18,7 @@ from headwater.errors import AddressError, LimitError, NameRefusedError
 from headwater.values.address import Address, doc_key, user_scope
 from headwater.values.causal import derive_id
 from headwater.values.ids import DocId, SpaceId
-from headwater.values.link import Link, parse_link
+from headwater.values.link import LinkRecord, parse_link
 from headwater.values.tree import Value, freeze, is_array, is_map, same
 from tests.values.oracle import thaw
 from tests.values.strategies import link_records, relatives, values
@@ -68,7 +68,7 @@ def reduced(value: Value) -> Value:
     """A cause with every link replaced by the place it names: how it is written through, or marked, does not count."""
     link = parse_link(value)
     if link is not None:
-        return freeze({"the place": link.place()})
+        return freeze({"the place": link.fields()})
     if is_map(value):
         return freeze({key: reduced(item) for key, item in value.items()})
     return freeze([reduced(item) for item in value]) if is_array(value) else value
@@ -90,7 +90,13 @@ def test_different_causes_have_different_ids() -> None:
         *(({"/": {"/": ["address", "home", "space/d", ["a", 0]]}},), (["address", "home", "space/d", ["a", 0]],)),
         *((Address(doc_key("d"), ("a", "0"), SpaceId("home")),), (Address(doc_key("d"), ("a", 0)),)),
         *((Address(doc_key("d", user_scope("u")), ("a", 0), SpaceId("home")),), (Address(doc_key("d")),)),
-        *((Link(path=("a", 0)),), (Link(path=("a", "0")),), (Link(),), (Link(DocId("d")),), (Link(scope="space"),)),
+        *(
+            (LinkRecord(path=("a", 0)),),
+            (LinkRecord(path=("a", "0")),),
+            (LinkRecord(),),
+            (LinkRecord(DocId("d")),),
+            (LinkRecord(scope="space"),),
+        ),
         *(
             ({"/": ["link", {}]},),
             ({"/": {}},),
@@ -113,8 +119,8 @@ def test_kind_is_part_of_the_cause_and_stands_in_front() -> None:
 
 
 @given(link_records)
-def test_link_counts_by_the_place_it_names_alone(record: Link) -> None:
-    other = Link(record.doc, record.path, record.space, record.scope, redirect=not record.redirect)
+def test_link_counts_by_the_place_it_names_alone(record: LinkRecord) -> None:
+    other = LinkRecord(record.doc, record.path, record.space, record.scope, redirect=not record.redirect)
     body = dict(record.to_value()["/"]["link@1"])  # type: ignore[index,call-overload,arg-type]
     labelled = {"/": {"link@1": {**body, "schema": {"type": "number"}}}}
     forms: list[object] = [record, other, record.to_value(), other.to_value(), labelled, thaw(record.to_value())]

@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.errors import AddressError
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.codec import adopt, decode, digest, encode, from_json, to_json
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.tree import Value, freeze, is_array, is_map, map_of, put_key, same
-from headwater.values.value_limits import INT_MAX, INT_MIN, WIDE_FROM
+from headwater.values.value_limits import CHUNKED_FROM, INT_MAX, INT_MIN
 from tests.values.oracle import canon, thaw
 from tests.values.strategies import relatives, values
 from tests.values.widths import at_both_widths, tiny_chunks
@@ -78,11 +78,11 @@ def test_numbers_keep_type_and_sign(number: float) -> None:
 
 
 def test_wide_containers_come_back_wide() -> None:
-    many = freeze({"map": {f"{n:04}": [n] for n in range(WIDE_FROM + 1)}, "list": [0] * (WIDE_FROM + 1)})
+    many = freeze({"map": {f"{n:04}": [n] for n in range(CHUNKED_FROM + 1)}, "list": [0] * (CHUNKED_FROM + 1)})
     decoded = decode(encode(many))
     assert is_map(decoded)
-    assert type(decoded["map"]) is WideMap
-    assert type(decoded["list"]) is WideList
+    assert type(decoded["map"]) is ChunkedMap
+    assert type(decoded["list"]) is ChunkedList
     assert type(decoded["map"]["0000"]) is FrozenList
 
 
@@ -91,8 +91,8 @@ def test_every_container_in_a_decoded_value_is_adopted() -> None:
 
 
 def test_containers_are_wide_from_one_entry_over_the_limit() -> None:
-    assert type(decode(encode(freeze([0] * WIDE_FROM)))) is FrozenList
-    assert type(decode(encode(freeze({f"{n}": 0 for n in range(WIDE_FROM)})))) is FrozenDict
+    assert type(decode(encode(freeze([0] * CHUNKED_FROM)))) is FrozenList
+    assert type(decode(encode(freeze({f"{n}": 0 for n in range(CHUNKED_FROM)})))) is FrozenDict
 
 
 def test_digest_is_sixteen_bytes() -> None:

@@ -16,7 +16,7 @@ from headwater.values.author_text import (
     kind_of,
     message_of,
     safe_repr,
-    says_same,
+    same_message,
     text_of,
     traceback_text,
     with_calls,
@@ -51,8 +51,8 @@ def test_every_text_of_every_error_can_be_stored(kind: type[Exception]) -> None:
     assert all(len(text) < TEXT_MAX + 100 for text in texts)
     assert kind.__qualname__ in traceback_text(error)
     assert kind.__qualname__ in describe(error)
-    assert says_same(error, error)
-    assert not says_same(error, None)
+    assert same_message(error, error)
+    assert not same_message(error, None)
 
 
 @pytest.mark.parametrize("kind", ODD, ids=odd_id)
@@ -74,9 +74,9 @@ def test_ordinary_errors_are_shown_as_ever() -> None:
     assert message_of(ValueError("no")) == "ValueError: no"
     assert message_of(TransientError("later")) == "later"
     assert text_of(SubclassStrError()) == "a text of another class"
-    assert says_same(ValueError("no"), ValueError("no"))
-    assert not says_same(ValueError("no"), TypeError("no"))
-    assert not says_same(ValueError("no"), ValueError("yes"))
+    assert same_message(ValueError("no"), ValueError("no"))
+    assert not same_message(ValueError("no"), TypeError("no"))
+    assert not same_message(ValueError("no"), ValueError("yes"))
 
 
 def test_an_error_of_ours_without_a_message_is_described() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from headwater.values.address import doc_key, overlaps
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.diff import changes_between, changes_of, differences
 from headwater.values.frozen import FrozenList
 from headwater.values.notifications import Change
@@ -95,8 +95,8 @@ def test_appended_elements_are_each_a_change() -> None:
 
 def test_elements_are_found_at_their_index_however_the_lists_are_cut() -> None:
     plain: list[Value] = list(range(700))
-    row = WideList.of(plain)
-    other = WideList.of([*plain[1:], "last"]).splice(0, 0, [0]).splice(700, 1, ())
+    row = ChunkedList.of(plain)
+    other = ChunkedList.of([*plain[1:], "last"]).splice(0, 0, [0]).splice(700, 1, ())
     assert other == plain
     changed = other.put(3, "x").put(699, "y")
     expected = [((3,), 3, "x"), ((699,), 699, "y")]
@@ -110,13 +110,13 @@ def test_one_key_of_a_hundred_thousand_is_found_without_looking_at_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wide_map, wide_list = freeze({f"{i:06}": [i] for i in range(100_000)}), freeze(list(range(100_000)))
-    assert isinstance(wide_map, WideMap)
-    assert isinstance(wide_list, WideList)
+    assert isinstance(wide_map, ChunkedMap)
+    assert isinstance(wide_list, ChunkedList)
     changed_map, changed_list = put_key(wide_map, "050000", 0), put_index(wide_list, 50_000, "new")
     for method in ("__iter__", "flat", "items", "values"):
-        monkeypatch.delattr(WideMap, method)
+        monkeypatch.delattr(ChunkedMap, method)
     for method in ("__iter__", "flat"):
-        monkeypatch.delattr(WideList, method)
+        monkeypatch.delattr(ChunkedList, method)
     assert list(differences(wide_map, changed_map)) == [(("050000",), freeze([50_000]), 0)]
     assert list(differences(wide_list, changed_list)) == [((50_000,), 50_000, "new")]
     assert not same(wide_map, changed_map)

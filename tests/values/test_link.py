@@ -12,7 +12,7 @@ from headwater.errors import AddressError
 from headwater.values.address import Address, doc_key, split_key, user_scope
 from headwater.values.codec import decode, encode
 from headwater.values.ids import DocId, DocKey, SpaceId
-from headwater.values.link import End, Link, follow, link_to, parse_link, target, write_target
+from headwater.values.link import End, LinkRecord, follow, link_to, parse_link, target, write_target
 from headwater.values.tree import ABSENT, freeze, get, is_link
 from headwater.values.value_limits import KEY_BYTES_MAX, LINK_HOPS_MAX
 from tests.values.strategies import link_records, maybes, paths
@@ -33,7 +33,7 @@ def reader(**docs: Any) -> Callable[[Address], Maybe]:
 
 
 def link(doc: str | None = None, *path: str | int, redirect: bool = False) -> Any:
-    return Link(doc=None if doc is None else DocId(doc), path=path, redirect=redirect).to_value()
+    return LinkRecord(doc=None if doc is None else DocId(doc), path=path, redirect=redirect).to_value()
 
 
 def at(doc: str, *path: str | int) -> Address:
@@ -44,7 +44,7 @@ def at(doc: str, *path: str | int) -> Address:
 
 
 @given(link_records)
-def test_link_is_read_back_from_its_value(record: Link) -> None:
+def test_link_is_read_back_from_its_value(record: LinkRecord) -> None:
     value = record.to_value()
     assert is_link(value)
     assert parse_link(value) == record
@@ -53,9 +53,9 @@ def test_link_is_read_back_from_its_value(record: Link) -> None:
 
 
 def test_link_holds_only_the_fields_it_has() -> None:
-    assert Link().to_value() == {"/": {"link@1": {}}}
+    assert LinkRecord().to_value() == {"/": {"link@1": {}}}
     body = {"path": ["a"], "overwrite": "redirect"}
-    assert Link(path=("a",), redirect=True).to_value() == {"/": {"link@1": body}}
+    assert LinkRecord(path=("a",), redirect=True).to_value() == {"/": {"link@1": body}}
     assert link_to(DocKey("space/x")).to_value() == {"/": {"link@1": {"id": "x", "scope": "space"}}}
 
 
@@ -66,7 +66,7 @@ def test_only_links_are_links(value: Maybe) -> None:
 
 
 @given(link_records)
-def test_fields_that_are_not_known_are_left_alone(record: Link) -> None:
+def test_fields_that_are_not_known_are_left_alone(record: LinkRecord) -> None:
     body = dict(record.to_value()["/"]["link@1"])  # type: ignore[index,call-overload,arg-type]
     labelled = freeze({"/": {"link@1": {**body, "schema": {"type": "number"}, "label": 1}}})
     assert parse_link(labelled) == record
@@ -93,7 +93,7 @@ def test_malformed_link_is_no_link_to_follow_but_a_value(body: object) -> None:
 
 
 def test_path_longer_than_any_document_is_deep_leads_nowhere() -> None:
-    assert parse_link(Link(path=("a",) * 513).to_value()) is None
+    assert parse_link(LinkRecord(path=("a",) * 513).to_value()) is None
 
 
 # --- one hop --------------------------------------------------------------------------------------------------
@@ -102,27 +102,27 @@ def test_path_longer_than_any_document_is_deep_leads_nowhere() -> None:
 @pytest.mark.parametrize(
     ("record", "place"),
     [
-        (Link(), ("here", (), "home")),
-        (Link(path=("b", 1)), ("here", ("b", 1), "home")),
-        (Link(doc=DocId("there")), ("there", (), "home")),
-        (Link(doc=DocId("there"), path=("x",), space=SpaceId("away")), ("there", ("x",), "away")),
-        (Link(space=SpaceId("away")), ("here", (), "away")),
+        (LinkRecord(), ("here", (), "home")),
+        (LinkRecord(path=("b", 1)), ("here", ("b", 1), "home")),
+        (LinkRecord(doc=DocId("there")), ("there", (), "home")),
+        (LinkRecord(doc=DocId("there"), path=("x",), space=SpaceId("away")), ("there", ("x",), "away")),
+        (LinkRecord(space=SpaceId("away")), ("here", (), "away")),
     ],
 )
-def test_fields_left_out_are_those_of_where_the_link_stands(record: Link, place: tuple[str, Path, str]) -> None:
+def test_fields_left_out_are_those_of_where_the_link_stands(record: LinkRecord, place: tuple[str, Path, str]) -> None:
     doc, path, space = place
     assert target(record, HERE) == Address(doc_key(doc), path, SpaceId(space))
 
 
 def test_scope_is_inherited_unless_the_link_names_one() -> None:
     mine = Address(doc_key("here", user_scope("ann")))
-    assert target(Link(doc=DocId("x")), mine).doc == "user:ann/x"
-    assert target(Link(doc=DocId("x"), scope="space"), mine).doc == "space/x"
-    assert target(Link(scope="session:bob:1"), mine).doc == "session:bob:1/here"
+    assert target(LinkRecord(doc=DocId("x")), mine).doc == "user:ann/x"
+    assert target(LinkRecord(doc=DocId("x"), scope="space"), mine).doc == "space/x"
+    assert target(LinkRecord(scope="session:bob:1"), mine).doc == "session:bob:1/here"
 
 
 def test_link_that_names_only_a_scope_leads_to_the_instance_of_who_follows_it() -> None:
-    declared = Link(doc=DocId("draft"), scope="user")
+    declared = LinkRecord(doc=DocId("draft"), scope="user")
     assert target(declared, HERE, lambda _name: user_scope("bob")).doc == "user:bob/draft"
     with pytest.raises(AddressError, match="nobody in particular follows it"):
         target(declared, HERE)
@@ -180,7 +180,7 @@ def test_cycle_reads_as_absent(docs: dict[str, Any], hops: int) -> None:
 
 def test_same_place_in_another_scope_is_no_cycle() -> None:
     ann = doc_key("a", user_scope("ann"))
-    docs = {doc_key("a"): Link(scope="user:ann").to_value(), ann: freeze("hers")}
+    docs = {doc_key("a"): LinkRecord(scope="user:ann").to_value(), ann: freeze("hers")}
     assert follow(lambda place: docs[place.doc], at("a")).value == "hers"
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from sys import getsizeof
 
-from headwater.values.shrink import ROOM_BYTES, fitted
+from headwater.values.shrink import SLACK_BYTES, shrunk
 
 
 def test_a_table_that_was_much_larger_is_made_anew_with_the_same_entries() -> None:
     table = {number: str(number) for number in range(10_000)}
     for number in range(9_990):
         del table[number]
-    after = fitted(table)
-    assert (getsizeof(after) < ROOM_BYTES < getsizeof(table), list(after)) == (True, list(range(9_990, 10_000)))
+    after = shrunk(table)
+    assert (getsizeof(after) < SLACK_BYTES < getsizeof(table), list(after)) == (True, list(range(9_990, 10_000)))
 
 
 def test_a_table_that_is_full_or_small_is_left_as_it_is() -> None:
@@ -21,4 +21,4 @@ def test_a_table_that_is_full_or_small_is_left_as_it_is() -> None:
     few: dict[int, None] = dict.fromkeys(range(50))
     few.clear()
     for table in (full, small, few, {}):
-        assert fitted(table) is table
+        assert shrunk(table) is table

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.tree import (
     ABSENT,
@@ -28,7 +28,7 @@ from headwater.values.tree import (
     same,
     same_shape,
 )
-from headwater.values.value_limits import WIDE_FROM
+from headwater.values.value_limits import CHUNKED_FROM
 from tests.values import oracle
 from tests.values.oracle import canon, look, paths_of, shape, thaw
 from tests.values.strategies import keys, maybes, paths, relatives, scalars, values
@@ -81,15 +81,15 @@ def test_absent_is_the_same_as_nothing_but_itself() -> None:
 def test_width_of_a_container_does_not_count() -> None:
     items: dict[str, Value] = {f"{n:04}": 0 for n in range(300)}
     row: list[Value] = [0] * 300
-    assert same(FrozenDict(items), WideMap.of(items))
-    assert same(WideMap.of(items), FrozenDict(items))
-    assert same(FrozenList(row), WideList.of(row))
-    assert same_shape(FrozenDict(items), WideMap.of(items))
-    assert same_shape(WideList.of(row), FrozenList(row))
-    assert not same(FrozenDict(items), WideMap.of({**items, "0000": 0.0}))
-    assert not same(WideMap.of(items), WideMap.of({**items, "0000": 0.0}))
-    assert not same(FrozenList(row), WideList.of([-0.0, *row[1:]]))
-    assert not same(WideList.of(row), WideList.of([False, *row[1:]]))
+    assert same(FrozenDict(items), ChunkedMap.of(items))
+    assert same(ChunkedMap.of(items), FrozenDict(items))
+    assert same(FrozenList(row), ChunkedList.of(row))
+    assert same_shape(FrozenDict(items), ChunkedMap.of(items))
+    assert same_shape(ChunkedList.of(row), FrozenList(row))
+    assert not same(FrozenDict(items), ChunkedMap.of({**items, "0000": 0.0}))
+    assert not same(ChunkedMap.of(items), ChunkedMap.of({**items, "0000": 0.0}))
+    assert not same(FrozenList(row), ChunkedList.of([-0.0, *row[1:]]))
+    assert not same(ChunkedList.of(row), ChunkedList.of([False, *row[1:]]))
 
 
 @at_both_widths
@@ -144,13 +144,13 @@ def test_map_with_more_than_the_tag_is_no_link() -> None:
 
 @pytest.mark.parametrize("step", [-1, 2, True, False, "0", "1", 1.0])
 def test_array_has_no_such_element(step: Step) -> None:
-    for array in (freeze([0, 1]), WideList.of([0, 1])):
+    for array in (freeze([0, 1]), ChunkedList.of([0, 1])):
         assert child(array, step) is ABSENT
 
 
 @pytest.mark.parametrize("step", [1, True, 0])
 def test_map_has_no_element(step: Step) -> None:
-    for items in (freeze({"1": 1, "0": 0}), WideMap.of({"0": 0, "1": 1})):
+    for items in (freeze({"1": 1, "0": 0}), ChunkedMap.of({"0": 0, "1": 1})):
         assert child(items, step) is ABSENT
 
 
@@ -193,9 +193,9 @@ def test_put_index_leaves_the_old_array_as_it_was(items: list[Value], data: st.D
 
 
 def test_map_of_sorts_and_widens() -> None:
-    made = map_of({f"{n}": n for n in reversed(range(WIDE_FROM + 1))})
-    assert type(made) is WideMap
+    made = map_of({f"{n}": n for n in reversed(range(CHUNKED_FROM + 1))})
+    assert type(made) is ChunkedMap
     assert list(made) == sorted(made)
     assert type(map_of(dict.fromkeys([*made][1:], 0))) is FrozenDict
-    assert type(array_of([0] * (WIDE_FROM + 1))) is WideList
-    assert type(array_of([0] * WIDE_FROM)) is FrozenList
+    assert type(array_of([0] * (CHUNKED_FROM + 1))) is ChunkedList
+    assert type(array_of([0] * CHUNKED_FROM)) is FrozenList

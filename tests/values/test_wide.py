@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from headwater.errors import FrozenError
 from headwater.values import chunked
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.tree import drop_key, freeze, put_index, put_key, splice
-from headwater.values.value_limits import CHUNK_MAX, WIDE_FROM, WIDE_UNTIL
+from headwater.values.value_limits import CHUNK_MAX, CHUNKED_FROM, CHUNKED_UNTIL
 from tests.values.strategies import values
 from tests.values.widths import tiny_chunks
 
@@ -36,7 +36,7 @@ def check_chunks(chunks: list[list[Value]] | list[dict[str, Value]]) -> None:
     assert all(left + right > chunked._HALF for left, right in pairwise(lengths))
 
 
-def check_map(made: WideMap, model: dict[str, Value]) -> None:
+def check_map(made: ChunkedMap, model: dict[str, Value]) -> None:
     check_chunks(made.chunks())
     assert made._firsts == [next(iter(chunk)) for chunk in made.chunks()]
     ordered = sorted(model)
@@ -48,19 +48,19 @@ def check_map(made: WideMap, model: dict[str, Value]) -> None:
     assert list(made.keys()) == ordered
     assert list(made.flat()) == ordered
     assert made == model == made
-    assert made == WideMap.of(dict(sorted(model.items())))
+    assert made == ChunkedMap.of(dict(sorted(model.items())))
     assert made != {**model, "another": 1}
     assert made != dict.fromkeys(model, "others")
 
 
-def check_list(made: WideList, model: list[Value]) -> None:
+def check_list(made: ChunkedList, model: list[Value]) -> None:
     check_chunks(made._chunks)
     assert len(made) == len(model)
     assert list(made) == made.flat() == model
     assert list(reversed(made)) == model[::-1]
     assert [made[index] for index in range(-len(model), len(model))] == model + model
     assert made == model == made
-    assert made == WideList.of(model)
+    assert made == ChunkedList.of(model)
     assert made != [*model, 1]
     assert made != [*model[:-1], "another"]
     for index in (len(model), -len(model) - 1):
@@ -72,7 +72,7 @@ def check_list(made: WideList, model: list[Value]) -> None:
 def test_wide_map_is_the_dict_it_stands_for_through_any_puts_and_drops(random: Random) -> None:
     with tiny_chunks():
         model: dict[str, Value] = {f"{n:02}": n for n in random.sample(range(40), 12)}
-        made = WideMap.of(dict(sorted(model.items())))
+        made = ChunkedMap.of(dict(sorted(model.items())))
         for turn in range(60):
             if random.random() < random.choice([0.2, 0.8]) or len(model) < 3:
                 key = f"{random.randrange(40):02}"
@@ -92,7 +92,7 @@ def test_wide_map_is_the_dict_it_stands_for_through_any_puts_and_drops(random: R
 def test_wide_list_is_the_list_it_stands_for_through_any_splices_and_puts(random: Random) -> None:
     with tiny_chunks():
         model: list[Value] = list(range(random.randint(1, 30)))
-        made = WideList.of(model)
+        made = ChunkedList.of(model)
         for turn in range(40):
             index = random.randint(0, len(model))
             delete = random.choice([0, 0, 1, 1, 3, 9])
@@ -118,18 +118,18 @@ def test_wide_list_is_the_list_it_stands_for_through_any_splices_and_puts(random
             assert made.count("put") == model.count("put")
             if len(model) > 40:
                 model = model[:9]
-                made = WideList.of(model)
+                made = ChunkedList.of(model)
 
 
 @given(sources)
 def test_update_shares_all_chunks_but_those_around_it(random: Random) -> None:
     with tiny_chunks():
-        made = WideMap.of({f"{n:02}": n for n in range(60)})
+        made = ChunkedMap.of({f"{n:02}": n for n in range(60)})
         key = f"{random.randrange(70):02}"
         for other in (made.put(key, "x"), made.drop(key) if key in made else made):
             shared = {id(chunk) for chunk in made.chunks()} & {id(chunk) for chunk in other.chunks()}
             assert len(shared) >= len(made.chunks()) - 2
-        row = WideList.of(list(range(60)))
+        row = ChunkedList.of(list(range(60)))
         place = random.randrange(60)
         for changed in (row.put(place, "x"), row.splice(place, 1, ()), row.splice(place, 0, ["x"])):
             shared = {id(chunk) for chunk in row._chunks} & {id(chunk) for chunk in changed._chunks}
@@ -151,29 +151,29 @@ def test_containers_become_wide_and_narrow_again_without_anyone_noticing(random:
             assert made == model == made
             assert list(made) == sorted(model)
             assert isinstance(made, FrozenDict) or len(made) >= 2
-            assert isinstance(made, WideMap) or len(made) <= 4
+            assert isinstance(made, ChunkedMap) or len(made) <= 4
 
 
 def test_width_changes_at_the_limits_and_does_not_flip() -> None:
-    narrow = freeze({f"{n:04}": n for n in range(WIDE_FROM)})
+    narrow = freeze({f"{n:04}": n for n in range(CHUNKED_FROM)})
     assert isinstance(narrow, FrozenDict)
     wide_map = put_key(narrow, "x", 1)
-    assert isinstance(wide_map, WideMap)
-    assert isinstance(drop_key(wide_map, "x"), WideMap)
-    for n in range(WIDE_FROM - WIDE_UNTIL + 1):
-        assert isinstance(wide_map, WideMap)
+    assert isinstance(wide_map, ChunkedMap)
+    assert isinstance(drop_key(wide_map, "x"), ChunkedMap)
+    for n in range(CHUNKED_FROM - CHUNKED_UNTIL + 1):
+        assert isinstance(wide_map, ChunkedMap)
         wide_map = drop_key(wide_map, f"{n:04}")
-    assert len(wide_map) == WIDE_UNTIL
-    assert isinstance(wide_map, WideMap)
+    assert len(wide_map) == CHUNKED_UNTIL
+    assert isinstance(wide_map, ChunkedMap)
     assert isinstance(drop_key(wide_map, "x"), FrozenDict)
 
-    short = freeze(list(range(WIDE_FROM)))
+    short = freeze(list(range(CHUNKED_FROM)))
     assert isinstance(short, FrozenList)
     assert isinstance(splice(short, 0, 1, ["x"]), FrozenList)
-    long = splice(short, WIDE_FROM, 0, [1])
-    assert isinstance(long, WideList)
-    assert isinstance(splice(long, 0, WIDE_FROM + 1 - WIDE_UNTIL, ()), WideList)
-    assert isinstance(splice(long, 0, WIDE_FROM + 2 - WIDE_UNTIL, ()), FrozenList)
+    long = splice(short, CHUNKED_FROM, 0, [1])
+    assert isinstance(long, ChunkedList)
+    assert isinstance(splice(long, 0, CHUNKED_FROM + 1 - CHUNKED_UNTIL, ()), ChunkedList)
+    assert isinstance(splice(long, 0, CHUNKED_FROM + 2 - CHUNKED_UNTIL, ()), FrozenList)
     assert put_index(long, 700 % len(long), "x")[700 % len(long)] == "x"
 
 
@@ -183,13 +183,13 @@ def test_row_of_a_map_stays_short_in_whatever_order_keys_come(order: Callable[[l
     made: Map = FrozenDict()
     for key in order(keys):
         made = put_key(made, key, key)
-    assert isinstance(made, WideMap)
+    assert isinstance(made, ChunkedMap)
     check_map(made, {key: key for key in keys})
     assert len(made.chunks()) <= 5000 // (CHUNK_MAX // 2) + 2
 
 
 def test_keys_that_descend_into_a_gap_do_not_leave_a_chunk_each() -> None:
-    made = WideMap.of({f"a{n:04}": n for n in range(600)} | {"z": 1})
+    made = ChunkedMap.of({f"a{n:04}": n for n in range(600)} | {"z": 1})
     for n in reversed(range(600)):
         made = made.put(f"b{n:04}", n)
     check_chunks(made.chunks())
@@ -197,14 +197,14 @@ def test_keys_that_descend_into_a_gap_do_not_leave_a_chunk_each() -> None:
 
 
 def test_keys_put_in_order_fill_their_chunks() -> None:
-    made = WideMap.of({"0": 0})
+    made = ChunkedMap.of({"0": 0})
     for n in range(2000):
         made = made.put(f"a{n:04}", n)
     assert [len(chunk) for chunk in made.chunks()[:-1]] == [CHUNK_MAX] * (2001 // CHUNK_MAX)
 
 
 def test_queue_that_grows_at_the_end_and_shrinks_at_the_front_stays_in_bounds() -> None:
-    made = WideList.of(list(range(1000)))
+    made = ChunkedList.of(list(range(1000)))
     model: list[Value] = list(range(1000))
     for turn in range(2000):
         made = made.splice(0, 1, ()).splice(len(made) - 1, 0, [turn])
@@ -214,7 +214,7 @@ def test_queue_that_grows_at_the_end_and_shrinks_at_the_front_stays_in_bounds() 
 
 
 def test_elements_appended_one_by_one_fill_their_chunks() -> None:
-    made = WideList.of([0])
+    made = ChunkedList.of([0])
     for n in range(1, 2000):
         made = made.splice(n, 0, [n])
     assert [len(chunk) for chunk in made._chunks[:-1]] == [CHUNK_MAX] * (2000 // CHUNK_MAX)
@@ -223,25 +223,25 @@ def test_elements_appended_one_by_one_fill_their_chunks() -> None:
 # --- as a dict, as a list -------------------------------------------------------------------------------------
 
 
-def wide_map() -> WideMap:
+def wide_map() -> ChunkedMap:
     made = freeze({f"{n:04}": n for n in range(600)})
-    assert isinstance(made, WideMap)
+    assert isinstance(made, ChunkedMap)
     return made
 
 
-def wide_list() -> WideList:
+def wide_list() -> ChunkedList:
     made = freeze(list(range(600)))
-    assert isinstance(made, WideList)
+    assert isinstance(made, ChunkedList)
     return made
 
 
 def test_wide_map_has_every_method_of_a_dict() -> None:
-    assert set(dir(dict)) - set(dir(WideMap)) == {"fromkeys"}
-    assert WideMap.__reversed__ is not None
+    assert set(dir(dict)) - set(dir(ChunkedMap)) == {"fromkeys"}
+    assert ChunkedMap.__reversed__ is not None
 
 
 def test_wide_list_has_every_method_of_a_list() -> None:
-    assert set(dir(list)) - set(dir(WideList)) == set()
+    assert set(dir(list)) - set(dir(ChunkedList)) == set()
 
 
 # ruff: noqa: RUF005  # concatenation is what is tested
@@ -336,8 +336,8 @@ def test_copies_of_wide_containers_are_themselves_and_pickled_ones_equal() -> No
 @given(st.lists(values, min_size=1, max_size=9))
 def test_equality_of_wide_containers_is_that_of_their_contents(items: list[Value]) -> None:
     with tiny_chunks():
-        row = WideList.of(items)
-        assert row == WideList.of(items).splice(0, 1, items[:1])
-        assert (WideList.of([*items, 1]) == WideList.of([1, *items])) == ([*items, 1] == [1, *items])
+        row = ChunkedList.of(items)
+        assert row == ChunkedList.of(items).splice(0, 1, items[:1])
+        assert (ChunkedList.of([*items, 1]) == ChunkedList.of([1, *items])) == ([*items, 1] == [1, *items])
         keyed = {f"{n}": item for n, item in enumerate(items)}
-        assert WideMap.of(keyed) == WideMap.of(keyed).put("0", "other").put("0", items[0])
+        assert ChunkedMap.of(keyed) == ChunkedMap.of(keyed).put("0", "other").put("0", items[0])

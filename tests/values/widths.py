@@ -20,9 +20,9 @@ Test = TypeVar("Test", bound="Callable[..., None]")
 def tiny_chunks() -> Iterator[None]:
     """Containers of more than four entries are wide, in chunks of at most four."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tree, "WIDE_FROM", 4)
-        patch.setattr(tree, "WIDE_UNTIL", 2)
-        patch.setattr(codec, "WIDE_FROM", 4)
+        patch.setattr(tree, "CHUNKED_FROM", 4)
+        patch.setattr(tree, "CHUNKED_UNTIL", 2)
+        patch.setattr(codec, "CHUNKED_FROM", 4)
         patch.setattr(chunked, "CHUNK_MAX", 4)
         patch.setattr(chunked, "_HALF", 2)
         yield

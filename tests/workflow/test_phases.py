@@ -170,7 +170,7 @@ def is_taken(desk: Desk, place: RunPosition, kind: HandlerKind) -> bool:
     except InvariantError:
         return False
     finally:
-        desk.backend.give_up()
+        desk.backend.roll_back()
     return True
 
 
@@ -206,7 +206,7 @@ def test_every_step_that_is_allowed_can_be_written_and_every_other_changes_nothi
             with pytest.raises(TransitionError):
                 run_rows.move(desk.book, run, what, **extra)
             assert desk.rows() == before
-        desk.backend.give_up()
+        desk.backend.roll_back()
 
 
 def test_no_row_goes_back_to_an_earlier_phase_whoever_writes_it(desk: Desk) -> None:
@@ -217,7 +217,7 @@ def test_no_row_goes_back_to_an_earlier_phase_whoever_writes_it(desk: Desk) -> N
         run = insert(desk, place)
         with pytest.raises(InvariantError, match=r"forward only|has ended"):
             desk.book.execute("update flow_run set phase = ? where id = ?", phase.value, run.id)
-        desk.backend.give_up()
+        desk.backend.roll_back()
 
 
 def test_no_row_of_a_run_that_has_ended_is_moved_whoever_writes_it(desk: Desk) -> None:
@@ -235,11 +235,11 @@ def test_no_row_of_a_run_that_has_ended_is_moved_whoever_writes_it(desk: Desk) -
             desk.backend.begin()
             run = insert(desk, place)
             if name in ("phase", "outcome") and getattr(place, name) == value:
-                desk.backend.give_up()
+                desk.backend.roll_back()
                 continue
             with pytest.raises(InvariantError):
                 desk.book.execute(f"update flow_run set {name} = ? where id = ?", value, run.id)  # noqa: S608
-            desk.backend.give_up()
+            desk.backend.roll_back()
 
 
 def test_whoever_moves_a_run_that_another_has_moved_meanwhile_is_told(desk: Desk) -> None:

@@ -37,7 +37,7 @@ def test_whatever_is_refused_is_refused_in_plain_words(desk: Desk, road: Road) -
             action(desk, run)
         except TransitionError as error:
             told = error.message
-        desk.backend.give_up()
+        desk.backend.roll_back()
         assert re.match(rf"$|(run {run.id}|{FLOW}) cannot (be|run) ", told), told
         assert not INSIDE.search(told), told
 

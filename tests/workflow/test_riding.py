@@ -91,7 +91,7 @@ def raising(error: BaseException) -> Callable[[], object]:
 
 def alone(rider: Rows) -> Submission:
     """What no session asks for."""
-    return Submission(Commit(RIDING, UNNUMBERED), rider=rider)
+    return Submission(Commit(RIDING, UNNUMBERED), table_transaction=rider)
 
 
 def names_in(engine: Engine) -> list[str]:
@@ -111,7 +111,7 @@ def space(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Space]:
 def test_rows_and_the_commit_land_together(space: Space) -> None:
     ann = space.writer("ann")
     rider = Rows("one", docs=[put("status", "there")])
-    [outcome] = space.engine.admit([Submission(ann.build(put("a", 1)), rider=rider)])
+    [outcome] = space.engine.admit([Submission(ann.build(put("a", 1)), table_transaction=rider)])
     assert outcome.verdict == Committed(1)
     assert (space.value("a"), space.value("status"), names_in(space.engine)) == (1, "there", ["one"])
     assert [effect.doc for effect in outcome.effects] == [doc_key("a"), doc_key("status")]
@@ -125,7 +125,7 @@ def test_a_rider_sees_what_came_before_it_in_its_group(space: Space) -> None:
     first, second, third = Rows("one"), Rows("two"), Rows("three")
     space.engine.admit(
         [
-            Submission(ann.build(put("a", 1)), rider=first),
+            Submission(ann.build(put("a", 1)), table_transaction=first),
             alone(second),
             Submission(ann.build(put("a", 2))),
             alone(third),
@@ -164,10 +164,10 @@ def test_a_rider_that_refuses_takes_its_commit_with_it_and_nobody_elses(space: S
         outcome.verdict
         for outcome in space.engine.admit(
             [
-                Submission(ann.build(put("a", 1)), rider=Rows("before")),
-                Submission(bob.build(put("b", 1)), rider=refusing),
+                Submission(ann.build(put("a", 1)), table_transaction=Rows("before")),
+                Submission(bob.build(put("b", 1)), table_transaction=refusing),
                 alone(Rows("alone", also=raising(TransitionError("nor this")))),
-                Submission(ann.build(put("c", 1)), rider=Rows("after")),
+                Submission(ann.build(put("c", 1)), table_transaction=Rows("after")),
                 Submission(bob.build(put("d", 1))),
             ]
         )
@@ -187,16 +187,16 @@ def test_a_fault_in_the_middle_undoes_the_whole_group_which_can_be_sent_again(
 ) -> None:
     ann, bob = space.writer("ann"), space.writer("bob")
     ann.accept(put("a", 0))
-    good = Submission(ann.build(put("a", 1)), rider=Rows("one", docs=[put("status", "one")]))
+    good = Submission(ann.build(put("a", 1)), table_transaction=Rows("one", docs=[put("status", "one")]))
     plain_one = Submission(bob.build(put("b", 1)))
-    broken = Submission(bob.build(put("c", 1)), rider=Rows("bad", also=raising(error)))
+    broken = Submission(bob.build(put("c", 1)), table_transaction=Rows("bad", also=raising(error)))
     with pytest.raises(type(error)):
         space.engine.admit([good, plain_one, broken])
     assert (space.engine.head, names_in(space.engine), space.value("a")) == (1, [], 0)
     assert space.engine.admit([alone(Rows("between"))])[0].verdict == Committed(1)
     assert [outcome.verdict for outcome in space.engine.admit([good, plain_one])] == [Committed(2), Committed(3)]
     assert (names_in(space.engine), space.value("a"), space.value("status")) == (["between", "one"], 1, "one")
-    assert good.rider is not None and good.rider.rides == 2  # type: ignore[attr-defined]  # one of ours
+    assert good.table_transaction is not None and good.table_transaction.rides == 2  # type: ignore[attr-defined]  # one of ours
     assert verify(space.engine).ok
 
 
@@ -206,8 +206,8 @@ def test_a_rider_that_refused_in_a_group_that_was_undone_is_asked_again(space: S
     # A group in which somebody refuses is decided once more, so that nobody else is undone for it.
     refusal = raising(TransitionError("somebody was faster"))
     answers: list[Callable[[], object]] = [refusal, refusal, lambda: None]
-    doubtful = Submission(bob.build(put("b", 1)), rider=Rows("b", also=lambda: answers.pop(0)()))  # noqa: PLW0108  # each time another
-    broken = Submission(ann.build(put("a", 1)), rider=Rows("a", also=raising(InvariantError("a bug"))))
+    doubtful = Submission(bob.build(put("b", 1)), table_transaction=Rows("b", also=lambda: answers.pop(0)()))  # noqa: PLW0108  # each time another
+    broken = Submission(ann.build(put("a", 1)), table_transaction=Rows("a", also=raising(InvariantError("a bug"))))
     with pytest.raises(InvariantError):
         space.engine.admit([doubtful, broken])
     [outcome] = space.engine.admit([doubtful])
@@ -218,7 +218,7 @@ def test_a_rider_that_refused_in_a_group_that_was_undone_is_asked_again(space: S
 def test_documents_that_cannot_be_written_undo_the_rows(space: Space) -> None:
     ann = space.writer("ann")
     misfit = Rows("one", docs=[edit("nowhere", remove("n"))])
-    [outcome] = space.engine.admit([Submission(ann.build(put("a", 1)), rider=misfit)])
+    [outcome] = space.engine.admit([Submission(ann.build(put("a", 1)), table_transaction=misfit)])
     assert isinstance(outcome.verdict, Conflict)
     assert (names_in(space.engine), space.engine.head, plain(space.value("a"))) == ([], 0, plain(ABSENT))
     assert ann.accept(put("a", 2)) == 1
@@ -227,7 +227,7 @@ def test_documents_that_cannot_be_written_undo_the_rows(space: Space) -> None:
 def test_a_commit_that_is_too_large_undoes_the_rows(space: Space) -> None:
     large = Rows("one", docs=[put("status", "x" * 2000)])
     with small_limits(COMMIT_BYTES_MAX=1000):
-        [outcome] = space.engine.admit([Submission(space.writer("ann").build(put("a", 1)), rider=large)])
+        [outcome] = space.engine.admit([Submission(space.writer("ann").build(put("a", 1)), table_transaction=large)])
     assert isinstance(outcome.verdict, Refused)
     assert (names_in(space.engine), space.engine.head) == ([], 0)
 
@@ -237,7 +237,9 @@ def test_a_commit_in_conflict_is_not_ridden(space: Space) -> None:
     ann.accept(put("a", 1))
     bob.accept(put("a", 2))
     rider = Rows("one")
-    [outcome] = space.engine.admit([Submission(ann.build(put("b", 1), reads=[read("a", at=1)]), rider=rider)])
+    [outcome] = space.engine.admit(
+        [Submission(ann.build(put("b", 1), reads=[read("a", at=1)]), table_transaction=rider)]
+    )
     assert isinstance(outcome.verdict, Conflict)
     assert (rider.rides, names_in(space.engine)) == (0, [])
 
@@ -248,9 +250,9 @@ def test_a_commit_in_conflict_is_not_ridden(space: Space) -> None:
 def test_a_commit_that_was_decided_is_not_ridden_again(space: Space) -> None:
     ann = space.writer("ann")
     rider = Rows("one", docs=[put("status", 1)])
-    kept = Submission(ann.build(put("a", 1)), rider=rider)
-    empty = Submission(ann.build(put("b", 1)), rider=Rows("two"))
-    refused = Submission(ann.build(put("c", 1)), rider=Rows("three", also=raising(TransitionError("no"))))
+    kept = Submission(ann.build(put("a", 1)), table_transaction=rider)
+    empty = Submission(ann.build(put("b", 1)), table_transaction=Rows("two"))
+    refused = Submission(ann.build(put("c", 1)), table_transaction=Rows("three", also=raising(TransitionError("no"))))
     group = [kept, empty, refused]
     first = [outcome.verdict for outcome in space.engine.admit(group)]
     assert [outcome.verdict for outcome in space.engine.admit(group)] == first
@@ -414,7 +416,7 @@ class Line:
         ride.parts.extend([*parts, self._count])
         self.steps += 1
         commit = Commit(SessionId("line"), LocalSeq(self.steps), (edit("steps", increment("n")),))
-        [outcome] = self.engine.admit([Submission(commit, rider=ride)])
+        [outcome] = self.engine.admit([Submission(commit, table_transaction=ride)])
         assert type(outcome.verdict) is Committed, outcome
         self.disk.mark(self.steps)
         return ride.answers[-2]

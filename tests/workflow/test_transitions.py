@@ -217,7 +217,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(desk: Desk, road: Ro
             action(desk, run)
             done.add(name)
             check_all(desk.book)
-        desk.backend.give_up()
+        desk.backend.roll_back()
     assert done == possible(road)
     assert desk.rows() == before
 
@@ -233,7 +233,7 @@ def test_a_second_click_is_refused_and_changes_nothing(desk: Desk, road: Road) -
         with pytest.raises(TransitionError):
             ACTIONS[name](desk, run)
         assert desk.rows() == once, name
-        desk.backend.give_up()
+        desk.backend.roll_back()
 
 
 @pytest.mark.parametrize("road", ROADS, ids=name_of)

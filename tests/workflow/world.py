@@ -274,7 +274,7 @@ class World:
                 return post(*parts)
             ride = Ride(hub.now, hub._hear, hub._mark)
             ride.parts.extend(parts)
-            held.append(Submission(Commit(RIDING, UNNUMBERED), rider=ride))
+            held.append(Submission(Commit(RIDING, UNNUMBERED), table_transaction=ride))
             if not self.behaviour.lags:
                 waiting()
             return ride

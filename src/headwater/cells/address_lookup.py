@@ -5,27 +5,27 @@ Must never know: what is there.
 
 from __future__ import annotations
 
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.errors import AddressError
 from headwater.values.address import doc_key, parse_address
 from headwater.values.ids import DocKey
 
 
-def place_of(address: str, home: Home) -> tuple[DocKey, tuple[str, ...]]:
+def resolve_address(address: str, space: SpacePort) -> tuple[DocKey, tuple[str, ...]]:
     """As everywhere; and a scope that does not say whose, as cells name their own, means this opening's."""
     scope, _, rest = address.partition("!")
     if scope in ("user", "session"):
         key, steps = parse_address(f"space!{rest}")
-        return home.key(key.partition("/")[2], scope), steps
+        return space.key(key.partition("/")[2], scope), steps
     return parse_address(address)
 
 
-def document_of(doc_id: str, home: Home) -> DocKey:
+def resolve_document(doc_id: str, space: SpacePort) -> DocKey:
     """The same for a document as a whole. An id that does not begin with a scope is one as it stands."""
     scope, mark, _ = doc_id.partition("!")
     if not mark or not (scope in ("space", "user", "session") or scope.startswith(("user:", "session:"))):
         return doc_key(doc_id)
-    key, steps = place_of(doc_id, home)
+    key, steps = resolve_address(doc_id, space)
     if steps:
         message = f"{doc_id!r} is a place in a document, and not a document; space.cell({doc_id!r}) is for that"
         raise AddressError(message, address=doc_id)

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.cells.context import innermost
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import holds_link, own_link
 from headwater.errors import UsageError
 from headwater.values.address import Address, doc_key
@@ -24,33 +24,33 @@ from headwater.values.tree import ABSENT, Maybe, Path, Value, array_of, get, is_
 if TYPE_CHECKING:
     from headwater.cells.slot import Slot
 
-_NOBODY: Final = Address(doc_key("-"))
+_NO_BASE: Final = Address(doc_key("-"))
 
-INTO: Final[ContextVar[Home | None]] = ContextVar("headwater-into", default=None)
+WRITE_SPACE: Final[ContextVar[SpacePort | None]] = ContextVar("headwater-into", default=None)
 """The space that is being written to; where nobody says, it is the innermost one."""
 
 
 @contextmanager
-def into(home: Home) -> Iterator[None]:
+def writing_to(space: SpacePort) -> Iterator[None]:
     """What is stored in the block is for this space, whichever is innermost around the code."""
-    token = INTO.set(home)
+    token = WRITE_SPACE.set(space)
     try:
         yield
     finally:
-        INTO.reset(token)
+        WRITE_SPACE.reset(token)
 
 
 class Binder(NamedTuple):
     """What a schema hands to its handles when it loads: the space, and the slot that is read."""
 
-    home: Home
+    space: SpacePort
     slot: Slot
 
 
 class Bound(NamedTuple):
     """A place that a handle is to stand for."""
 
-    home: Home
+    space: SpacePort
     key: DocKey
     doc: DocId
     path: Path
@@ -62,24 +62,24 @@ class Bound(NamedTuple):
 
 def bound(value: Value, binder: object) -> Bound | None:
     """The place that an absolute link names, as traversal hands it out for a handle."""
-    home = binder.home if isinstance(binder, Binder) else binder
-    assert isinstance(home, Home)
+    space = binder.space if isinstance(binder, Binder) else binder
+    assert isinstance(space, SpacePort)
     own = own_link(value)
     if own is not None:
-        return Bound(home, own, DocId(own[len("space/") :]), (), "space", None, ABSENT)
+        return Bound(space, own, DocId(own[len("space/") :]), (), "space", None, ABSENT)
     link = parse_link(value)
     if link is None or link.doc is None:
         return None
-    there = target(link, _NOBODY, home.scope)
-    scope = scope_of(there.doc, home)
+    there = target(link, _NO_BASE, space.scope)
+    scope = scope_of(there.doc, space)
     parent, default = _above(binder, there.doc, there.path) if isinstance(binder, Binder) else (None, ABSENT)
-    return Bound(home, there.doc, link.doc, there.path, scope, parent, default)
+    return Bound(space, there.doc, link.doc, there.path, scope, parent, default)
 
 
 def _above(binder: Binder, doc: DocKey, path: Path) -> tuple[Slot | None, Maybe]:
     slot = binder.slot
     length = len(slot._path)
-    if path[:length] != slot._path or slot._key(binder.home) != doc:
+    if path[:length] != slot._path or slot._key(binder.space) != doc:
         return None, ABSENT
     if len(path) == length:
         return slot._parent, slot._default
@@ -90,22 +90,22 @@ def _above(binder: Binder, doc: DocKey, path: Path) -> tuple[Slot | None, Maybe]
     return slot, slot._schema.field_default(path[-1])
 
 
-def scope_of(key: DocKey, home: Home) -> str:
+def scope_of(key: DocKey, space: SpacePort) -> str:
     """How a link says whose a document is: by the name alone if it is the reader's own, as it is then everybody's."""
     instance, _, _ = key.partition("/")
     name, _, _ = instance.partition(":")
-    if name != "space" and home.actor is not None and home.scope(name).text == instance:
+    if name != "space" and space.actor is not None and space.scope(name).text == instance:
         return name
     return instance
 
 
 def check_owner(owner: object, what: str) -> None:
     """Refuse what belongs to another space than the one that is written to."""
-    home = INTO.get()
-    if home is None:
+    space = WRITE_SPACE.get()
+    if space is None:
         around = innermost(what)
-        home = None if around is None else around[0]
-    if home is not None and not same_space(owner, home):
+        space = None if around is None else around[0]
+    if space is not None and not same_space(owner, space):
         raise RefusedError(f"the {what} belongs to another space; links between spaces are not followed yet")
 
 
@@ -113,32 +113,36 @@ def same_space(one: object, other: object) -> bool:
     """The same space, as far as can be told: an app's own handle means whatever space the app is open in."""
     return (
         one is other
-        or (isinstance(one, Home) and one.owner is other)
-        or (isinstance(other, Home) and other.owner is one)
-        or (isinstance(one, Home) and isinstance(other, Home) and one.place == other.place)
+        or (isinstance(one, SpacePort) and one.owner is other)
+        or (isinstance(other, SpacePort) and other.owner is one)
+        or (isinstance(one, SpacePort) and isinstance(other, SpacePort) and one.storage_key == other.storage_key)
     )
 
 
 # --- in values ----------------------------------------------------------------------------------------------
 
 
-def hand_out(default: Value, doc: DocKey, path: Path, schema: Schema) -> Value:
+def with_handle_links(default: Value, doc: DocKey, path: Path, schema: Schema) -> Value:
     """A default as it is read at a place where nothing stands: a link to its place for each handle in it."""
     handle = schema.as_handle(linked=is_link(default))
     if handle is not None:
-        return link_to(doc, path).to_value() if handle.stands_alone and not is_link(default) else default
+        return link_to(doc, path).to_value() if handle.has_default and not is_link(default) else default
     if not schema.has_handles:
         return default
     if is_map(default):
         items = {**dict.fromkeys(schema.handle_steps()), **default}
-        return map_of({key: hand_out(item, doc, (*path, key), schema.child(key) or ANY) for key, item in items.items()})
+        return map_of(
+            {key: with_handle_links(item, doc, (*path, key), schema.child(key) or ANY) for key, item in items.items()}
+        )
     if is_array(default):
         elements = enumerate(default)
-        return array_of([hand_out(item, doc, (*path, step), schema.child(step) or ANY) for step, item in elements])
+        return array_of(
+            [with_handle_links(item, doc, (*path, step), schema.child(step) or ANY) for step, item in elements]
+        )
     return default
 
 
-def take_along(value: Value, doc: DocKey, path: Path, old: Maybe) -> Maybe:
+def with_own_values(value: Value, doc: DocKey, path: Path, old: Maybe) -> Maybe:
     """A value as it is to be written to a place: what cells that stand there hold, instead of links to them.
 
     Such a cell was read from what is written over now; a link to it would lead to what comes in its place. ABSENT if
@@ -167,7 +171,7 @@ def take_along(value: Value, doc: DocKey, path: Path, old: Maybe) -> Maybe:
     return along(value)
 
 
-class Copied:
+class HandleCopies:
     """Copies of a handle are the handle; it cannot leave the process."""
 
     __slots__ = ()

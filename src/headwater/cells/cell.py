@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
 from headwater.cells.binding import bound, check_owner
-from headwater.cells.context import HERE, find
+from headwater.cells.context import CONTEXT, find
 from headwater.cells.cross_space import WRITTEN
 from headwater.cells.display import shorten
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
@@ -39,7 +39,7 @@ class Cell(Slot, Generic[T]):
 
     __slots__ = ()
 
-    _remembers = True
+    _is_memoized = True
 
     def _sibling(self, path: Path, schema: Schema, default: Maybe, parent: Slot | None) -> Slot:
         doc, scope = self._scope
@@ -50,7 +50,7 @@ class Cell(Slot, Generic[T]):
     @property
     def value(self) -> T:
         """What stands here now. Inside a run or a transaction this is noted: a change of it concerns the reader."""
-        here = HERE.get()
+        here = CONTEXT.get()
         if here is not None:
             found = here.memo.get(self, _MISSING)
             if found is not _MISSING:
@@ -106,9 +106,9 @@ class Cell(Slot, Generic[T]):
 
     def update(self, change: Callable[[T], T]) -> T:
         """Read, change and write in one transaction; returns the new value."""
-        home, tx = find(self._owner, self, WRITTEN)
+        space, tx = find(self._owner, self, WRITTEN)
         if tx is None:
-            with home.transaction():
+            with space.transaction():
                 return self.update(change)
         new = change(self.value)
         self._write(new)
@@ -160,23 +160,23 @@ class Cell(Slot, Generic[T]):
     def remove(self: Cell[dict[str, V]], item: str) -> None: ...
     def remove(self: Cell[Any], item: object) -> None:
         """Take every equal element out of a list, or one key out of a dict. What is not there is no error."""
-        home, tx = find(self._owner, self, WRITTEN)
+        space, tx = find(self._owner, self, WRITTEN)
         if tx is None:
-            with home.transaction():
+            with space.transaction():
                 self.remove(item)
             return
-        self._materialise(home, tx)
-        place = self._place(home, tx)
-        there = get(tx.look(place.doc), place.path)
+        self._materialise(space, tx)
+        place = self._target(space, tx)
+        there = get(tx.document(place.doc), place.path)
         if is_map(there) and not is_link(there):
             with suppress(RefusedError):  # no dict by its type, or no key of it
                 item = self._schema.store_key(item)
             if type(item) is str and item in there:
-                guard = None if self._schema.child(item) is None else self._part(item)._ruler(removed=True)
-                self._patch(home, tx, place.doc, Remove((*place.path, item)), guard)
+                guard = None if self._schema.child(item) is None else self._part(item)._rule_root(removed=True)
+                self._patch(space, tx, place.doc, Remove((*place.path, item)), guard)
         elif there is not ABSENT:
             op = RemoveByValue(place.path, self._items([item], ruled=False))
-            self._patch(home, tx, place.doc, op, self._ruler(edited=True))
+            self._patch(space, tx, place.doc, op, self._rule_root(edited=True))
 
     @overload
     def increment(self: Cell[int], by: int = ...) -> None: ...
@@ -212,7 +212,7 @@ class CellHandle(Handle):
 
     __slots__ = ("inner",)
 
-    stands_alone = True
+    has_default = True
 
     def __init__(self, inner: Schema) -> None:
         super().__init__(f"Cell[{inner.expected}]")
@@ -230,7 +230,7 @@ class CellHandle(Handle):
         if at is None:
             raise RefusedError(f"expected {self.expected}, got {shorten(safe_repr(value))}")
         return Cell[Any](
-            at.home,
+            at.space,
             at.doc,
             at.path,
             schema=self.inner,
@@ -240,7 +240,7 @@ class CellHandle(Handle):
             parent=at.parent,
         )
 
-    def behind(self) -> Schema:
+    def target(self) -> Schema:
         """What the cell holds."""
         return self.inner
 

@@ -14,7 +14,7 @@ from headwater.cells.context import Addressed, Owner, find
 from headwater.cells.cross_space import WRITTEN
 from headwater.cells.display import shorten
 from headwater.cells.slot import Slot
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import Traverse
 from headwater.errors import UsageError
 from headwater.values.address import Depth
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class _Unbound:
     """The owner of a list or map that stands in a class body: it says what documents have, and holds nothing."""
 
-    def sole_home(self, _what: str | Addressed) -> Home:
+    def sole_space(self, _what: str | Addressed) -> SpacePort:
         message = (
             "hw.List() and hw.Map() in a class body declare a field; use them through a document of that class, "
             "such as board.items"
@@ -41,7 +41,7 @@ class _Unbound:
 UNBOUND: Final = _Unbound()
 
 
-class Collection(Slot):
+class Container(Slot):
     """What lists and maps have in common: a declared default, and a shape."""
 
     __slots__ = ("declared",)
@@ -64,52 +64,52 @@ class Collection(Slot):
         """What it holds, as the built-in type."""
 
     def _write(self, new: object) -> None:
-        super()._write(new._plain() if isinstance(new, Collection) else new)
+        super()._write(new._plain() if isinstance(new, Container) else new)
 
-    def _taken(self, item: T) -> T:
+    def _detached(self, item: T) -> T:
         """An element that is about to be taken out. What stands in here, and nowhere else, ends with its place."""
         if not isinstance(item, Slot) or item._doc != self._doc or item._path[: len(self._path)] != self._path:
             return item
-        if isinstance(item, Collection):
+        if isinstance(item, Container):
             return cast("T", item._plain())
         message = (
             f"{item.address} is a cell of its own, which ends when it is taken out; read its value, then delete it"
         )
         raise UsageError(message)
 
-    def _together(self) -> AbstractContextManager[object]:
+    def _atomically(self) -> AbstractContextManager[object]:
         """Around several steps that are one: the transaction there is, or one of their own."""
-        home, tx = find(self._owner, self, WRITTEN)
-        return home.transaction() if tx is None else nullcontext()
+        space, tx = find(self._owner, self, WRITTEN)
+        return space.transaction() if tx is None else nullcontext()
 
     def _shape(self) -> Maybe:
         """What stands here, of which only keys or length may be used."""
-        home, source = self._source()
-        traverse = Traverse(source, home.scope)
-        doc = self._key(home)
-        place = traverse.place(doc, self._path)
+        space, source = self._source()
+        traverse = Traverse(source, space.scope)
+        doc = self._key(space)
+        place = traverse.resolve(doc, self._path)
         value: Maybe = ABSENT if place is None else source.read(place.doc, place.path, Depth.SHALLOW)
-        return self._default_here(traverse, doc) if value is ABSENT else value
+        return self._effective_default(traverse, doc) if value is ABSENT else value
 
     def __repr__(self) -> str:
         return f"hw.{type(self).__name__}()" if self._owner is UNBOUND else super().__repr__()
 
 
-class CollectionHandle(Handle):
+class ContainerHandle(Handle):
     """A list or map as part of a document: reading the document hands out the collection."""
 
     __slots__ = ("inner", "kind")
 
-    stands_alone = True
+    has_default = True
 
-    def __init__(self, kind: type[Collection], inner: Schema) -> None:
+    def __init__(self, kind: type[Container], inner: Schema) -> None:
         super().__init__(f"hw.{kind.__name__} ({inner.expected})")
-        self.kind: type[Collection] = kind
+        self.kind: type[Container] = kind
         self.inner: Schema = inner
 
     def store(self, value: object) -> Value:
         """What it holds, as plain values."""
-        return self.inner.store(value._plain() if isinstance(value, Collection) else value)
+        return self.inner.store(value._plain() if isinstance(value, Container) else value)
 
     def load(self, value: Value, binder: object) -> object:
         """The collection at the place."""
@@ -117,12 +117,12 @@ class CollectionHandle(Handle):
         if at is None:
             raise RefusedError(f"expected {self.expected}, got {shorten(safe_repr(value))}")
         made = self.kind.bound(
-            at.home, at.doc, at.path, schema=self.inner, default=at.default, scope=at.scope, key=at.key
+            at.space, at.doc, at.path, schema=self.inner, default=at.default, scope=at.scope, key=at.key
         )
         made._parent = at.parent
         return made
 
-    def behind(self) -> Schema:
+    def target(self) -> Schema:
         """What it holds, as a whole."""
         return self.inner
 

@@ -16,7 +16,7 @@ from headwater.errors import AmbiguousError, NotOpen
 from headwater.machine import machine
 
 if TYPE_CHECKING:
-    from headwater.cells.space_port import Home
+    from headwater.cells.space_port import SpacePort
     from headwater.cells.transaction import Transaction
 
 
@@ -31,28 +31,28 @@ class Addressed(Protocol):
 class Owner(Protocol):
     """Whom a cell belongs to: an app, which may be open somewhere, or one open space."""
 
-    def sole_home(self, what: str | Addressed) -> Home:
+    def sole_space(self, what: str | Addressed) -> SpacePort:
         """The only place `what` can mean where nothing around the code says which. Raises NotOpen, AmbiguousError."""
 
 
-class Frame:
+class ContextFrame:
     """One step inwards: a space was opened (no transaction), a transaction was begun in it, or a function is called.
 
     Such a function may only read in the transaction that is around it: `read_only` says why.
     """
 
-    __slots__ = ("home", "is_bounded", "memo", "outer", "read_only", "tx")
+    __slots__ = ("is_bounded", "memo", "outer", "read_only", "space", "tx")
 
     def __init__(
         self,
-        home: Home,
+        space: SpacePort,
         tx: Transaction | None,
-        outer: Frame | None,
+        outer: ContextFrame | None,
         read_only: str = "",
         *,
         is_bounded: bool = True,
     ) -> None:
-        self.home = home
+        self.space = space
         self.tx = tx
         self.outer = outer
         self.read_only = read_only
@@ -64,7 +64,7 @@ class Frame:
 
 _NOTHING: Final[dict[object, object]] = {}
 
-HERE: Final[ContextVar[Frame | None]] = ContextVar("headwater", default=None)
+CONTEXT: Final[ContextVar[ContextFrame | None]] = ContextVar("headwater", default=None)
 
 PEEKING: Final[ContextVar[bool]] = ContextVar("headwater-peeking", default=False)
 """Whether this code is in a block of `hw.untracked()`: asked by transactions that are around such a block."""
@@ -74,110 +74,112 @@ UNTRACKED: Final = ""
 """A use that no transaction has to record: a peek, a repr, an event that waits for its sender."""
 
 
-def find(owner: Owner, what: str | Addressed, use: str = "read") -> tuple[Home, Transaction | None]:
+def find(owner: Owner, what: str | Addressed, use: str = "read") -> tuple[SpacePort, Transaction | None]:
     """The space that something of `owner` means here, and the transaction this code is part of, if any.
 
     `use` says what happens to it, as a participle. A run or transaction of another space between this code and that
     space is a CrossSpaceError, unless the use is UNTRACKED.
     """
-    frame = first = HERE.get()
+    frame = first = CONTEXT.get()
     while frame is not None:
-        home = frame.home
-        if home.owner is owner or home is owner:
-            if home.wary:
-                home.check(what)
+        space = frame.space
+        if space.owner is owner or space is owner:
+            if space.needs_check:
+                space.check(what)
             if frame is not first and frame.tx is not (first.tx if first is not None else None):
-                _leave(first, frame, home, what, use)
-            return home, frame.tx
+                _leave(first, frame, space, what, use)
+            return space, frame.tx
         frame = frame.outer
-    home = owner.sole_home(what)
-    if home.wary:
-        home.check(what)
+    space = owner.sole_space(what)
+    if space.needs_check:
+        space.check(what)
     if first is not None:
-        _leave(first, None, home, what, use)
-    return home, None
+        _leave(first, None, space, what, use)
+    return space, None
 
 
-def check_crossing(home: Home, what: str | Addressed, use: str) -> None:
+def check_crossing(space: SpacePort, what: str | Addressed, use: str) -> None:
     """Raise CrossSpaceError if a run or transaction of another space is around this code, nearer than any of `home`."""
-    first = frame = HERE.get()
-    while frame is not None and frame.home is not home:
+    first = frame = CONTEXT.get()
+    while frame is not None and frame.space is not space:
         frame = frame.outer
     if first is not None and first is not frame:
-        _leave(first, frame, home, what, use)
+        _leave(first, frame, space, what, use)
 
 
-def _leave(first: Frame | None, until: Frame | None, home: Home, what: str | Addressed, use: str) -> None:
+def _leave(
+    first: ContextFrame | None, until: ContextFrame | None, space: SpacePort, what: str | Addressed, use: str
+) -> None:
     """Code in these transactions uses what is none of theirs: no change of that can notify or conflict with them."""
     frame, own = first, None if until is None else until.tx
     while frame is not None and frame is not until:
         tx = frame.tx
         if tx is not None and tx is not own:
-            if use and tx.is_open and frame.is_bounded and not _is_peer(tx, frame.home, home):
-                raise crossing_error(tx, frame.home, home, called(what), use)
-            tx.reaches_out = True
+            if use and tx.is_open and frame.is_bounded and not _is_peer(tx, frame.space, space):
+                raise crossing_error(tx, frame.space, space, name_of(what), use)
+            tx.reads_outside = True
             if tx.node is not None:
                 # The caller of its result has read that result, and is notified through it.
                 return
         frame = frame.outer
 
 
-def _is_peer(tx: Transaction, inside: Home, outside: Home) -> bool:
+def _is_peer(tx: Transaction, inside: SpacePort, outside: SpacePort) -> bool:
     """A block of plain code uses another opening of the same app by name: that one acts as another program."""
     return not tx.name and inside.owner is not None and inside.owner is outside.owner
 
 
-def without_transactions(frame: Frame | None) -> Frame | None:
+def without_transactions(frame: ContextFrame | None) -> ContextFrame | None:
     """The spaces around the code, and none of their transactions: for a callback that is part of no run."""
     if frame is None:
         return None
     outer = without_transactions(frame.outer)
-    return frame if frame.tx is None and outer is frame.outer else Frame(frame.home, None, outer)
+    return frame if frame.tx is None and outer is frame.outer else ContextFrame(frame.space, None, outer)
 
 
 class _OpenSpaces:
     """State of the process."""
 
     def __init__(self) -> None:
-        self.homes: list[Home] = []
+        self.spaces: list[SpacePort] = []
 
 
-def open_spaces() -> list[Home]:
+def open_spaces() -> list[SpacePort]:
     """Every space that is open in this process, in the order of opening."""
-    return machine().state(_OpenSpaces).homes
+    return machine().state(_OpenSpaces).spaces
 
 
-def sole_open(what: str) -> tuple[Home, Transaction | None]:
+def sole_open(what: str) -> tuple[SpacePort, Transaction | None]:
     """The innermost open space, or the only one there is: for what is no app's. Raises NotOpen, AmbiguousError."""
     around = innermost(what)
     if around is not None:
         return around
-    homes = list(open_spaces())
-    if not homes:
+    spaces = list(open_spaces())
+    if not spaces:
         raise NotOpen(f"{what} needs an open space, and there is none here; wrap the code in `with app.open(...)`")
-    if len(homes) > 1:
-        names = ", ".join(repr(home.name) for home in homes)
+    if len(spaces) > 1:
+        names = ", ".join(repr(space.name) for space in spaces)
         message = (
-            f"{what} could go into any of {len(homes)} open spaces ({names}), and none of them is around this code; "
+            f"{what} could go into any of {len(spaces)} open spaces ({names}), and none of them is around this code; "
             "use it inside the `with` block that is meant"
         )
         raise AmbiguousError(message)
-    home = homes[0]
-    if home.wary:
-        home.check(what)
-    return home, None
+    space = spaces[0]
+    if space.needs_check:
+        space.check(what)
+    return space, None
 
 
-def innermost(what: str) -> tuple[Home, Transaction | None] | None:
+def innermost(what: str) -> tuple[SpacePort, Transaction | None] | None:
     """The innermost open space, whosever it is; None if there is none around this code."""
-    frame = HERE.get()
+    frame = CONTEXT.get()
     if frame is None:
         return None
-    if frame.home.wary:
-        frame.home.check(what)
-    return frame.home, frame.tx
+    if frame.space.needs_check:
+        frame.space.check(what)
+    return frame.space, frame.tx
 
 
-def called(what: str | Addressed) -> str:
+def name_of(what: str | Addressed) -> str:
     """A name for messages: made only when there is one."""
     return what if isinstance(what, str) else what.address

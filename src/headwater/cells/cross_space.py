@@ -16,15 +16,15 @@ READ: Final = "read"
 WRITTEN: Final = "written"
 
 
-class Opened(Protocol):
+class NamedSpace(Protocol):
     """An open space, as far as messages name it."""
 
     name: str
     owner: object
-    place: object
+    storage_key: object
 
 
-class Crossed(Protocol):
+class NamedTransaction(Protocol):
     """The transaction that is left, as far as messages name it."""
 
     name: str
@@ -32,12 +32,14 @@ class Crossed(Protocol):
     event: object
 
 
-def crossing_error(tx: Crossed, inside: Opened, outside: Opened, what: str, use: str) -> CrossSpaceError:
+def crossing_error(
+    tx: NamedTransaction, inside: NamedSpace, outside: NamedSpace, what: str, use: str
+) -> CrossSpaceError:
     """The error for a use of `what`, a thing of `outside`, in a transaction of `inside`."""
     doer, where, there = tx.name or "a transaction block", _named(inside), _named(outside)
     if where == there:
         there = f"another opening of {there}"
-    if inside.place == outside.place:
+    if inside.storage_key == outside.storage_key:
         there += ", on the same file,"
     effect, remedy = _of_read(tx, doer) if use == READ else _of_write(tx, doer)
     if inside.owner is outside.owner:
@@ -46,7 +48,7 @@ def crossing_error(tx: Crossed, inside: Opened, outside: Opened, what: str, use:
     return CrossSpaceError(message, what=what, use=use, run=tx.name, space=inside.name, other=outside.name)
 
 
-def _of_read(tx: Crossed, doer: str) -> tuple[str, str]:
+def _of_read(tx: NamedTransaction, doer: str) -> tuple[str, str]:
     """What would be wrong, and what to do instead."""
     if tx.event is not None:
         effect = f"{doer} would not be repeated if that changed meanwhile"
@@ -59,12 +61,12 @@ def _of_read(tx: Crossed, doer: str) -> tuple[str, str]:
     return effect, f"{remedy}; a cell's .peek() reads it once, without any notification"
 
 
-def _of_write(tx: Crossed, doer: str) -> tuple[str, str]:
+def _of_write(tx: NamedTransaction, doer: str) -> tuple[str, str]:
     effect = f"that would not be part of the transaction: it would stay if {doer} failed, and be repeated with it"
     remedy = "Send an event to a handler of that app: it is handled when this transaction is confirmed"
     return effect, remedy if tx.name else f"{remedy}; or do it after the block"
 
 
-def _named(home: Opened) -> str:
-    app = getattr(home.owner, "name", None)
-    return f"space {home.name!r}" if app is None else f"app {app!r} (space {home.name!r})"
+def _named(space: NamedSpace) -> str:
+    app = getattr(space.owner, "name", None)
+    return f"space {space.name!r}" if app is None else f"app {app!r} (space {space.name!r})"

@@ -9,8 +9,8 @@ from typing import Final
 
 from headwater.cells.journal import Flags
 from headwater.cells.slot import Slot
-from headwater.cells.space_port import Home
-from headwater.cells.traverse import Source, Traverse
+from headwater.cells.space_port import SpacePort
+from headwater.cells.traverse import ReadSource, Traverse
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
 from headwater.values.tree import Maybe, Path, Value, get, map_of
@@ -18,18 +18,18 @@ from headwater.values.tree import Maybe, Path, Value, get, map_of
 _DEEP: Final = Depth.DEEP
 
 
-class _Around:
+class _Overlay:
     """Documents as a source has them, and one that only looks as if it were there."""
 
     __slots__ = ("_doc", "_path", "_source", "_tree")
 
-    def __init__(self, source: Source, doc: DocKey, path: Path, tree: Value) -> None:
+    def __init__(self, source: ReadSource, doc: DocKey, path: Path, tree: Value) -> None:
         self._source = source
         self._doc = doc
         self._path = path
         self._tree = tree
 
-    def _here(self) -> Value:
+    def _document(self) -> Value:
         """The document, with nothing in it but this value."""
         whole = self._tree
         for step in reversed(self._path):
@@ -38,19 +38,19 @@ class _Around:
 
     def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
         """What stands there."""
-        return get(self._here(), path) if doc == self._doc else self._source.read(doc, path, depth, flags)
+        return get(self._document(), path) if doc == self._doc else self._source.read(doc, path, depth, flags)
 
-    def look(self, doc: DocKey) -> Maybe:
+    def document(self, doc: DocKey) -> Maybe:
         """The document."""
-        return self._here() if doc == self._doc else self._source.look(doc)
+        return self._document() if doc == self._doc else self._source.document(doc)
 
-    def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+    def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
         """What was read."""
         if doc != self._doc:
-            self._source.note(doc, path, depth, flags)
+            self._source.record(doc, path, depth, flags)
 
 
-class Sealed(Slot):
+class DetachedValue(Slot):
     """The name and type of such a value: how it is checked and kept, and how authors get it."""
 
     __slots__ = ()
@@ -64,11 +64,11 @@ class Sealed(Slot):
         """Whether something of that name can be in it."""
         return self._schema.child(key) is not None
 
-    def seal(self, given: object) -> Value:
+    def to_tree(self, given: object) -> Value:
         """As it is kept. Raises SchemaError, AddressError or LimitError, naming this value."""
         return self._stored(self._schema, given)
 
-    def unseal(self, home: Home, source: Source, tree: Value) -> object:
+    def from_tree(self, space: SpacePort, source: ReadSource, tree: Value) -> object:
         """As authors get it: of its type, frozen, documents as handles. Raises SchemaError."""
-        doc = self._key(home)
-        return self._load(home, Traverse(_Around(source, doc, self._path, tree), home.scope, 0), doc, tree)
+        doc = self._key(space)
+        return self._load(space, Traverse(_Overlay(source, doc, self._path, tree), space.scope, 0), doc, tree)

@@ -25,12 +25,12 @@ from typing import (
     overload,
 )
 
-from headwater.cells.binding import INTO, Copied, bound, check_owner, same_space, scope_of
+from headwater.cells.binding import WRITE_SPACE, HandleCopies, bound, check_owner, same_space, scope_of
 from headwater.cells.context import UNTRACKED, Owner, find, sole_open
 from headwater.cells.display import brief, cell_html, once, record_html, shorten
-from headwater.cells.document_field import Field, fields_of, is_class_variable
-from headwater.cells.document_kinds import check_class, kind_of_id, note_class
-from headwater.cells.space_port import Home
+from headwater.cells.document_field import DocField, fields_of, is_class_variable
+from headwater.cells.document_kinds import check_class, kind_of_id, register_class
+from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import BREADTH
 from headwater.errors import DeclarationError, HeadwaterError, SchemaError
 from headwater.store.commit import SetDoc
@@ -39,7 +39,7 @@ from headwater.values.author_text import safe_repr
 from headwater.values.hints import freeze_with
 from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link as LinkRecord
+from headwater.values.link import LinkRecord
 from headwater.values.schema import Handle, Schema
 from headwater.values.text import inert
 from headwater.values.tree import ABSENT, Value, map_of
@@ -94,7 +94,7 @@ def _doc_class(kind: object) -> type[Doc]:
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
-class Doc(Copied):
+class Doc(HandleCopies):
     """The base of your own documents: annotated names are fields, `Person(name="Ann")` makes one."""
 
     __slots__ = ("__weakref__", "_hw_key", "_hw_owner", "_hw_scope", "_hw_slots")
@@ -104,7 +104,7 @@ class Doc(Copied):
     _hw_key: DocKey | None
     _hw_slots: dict[str, Any]
 
-    _hw_fields: ClassVar[dict[str, Field]] = {}
+    _hw_fields: ClassVar[dict[str, DocField]] = {}
     _hw_locals: ClassVar[dict[str, object]] = {}
     _hw_within: ClassVar[str] = "session"
     # Has no fields but those of its class; else it stands for documents of all of them.
@@ -123,18 +123,18 @@ class Doc(Copied):
         for name, hint in annotations.items():
             if name.startswith("_") or is_class_variable(hint):
                 continue
-            field = Field(cls, name, cls.__dict__.get(name, ABSENT))
+            field = DocField(cls, name, cls.__dict__.get(name, ABSENT))
             fields[name] = field
             setattr(cls, name, field)
         for name, declared in list(vars(cls).items()):
-            if name in fields and not isinstance(declared, Field):
+            if name in fields and not isinstance(declared, DocField):
                 message = (
                     f"{cls.__qualname__}.{name} hides a field of {fields[name].owner.__qualname__}: "
                     "annotate it to change its default"
                 )
                 raise DeclarationError(message, name=name)
         cls._hw_fields = fields
-        note_class(cls)
+        register_class(cls)
         frame = sys._getframe(1)
         if frame.f_locals is not frame.f_globals and any("'" in repr(hint) for hint in annotations.values()):
             # Types in quotes: classes that are made inside a function are not found by the names of their module.
@@ -148,17 +148,17 @@ class Doc(Copied):
             raise SchemaError(f"the fields of a document are given by name: {name}({has})")
         if cls is Doc:
             raise DeclarationError("hw.Doc is a base: declare a class with fields, class Person(hw.Doc): name: str")
-        home, tx = sole_open(f"{name}(...)")
-        token = INTO.set(home)
+        space, tx = sole_open(f"{name}(...)")
+        token = WRITE_SPACE.set(space)
         try:
             value = self._hw_value(fields)
         finally:
-            INTO.reset(token)
-        doc = home.mint(kind_of_id(cls), tx)
-        self._hw_bind(home, doc, "space", doc_key(doc))
-        home.handles[doc_key(doc), cls] = self
+            WRITE_SPACE.reset(token)
+        doc = space.mint(kind_of_id(cls), tx)
+        self._hw_bind(space, doc, "space", doc_key(doc))
+        space.handles[doc_key(doc), cls] = self
         if tx is None:
-            home.commit_one(SetDoc(doc_key(doc), value))
+            space.commit_one(SetDoc(doc_key(doc), value))
         else:
             tx.make(doc_key(doc), value)
 
@@ -243,14 +243,14 @@ class Doc(Copied):
             try:
                 found.append((name, slot._shown()))
             except HeadwaterError as error:
-                found.append((name, _Trouble(error)))
+                found.append((name, _Unreadable(error)))
         return found
 
     def __repr__(self) -> str:
         short = f"<{type(self).__name__} {inert(document_address(self))}"
-        return once(f"{short}>", lambda: f"{short}: {self._hw_told()}>")
+        return once(f"{short}>", lambda: f"{short}: {self._hw_summary()}>")
 
-    def _hw_told(self) -> str:
+    def _hw_summary(self) -> str:
         try:
             find(self._hw_owner, document_address(self), UNTRACKED)
             return ", ".join(f"{inert(name)}={brief(value, 40)}" for name, value in self._hw_peek())
@@ -266,7 +266,7 @@ class Doc(Copied):
         return once(name, lambda: record_html(name, kind, self._hw_peek()))
 
 
-class _Trouble:
+class _Unreadable:
     """Stands for a field that cannot be shown."""
 
     def __init__(self, error: HeadwaterError) -> None:
@@ -309,7 +309,7 @@ class DocHandle(Handle):
             self.expected = f"{name} or None" if self.optional else name
         return self._made
 
-    def behind(self) -> type[Doc]:
+    def target(self) -> type[Doc]:
         """The class it leads to."""
         return self.kind
 
@@ -339,14 +339,14 @@ class DocHandle(Handle):
             check_class(kind, at.doc, fixed=kind._hw_fixed)
         except SchemaError as error:
             raise RefusedError(error.message) from None
-        return open_doc(kind, at.home, at.doc, at.key)
+        return open_doc(kind, at.space, at.doc, at.key)
 
 
-def open_doc(kind: type[D], home: Home, doc: str, key: DocKey) -> D:
+def open_doc(kind: type[D], space: SpacePort, doc: str, key: DocKey) -> D:
     """The handle of a document in an open space: one for each class, as long as anybody holds it."""
-    made = home.handles.get((key, kind))
+    made = space.handles.get((key, kind))
     if made is None:
-        made = home.handles[key, kind] = declare_doc(kind, home, doc, scope_of(key, home), key)
+        made = space.handles[key, kind] = declare_doc(kind, space, doc, scope_of(key, space), key)
     return cast("D", made)
 
 
@@ -368,7 +368,7 @@ def document_address(doc: Doc) -> str:
 # --- classes ------------------------------------------------------------------------------------------------
 
 
-def fields_of_class(cls: type[Doc]) -> dict[str, Field]:
+def fields_of_class(cls: type[Doc]) -> dict[str, DocField]:
     """The fields of a class and its bases."""
     return cls._hw_fields
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Protocol, get_origin, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.context import Owner
-from headwater.cells.list_and_map import CollectionHandle, List
+from headwater.cells.list_and_map import ContainerHandle, List
 from headwater.cells.slot import Slot
 from headwater.errors import DeclarationError, HeadwaterError
 from headwater.values.hints import freeze_with, schema_of
@@ -22,7 +22,7 @@ from headwater.values.tree import ABSENT, Maybe
 _CLASS_VARIABLE: Final = re.compile(r"['\"]*(\w+\.)*ClassVar\b")
 
 
-class Fielded(Protocol):
+class HasFields(Protocol):
     """A document, as far as its fields need to know it."""
 
     _hw_owner: Owner
@@ -31,7 +31,7 @@ class Fielded(Protocol):
     _hw_slots: dict[str, Any]
 
 
-class Field:
+class DocField:
     """One field of a class of documents: the descriptor behind the attribute."""
 
     __slots__ = ("declared", "name", "owner", "resolved")
@@ -57,12 +57,12 @@ class Field:
                 except HeadwaterError as error:
                     message = f"the default of {where} does not fit its type: {error.message}"
                     raise DeclarationError(message, field=where) from None
-            elif isinstance(schema, CollectionHandle):
+            elif isinstance(schema, ContainerHandle):
                 default = schema.inner.store([] if issubclass(schema.kind, List) else {})
             self.resolved = (schema, default)
         return self.resolved
 
-    def __get__(self, instance: Fielded | None, owner: type[Any]) -> object:
+    def __get__(self, instance: HasFields | None, owner: type[Any]) -> object:
         if instance is None:
             return self
         slot = instance._hw_slots.get(self.name)
@@ -70,13 +70,13 @@ class Field:
             slot = self.slot(instance)
         return slot.value if type(slot) is Cell else slot
 
-    def __set__(self, instance: Fielded, value: object) -> None:
+    def __set__(self, instance: HasFields, value: object) -> None:
         setattr(instance, self.name, value)  # a data descriptor, or the instance's own attributes would come first
 
-    def __delete__(self, instance: Fielded) -> None:
+    def __delete__(self, instance: HasFields) -> None:
         self.slot(instance)._remove()
 
-    def slot(self, doc: Fielded) -> Slot:
+    def slot(self, doc: HasFields) -> Slot:
         """The field of one document."""
         found: Slot | None = doc._hw_slots.get(self.name)
         if found is not None:
@@ -84,7 +84,7 @@ class Field:
         schema, default = self.resolve()
         owner, (name, scope), key = doc._hw_owner, doc._hw_scope, doc._hw_key
         made: Slot
-        if isinstance(schema, CollectionHandle):
+        if isinstance(schema, ContainerHandle):
             made = schema.kind.bound(
                 owner, name, (self.name,), schema=schema.inner, default=default, scope=scope, key=key
             )
@@ -97,9 +97,9 @@ class Field:
         return f"<field {self.owner.__qualname__}.{self.name}>"
 
 
-def fields_of(base: type) -> dict[str, Field]:
+def fields_of(base: type) -> dict[str, DocField]:
     """Those that a class itself has declared."""
-    return {name: field for name, field in vars(base).items() if isinstance(field, Field)}
+    return {name: field for name, field in vars(base).items() if isinstance(field, DocField)}
 
 
 def is_class_variable(hint: object) -> bool:

@@ -22,7 +22,7 @@ def kind_of_id(cls: type) -> str:
     return "".join(letter for letter in cls.__name__.lower() if letter not in ":/") or "doc"
 
 
-def note_class(cls: type) -> None:
+def register_class(cls: type) -> None:
     """A class was made. Raises DeclarationError if its word is taken."""
     word = kind_of_id(cls)
     if word in RESERVED:

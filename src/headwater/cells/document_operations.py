@@ -13,7 +13,7 @@ from headwater.cells.display import shorten
 from headwater.cells.document_class import Doc
 from headwater.cells.reading import Readable
 from headwater.cells.slot import Slot
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.errors import AddressError
 from headwater.values.author_text import safe_repr
@@ -48,19 +48,19 @@ def id_of(doc: Doc) -> str:
     return given._hw_scope[0]
 
 
-def home_of(thing: Doc | Readable, what: str) -> tuple[Home, Transaction | None]:
+def space_of(thing: Doc | Readable, what: str) -> tuple[SpacePort, Transaction | None]:
     """The space that a document or a cell means here, and the transaction around this code."""
     return find(thing._hw_owner if isinstance(thing, Doc) else thing._owner, what)
 
 
-def place_of(thing: Doc | Readable, home: Home) -> tuple[DocKey, Path]:
+def address_in(thing: Doc | Readable, space: SpacePort) -> tuple[DocKey, Path]:
     """Where a document or a cell stands in an open space."""
     if isinstance(thing, Doc):
-        return thing._hw_key or home.key(*thing._hw_scope), ()
-    return thing._key(home), thing._path
+        return thing._hw_key or space.key(*thing._hw_scope), ()
+    return thing._key(space), thing._path
 
 
-def place_anywhere(thing: Doc | Readable) -> tuple[str, Path]:
+def declared_address(thing: Doc | Readable) -> tuple[str, Path]:
     """Where a document or a cell stands, for comparing before a space is open: a user's own is that of any user."""
     if isinstance(thing, Doc):
         name, scope = thing._hw_scope
@@ -69,7 +69,7 @@ def place_anywhere(thing: Doc | Readable) -> tuple[str, Path]:
     return thing._doc or f"{scope}/{name}", thing._path
 
 
-def told_apart(doc: Doc) -> str:
+def identity_key(doc: Doc) -> str:
     """What tells a document from others of its class: its id, and whose it is."""
     name, scope = doc._hw_scope
     return f"{scope}!{name}"

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 from headwater.cells.binding import Binder
 from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc
-from headwater.cells.document_operations import told_apart
+from headwater.cells.document_operations import identity_key
 from headwater.cells.reading import Readable
 from headwater.cells.slot import Slot
-from headwater.cells.space_port import Home
-from headwater.cells.traverse import Place, Traverse
+from headwater.cells.space_port import SpacePort
+from headwater.cells.traverse import ResolvedAddress, Traverse
 from headwater.errors import SchemaError
 from headwater.values.address import Depth, address_text
 from headwater.values.ids import DocId, DocKey
@@ -30,16 +30,16 @@ from headwater.values.tree import ABSENT, Maybe, Value, get, is_array, is_link
 _ANYWHERE: Final = 2**31
 """An index that lists have and tuples of a fixed length do not: all elements of a list are of one type."""
 
-Token: TypeAlias = tuple[str, ...]
+ElementKey: TypeAlias = tuple[str, ...]
 """What tells an element from others."""
 
 
-class Entry(ABC):
+class ElementEntry(ABC):
     """One element."""
 
     __slots__ = ("key", "label")
 
-    def __init__(self, key: Token, label: str) -> None:
+    def __init__(self, key: ElementKey, label: str) -> None:
         self.key = key
         # For people.
         self.label = label
@@ -52,18 +52,18 @@ class Entry(ABC):
     def reference(self) -> Value:
         """What stands for it in another document: a link, if it stands anywhere."""
 
-    def prepare(self, home: Home) -> tuple[DocKey, ...]:  # noqa: ARG002  # most need nothing
+    def prepare(self, space: SpacePort) -> tuple[DocKey, ...]:  # noqa: ARG002  # most need nothing
         """Have whoever keeps it current be there. Returns the documents that such write."""
         return ()
 
 
-class DocEntry(Entry):
+class DocEntry(ElementEntry):
     """A document. To hand it out reads nothing of it."""
 
     __slots__ = ("doc",)
 
     def __init__(self, doc: Doc) -> None:
-        told = told_apart(doc)
+        told = identity_key(doc)
         super().__init__(("doc", type(doc).__name__, told), told.removeprefix("space!"))
         self.doc = doc
 
@@ -76,7 +76,7 @@ class DocEntry(Entry):
         return self.doc.__headwater_value__()
 
 
-class HandleEntry(Entry):
+class HandleEntry(ElementEntry):
     """A cell, or a list or map of its own: handed out, not read."""
 
     __slots__ = ("handle",)
@@ -94,7 +94,7 @@ class HandleEntry(Entry):
         return self.handle._to_link().to_value()
 
 
-class LinkedEntry(Entry):
+class LinkedEntry(ElementEntry):
     """What a link leads to, where the type names no class for it: its value."""
 
     __slots__ = ("cell",)
@@ -112,7 +112,7 @@ class LinkedEntry(Entry):
         return self.cell._to_link().to_value()
 
 
-class PartEntry(Entry):
+class PartEntry(ElementEntry):
     """A value that stands in the list itself."""
 
     __slots__ = ("index", "slot")
@@ -131,7 +131,7 @@ class PartEntry(Entry):
         return self.slot._part(self.index)._to_link().to_value()
 
 
-def entry_for(thing: Doc | Readable) -> Entry:
+def entry_for(thing: Doc | Readable) -> ElementEntry:
     """Of a handle that somebody holds."""
     return DocEntry(thing) if isinstance(thing, Doc) else HandleEntry(thing)
 
@@ -146,14 +146,14 @@ def owner_of(thing: Doc | Readable) -> object:
     return thing._hw_owner if isinstance(thing, Doc) else thing._owner
 
 
-def entries_of(slot: Slot) -> list[Entry | None]:
+def entries_of(slot: Slot) -> list[ElementEntry | None]:
     """The elements of the list that stands there; None for one that leads nowhere. Nothing stands there: none."""
-    home, source = slot._source()
-    traverse = Traverse(source, home.scope)
-    doc = slot._key(home)
+    space, source = slot._source()
+    traverse = Traverse(source, space.scope)
+    doc = slot._key(space)
     where = address_text(doc, slot._path)
-    place = traverse.place(doc, slot._path)
-    there: Maybe = ABSENT if place is None else get(source.look(place.doc), place.path)
+    place = traverse.resolve(doc, slot._path)
+    there: Maybe = ABSENT if place is None else get(source.document(place.doc), place.path)
     if place is None or not is_array(there):
         return _elsewhere(slot, traverse, place, where)
     item = slot._schema.child(_ANYWHERE)
@@ -162,21 +162,21 @@ def entries_of(slot: Slot) -> list[Entry | None]:
         # Links are leaves: one deep read depends on which documents are in the list, and on nothing else.
         links = traverse.value(place.doc, place.path, slot._schema)
         assert is_array(links)
-        return [_of_link(home, slot, item, link, index) for index, link in enumerate(links)]
-    source.note(place.doc, place.path, Depth.SHALLOW)
+        return [_of_link(space, slot, item, link, index) for index, link in enumerate(links)]
+    source.record(place.doc, place.path, Depth.SHALLOW)
     return [
-        _of_linked(home, slot, traverse, place, index) if is_link(part) else PartEntry(slot, where, index)
+        _of_linked(space, slot, traverse, place, index) if is_link(part) else PartEntry(slot, where, index)
         for index, part in enumerate(there)
     ]
 
 
-def _elsewhere(slot: Slot, traverse: Traverse, place: Place | None, where: str) -> list[Entry | None]:
+def _elsewhere(slot: Slot, traverse: Traverse, place: ResolvedAddress | None, where: str) -> list[ElementEntry | None]:
     """No list is stored there: its default, if it has one."""
     there: Maybe = ABSENT
     if place is not None:
         there = traverse.source.read(place.doc, place.path, Depth.SHALLOW)
     if there is ABSENT:
-        there = slot._default_here(traverse, slot._key(slot._source()[0]))
+        there = slot._effective_default(traverse, slot._key(slot._source()[0]))
     if there is ABSENT or there is None:
         return []
     if not is_array(there):
@@ -184,26 +184,28 @@ def _elsewhere(slot: Slot, traverse: Traverse, place: Place | None, where: str) 
     return [PartEntry(slot, where, index) for index in range(len(there))]
 
 
-def _of_linked(home: Home, slot: Slot, traverse: Traverse, place: Place, index: int) -> Entry | None:
+def _of_linked(
+    space: SpacePort, slot: Slot, traverse: Traverse, place: ResolvedAddress, index: int
+) -> ElementEntry | None:
     """A link among other things. Who turns it elsewhere wakes whoever looks through the list."""
     at = (*place.path, index)
-    traverse.source.note(place.doc, at, Depth.DEEP)
+    traverse.source.record(place.doc, at, Depth.DEEP)
     schema = slot._schema.child(index)
     handle = None if schema is None else schema.as_handle(linked=True)
     if schema is not None and handle is not None:
-        return _of_link(home, slot, schema, traverse.handle(place.doc, at, handle), index)
-    end = traverse.place(place.doc, at)
+        return _of_link(space, slot, schema, traverse.handle(place.doc, at, handle), index)
+    end = traverse.resolve(place.doc, at)
     if end is None:
         return None
     name = DocId(end.doc.partition("/")[2])
-    return LinkedEntry(Cell(home, name, end.path, schema=schema or ANY, key=end.doc))
+    return LinkedEntry(Cell(space, name, end.path, schema=schema or ANY, key=end.doc))
 
 
-def _of_link(home: Home, slot: Slot, schema: Schema, link: Maybe, index: int) -> Entry | None:
+def _of_link(space: SpacePort, slot: Slot, schema: Schema, link: Maybe, index: int) -> ElementEntry | None:
     if link is ABSENT or link is None:
         return None
     try:
-        thing = schema.load(link, Binder(home, slot))
+        thing = schema.load(link, Binder(space, slot))
     except RefusedError as refused:
         message = f"cannot read {slot.address}/{index}: {refused.reason}"
         raise SchemaError(message, place=slot.address, reason=refused.reason) from None
@@ -211,9 +213,9 @@ def _of_link(home: Home, slot: Slot, schema: Schema, link: Maybe, index: int) ->
     return entry_for(thing)
 
 
-def as_linked(home: Home, reference: Value) -> object:
+def as_linked(space: SpacePort, reference: Value) -> object:
     """What a reference leads to, as it is stored; a value that is none is what it is."""
     link = parse_link(reference)
     if link is None or link.doc is None:
         return reference
-    return Cell[Any](home, link.doc, link.path, scope=link.scope or "space").value
+    return Cell[Any](space, link.doc, link.path, scope=link.scope or "space").value

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.cells.context import Frame
-from headwater.cells.journal import Entry, Leanings, Mark
+from headwater.cells.context import ContextFrame
+from headwater.cells.journal import EditInputs, Entry, Mark
 from headwater.cells.replica import Replica
 from headwater.errors import AddressError
 from headwater.store.commit import Conflict, DeleteDoc, Operation, PatchDoc, SetDoc
@@ -19,7 +19,7 @@ from headwater.values.patch import PatchOp
 from headwater.values.tree import ABSENT, Maybe
 
 
-class Held:
+class HeldDocument:
     """One document as a transaction sees it."""
 
     # Most documents are only read: what writing needs stands in the class until it is needed.
@@ -28,7 +28,7 @@ class Held:
     whole: bool = False
     ops: Sequence[PatchOp] = ()
     # None while every operation says all of what it leaves.
-    leanings: Leanings | None = None
+    edit_inputs: EditInputs | None = None
 
     def __init__(self, base: Maybe, mark: Mark) -> None:
         self.base = base
@@ -36,7 +36,7 @@ class Held:
         self.value = base
 
 
-def operations_of(held: dict[DocKey, Held]) -> list[Operation]:
+def operations_of(held: dict[DocKey, HeldDocument]) -> list[Operation]:
     """What the writes come to, one operation for each document."""
     operations: list[Operation] = []
     for doc, each in held.items():
@@ -48,7 +48,7 @@ def operations_of(held: dict[DocKey, Held]) -> list[Operation]:
     return operations
 
 
-def marks_of(held: dict[DocKey, Held], checked: list[Entry], replica: Replica) -> dict[DocKey, Mark] | Conflict:
+def marks_of(held: dict[DocKey, HeldDocument], checked: list[Entry], replica: Replica) -> dict[DocKey, Mark] | Conflict:
     """For each document that was read, the version to name; or what was read and is no longer so.
 
     That is the version of the first look, unless somebody here has since written what was read and it has come
@@ -60,8 +60,8 @@ def marks_of(held: dict[DocKey, Held], checked: list[Entry], replica: Replica) -
         doc, each = entry.doc, held[entry.doc]
         if doc not in marks:
             marks[doc] = each.mark
-            if not replica.is_as(doc, each.base, each.mark):
-                now[doc] = replica.hold(doc)
+            if not replica.is_unchanged(doc, each.base, each.mark):
+                now[doc] = replica.snapshot(doc)
         if doc not in now:
             continue
         value, mark = now[doc]
@@ -73,7 +73,7 @@ def marks_of(held: dict[DocKey, Held], checked: list[Entry], replica: Replica) -
     return marks
 
 
-def overtaken(held: dict[DocKey, Held], error: BaseException, replica: Replica) -> Conflict | None:
+def overtaken(held: dict[DocKey, HeldDocument], error: BaseException, replica: Replica) -> Conflict | None:
     """A patch that fitted what was seen and does not fit what is there now: to be done again, as the store says."""
     if isinstance(error, AddressError):
         for doc, each in held.items():
@@ -82,7 +82,7 @@ def overtaken(held: dict[DocKey, Held], error: BaseException, replica: Replica) 
     return None
 
 
-def is_within(frame: Frame | None, part: Frame) -> bool:
+def is_within(frame: ContextFrame | None, part: ContextFrame) -> bool:
     """A write was made in this part of the code, or further in."""
     while frame is not None:
         if frame is part:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from headwater.cells.pending_commit import Pending, ranges
+from headwater.cells.pending_commit import PendingCommit, ranges
 from headwater.store.commit import Committed, PendingRead, Read
 from headwater.values.address import Depth, is_prefix, overlaps
 from headwater.values.ids import NEVER, DocKey, Seq
@@ -51,7 +51,7 @@ class Mark(msgspec.Struct, eq=False, frozen=True):
     """
 
     seq: Seq
-    layers: list[Pending]
+    layers: list[PendingCommit]
     count: int
 
     def read(self, doc: DocKey, path: Path, depth: Depth) -> Read | PendingRead:
@@ -102,7 +102,7 @@ class Journal:
         # Nothing was read, or tried, in a special way.
         self.is_plain = True
 
-    def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags, mark: Mark | None) -> None:
+    def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags, mark: Mark | None) -> None:
         """A place was read, or a write was tried there."""
         if flags:
             self.is_plain = False
@@ -188,7 +188,7 @@ def _is_below(path: Path, tops: dict[Path, None]) -> bool:
     return False
 
 
-class Leanings:
+class EditInputs:
     """What decided the edits of a document: whoever reads what such an edit left has looked at that as well.
 
     After the first element was removed, the new first is what the second was; after a move, a place shows what stood
@@ -241,5 +241,5 @@ class Leanings:
 _BY_CONTENT: Final = frozenset({Splice, AddUnique, RemoveByValue, Increment})
 """Edits whose result depends on all that stands at their place."""
 
-NOWHERE: Final = Mark(NEVER, [], 0)
+NO_MARK: Final = Mark(NEVER, [], 0)
 """The mark of what no replica holds."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
 
-from headwater.cells.container import UNBOUND, Collection, CollectionHandle
+from headwater.cells.container import UNBOUND, Container, ContainerHandle
 from headwater.cells.context import find
 from headwater.cells.cross_space import WRITTEN
 from headwater.cells.display import shorten
@@ -36,7 +36,7 @@ _SEEN_MAX: Final = 16
 """Elements that are noted one by one when they are taken out; of more, the list is noted as a whole."""
 
 
-class List(Collection, MutableSequence[T], Generic[T]):
+class List(Container, MutableSequence[T], Generic[T]):
     """A list in a document. In a class body, `items: hw.List[Item] = hw.List()` declares one."""
 
     __slots__ = ()
@@ -147,19 +147,19 @@ class List(Collection, MutableSequence[T], Generic[T]):
 
     def pop(self, index: int = -1) -> T:
         """Take one out and return it, as `list.pop`: of two who take the same one at the same time, one does."""
-        with self._together():
-            found = self._taken(self[index])
+        with self._atomically():
+            found = self._detached(self[index])
             del self[index]
         return found
 
     def reverse(self) -> None:
         """Turn it round, in one step."""
-        with self._together():
+        with self._atomically():
             self._write(cast("list[T]", self._read(IGNORED_FOR_SCHEDULING))[::-1])
 
     def remove(self, value: T) -> None:
         """Take out the first equal element, as `list.remove`."""
-        schema, there, found = self._schema.child(0), self._there(), list[int]()
+        schema, there, found = self._schema.child(0), self._current(), list[int]()
         assert schema is not None
         with suppress(RefusedError):  # what does not fit is not in it
             stored = schema.store(value)
@@ -177,7 +177,7 @@ class List(Collection, MutableSequence[T], Generic[T]):
         self._write([])
 
     def _length(self) -> int:
-        there = self._there()
+        there = self._current()
         return len(there) if is_array(there) else 0
 
     def _checked(self, index: int) -> int:
@@ -199,24 +199,24 @@ class List(Collection, MutableSequence[T], Generic[T]):
         if not count:
             self._insert(start, items)
             return
-        with self._together():
-            home, tx = find(self._owner, self, WRITTEN)
+        with self._atomically():
+            space, tx = find(self._owner, self, WRITTEN)
             assert tx is not None
-            self._materialise(home, tx)
-            place = self._place(home, tx)
+            self._materialise(space, tx)
+            place = self._target(space, tx)
             seen = [(*place.path, start + number) for number in range(count)] if count <= _SEEN_MAX else [place.path]
             for path in seen:
-                tx.note(place.doc, path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
+                tx.record(place.doc, path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
             op = Splice(place.path, start, count, items)
-            self._patch(home, tx, place.doc, op, self._ruler(edited=True))
+            self._patch(space, tx, place.doc, op, self._rule_root(edited=True))
 
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
         """A list as part of a type: a handle, with a list behind it."""
-        return CollectionHandle(cls, schema_of(list[args[0]] if args else list))  # type: ignore[valid-type]
+        return ContainerHandle(cls, schema_of(list[args[0]] if args else list))  # type: ignore[valid-type]
 
 
-class Map(Collection, MutableMapping[K, V], Generic[K, V]):
+class Map(Container, MutableMapping[K, V], Generic[K, V]):
     """A dict in a document. In a class body, `votes: hw.Map[str, int] = hw.Map()` declares one."""
 
     __slots__ = ()
@@ -258,11 +258,11 @@ class Map(Collection, MutableMapping[K, V], Generic[K, V]):
             entry = self._entry(key)
         except RefusedError:
             return False
-        return entry._stands() or self._default_entry(entry) is not ABSENT
+        return entry._is_stored() or self._default_entry(entry) is not ABSENT
 
     def _default_entry(self, entry: Slot) -> Maybe:
-        home, source = self._source()
-        return entry._default_here(Traverse(source, home.scope), self._key(home))
+        space, source = self._source()
+        return entry._effective_default(Traverse(source, space.scope), self._key(space))
 
     def __getitem__(self, key: K) -> V:
         try:
@@ -272,7 +272,7 @@ class Map(Collection, MutableMapping[K, V], Generic[K, V]):
         found = self._read_part(entry._path[-1], entry._schema)
         if found is not MISSING:
             return cast("V", found)
-        if not entry._stands() and self._default_entry(entry) is ABSENT:
+        if not entry._is_stored() and self._default_entry(entry) is ABSENT:
             raise KeyError(key)
         return cast("V", entry._read(0))
 
@@ -295,44 +295,44 @@ class Map(Collection, MutableMapping[K, V], Generic[K, V]):
         entry._write(value)
 
     def __delitem__(self, key: K) -> None:
-        there = self._there()
+        there = self._current()
         try:
             entry = self._entry(key)
         except RefusedError:
             raise KeyError(key) from None
         if not is_map(there) or entry._path[-1] not in there:
             raise KeyError(key)
-        with self._together():
-            home, tx = find(self._owner, self, WRITTEN)
+        with self._atomically():
+            space, tx = find(self._owner, self, WRITTEN)
             assert tx is not None
-            self._materialise(home, tx)
+            self._materialise(space, tx)
             entry._remove()
 
     if not TYPE_CHECKING:  # typed as in MutableMapping, of which each is several steps: here they are one
 
         def pop(self, key: K, *default: object) -> object:
-            with self._together():
+            with self._atomically():
                 if key in self:
-                    found = self._taken(self[key])
+                    found = self._detached(self[key])
                     del self[key]
                     return found
                 return super().pop(key, *default)
 
         def popitem(self) -> tuple[K, V]:
-            with self._together():
+            with self._atomically():
                 key = next(iter(self), MISSING)
                 if key is MISSING:
                     raise KeyError(f"{self.address} is empty")
                 return key, self.pop(key)
 
         def setdefault(self, key: K, default: V | None = None) -> V | None:
-            with self._together():
+            with self._atomically():
                 if key not in self:
                     self[key] = default
                 return self[key]
 
         def update(self, /, *items: object, **more: object) -> None:
-            with self._together():
+            with self._atomically():
                 super().update(*items, **more)
 
     def clear(self) -> None:
@@ -342,7 +342,7 @@ class Map(Collection, MutableMapping[K, V], Generic[K, V]):
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
         """A map as part of a type: a handle, with a dict behind it."""
-        return CollectionHandle(cls, schema_of(dict[args[0], args[1]] if args else dict))  # type: ignore[valid-type]
+        return ContainerHandle(cls, schema_of(dict[args[0], args[1]] if args else dict))  # type: ignore[valid-type]
 
 
-__all__ = ["CollectionHandle", "List", "Map"]
+__all__ = ["ContainerHandle", "List", "Map"]

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwater.cells.context import HERE
+from headwater.cells.context import CONTEXT
 from headwater.cells.journal import Flags
 from headwater.cells.replica import Replica
-from headwater.cells.space_port import Untracked
+from headwater.cells.space_port import UntrackedReads
 from headwater.errors import NotReadyError
 from headwater.values.address import Depth, address_text
 from headwater.values.ids import DocKey
 from headwater.values.tree import Maybe, Path
 
 
-def not_here(doc: DocKey, space: str) -> NotReadyError:
+def not_ready(doc: DocKey, space: str) -> NotReadyError:
     """The error of whoever looks at it."""
     name = address_text(doc)
     message = (
@@ -33,19 +33,19 @@ def gate_of(replica: Replica, space: str) -> Callable[[DocKey], None]:
     def gate(doc: DocKey) -> None:
         if not replica.is_missing(doc):
             return
-        frame = HERE.get()
+        frame = CONTEXT.get()
         while frame is not None:
             outer = None if frame.tx is None or frame.tx.replica is not replica else frame.tx.gate
             if outer is not None and outer is not gate:
                 # It says so in its own way, and is repeated.
                 outer(doc)
             frame = frame.outer
-        raise not_here(doc, space)
+        raise not_ready(doc, space)
 
     return gate
 
 
-class Guarded(Untracked):
+class GuardedReads(UntrackedReads):
     """Reads that belong to no transaction, where not everything is here."""
 
     __slots__ = ("_gate",)
@@ -59,7 +59,7 @@ class Guarded(Untracked):
         self._gate(doc)
         return super().read(doc, path, depth, flags)
 
-    def look(self, doc: DocKey) -> Maybe:
+    def document(self, doc: DocKey) -> Maybe:
         """The document."""
         self._gate(doc)
-        return super().look(doc)
+        return super().document(doc)

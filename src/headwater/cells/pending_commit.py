@@ -12,7 +12,7 @@ import msgspec
 
 from headwater.errors import HeadwaterError, InvariantError
 from headwater.store.commit import Commit, Committed, OriginCommitted, Submission, Verdict
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.values.author_text import add_note, describe
 from headwater.values.ids import DocKey, LocalSeq
 
@@ -53,10 +53,10 @@ class Pulled(msgspec.Struct, frozen=True, gc=False):
     """A document as the store has it, for a replica that has missed how it came to be so."""
 
     doc: DocKey
-    found: Found
+    found: StoredDocument
 
 
-class Pending(Submission, eq=False):
+class PendingCommit(Submission, eq=False):
     """A local commit, from the moment it is visible until it is settled: by a verdict, or by an error.
 
     Submission, layer and handle in one record, and a Struct rather than a dataclass: one is made for every write, and
@@ -69,8 +69,8 @@ class Pending(Submission, eq=False):
     verdict: Verdict | None = None
     error: HeadwaterError | None = None
     # replica._render(): the effects are those of another basis now.
-    moved: bool = False
-    callbacks: tuple[Callable[[Pending], None], ...] = ()
+    is_rebased: bool = False
+    callbacks: tuple[Callable[[PendingCommit], None], ...] = ()
 
     @property
     def settled(self) -> bool:
@@ -82,7 +82,7 @@ class Pending(Submission, eq=False):
         """In the log."""
         return type(self.verdict) is Committed
 
-    def on_settled(self, callback: Callable[[Pending], None]) -> None:
+    def on_settled(self, callback: Callable[[PendingCommit], None]) -> None:
         """Call back when it is settled; at once if it is."""
         if self.settled:
             callback(self)
@@ -103,7 +103,7 @@ class Pending(Submission, eq=False):
                 call_all(callbacks, self)
 
 
-def ranges(layers: Sequence[Pending]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
+def ranges(layers: Sequence[PendingCommit]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
     """The local sequence numbers of the layers, neighbours joined."""
     first, last = layers[0].commit.local_seq, layers[-1].commit.local_seq
     if last - first + 1 == len(layers):
@@ -119,7 +119,7 @@ def ranges(layers: Sequence[Pending]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
     return tuple(joined)
 
 
-def dead_layer(commit: Commit, dead: Mapping[LocalSeq, None]) -> LocalSeq | None:
+def rejected_layer(commit: Commit, dead: Mapping[LocalSeq, None]) -> LocalSeq | None:
     """A rejected commit that this one was made on top of."""
     if not dead:
         return None
@@ -131,10 +131,10 @@ def dead_layer(commit: Commit, dead: Mapping[LocalSeq, None]) -> LocalSeq | None
     return None
 
 
-def resting_on(pending: Pending, later: Iterable[Pending]) -> list[Pending]:
+def depending_on(pending: PendingCommit, later: Iterable[PendingCommit]) -> list[PendingCommit]:
     """Commits that name this one, or one that does. The store will reject them too."""
     dead = {pending.commit.local_seq}
-    found: list[Pending] = []
+    found: list[PendingCommit] = []
     for other in later:
         commit = other.commit
         named = [layers for read in commit.pending_reads for layers in read.layers]

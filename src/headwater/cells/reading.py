@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from headwater.cells.binding import Binder, Copied, hand_out
-from headwater.cells.context import HERE, UNTRACKED, Owner, find
+from headwater.cells.binding import Binder, HandleCopies, with_handle_links
+from headwater.cells.context import CONTEXT, UNTRACKED, Owner, find
 from headwater.cells.cross_space import READ
 from headwater.cells.display import brief, cell_html, once
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.cells.traverse import Source, Traverse, holds_link, own_link
+from headwater.cells.traverse import ReadSource, Traverse, holds_link, own_link
 from headwater.errors import HeadwaterError, SchemaError
 from headwater.values.address import Depth, address_text, doc_key
 from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link
-from headwater.values.schema import ANY, LinkMet, Schema
+from headwater.values.link import LinkRecord
+from headwater.values.schema import ANY, LinkFound, Schema
 from headwater.values.text import inert
 from headwater.values.tree import ABSENT, Maybe, Path, Step, Value, child, get, is_link
 
@@ -37,11 +37,13 @@ _SCALARS: Final = frozenset({int, str, float, bool})
 MISSING: Final = object()
 """Stands for what there is not, where None would be something."""
 
-MEND: Final = ". Write the whole anew (cell.value = ...; headwater set), or declare a type that takes what is stored"
+FIX_ADVICE: Final = (
+    ". Write the whole anew (cell.value = ...; headwater set), or declare a type that takes what is stored"
+)
 """The advice for what is stored and does not fit."""
 
 
-class Readable(Copied):
+class Readable(HandleCopies):
     """One place. It holds no value: it finds the space and the transaction it is used in."""
 
     __slots__ = (
@@ -61,7 +63,7 @@ class Readable(Copied):
     )
 
     # Whether a transaction keeps what was read through it, to be found by `Cell.value`.
-    _remembers = False
+    _is_memoized = False
 
     def __init__(
         self,
@@ -104,30 +106,30 @@ class Readable(Copied):
             return address_text(self._doc, self._path)
         return f"{scope}!{address_text(doc_key(doc), self._path)}"
 
-    def _key(self, home: Home) -> DocKey:
-        return self._doc or home.key(*self._scope)
+    def _key(self, space: SpacePort) -> DocKey:
+        return self._doc or space.key(*self._scope)
 
-    def _to_link(self) -> Link:
+    def _to_link(self) -> LinkRecord:
         """A link to this place, for whoever follows it: it names a scope, never somebody's instance."""
         doc, scope = self._scope
-        return Link(doc=DocId(doc), path=self._path, scope=scope)
+        return LinkRecord(doc=DocId(doc), path=self._path, scope=scope)
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def _source(self, use: str = READ) -> tuple[Home, Source]:
-        home, tx = find(self._owner, self, use)
+    def _source(self, use: str = READ) -> tuple[SpacePort, ReadSource]:
+        space, tx = find(self._owner, self, use)
         if tx is not None:
-            return home, tx
-        if home.news:
-            home.catch_up()
-        return home, home.untracked
+            return space, tx
+        if space.inbox:
+            space.catch_up()
+        return space, space.untracked
 
     def _read(self, flags: Flags) -> object:
-        frame = HERE.get()
+        frame = CONTEXT.get()
         if frame is not None and not flags and not self._handles:
             # The commonest, as below, at half its price.
             tx, doc = frame.tx, self._doc
-            if tx is not None and doc is not None and frame.home.owner is self._owner and not frame.home.wary:
+            if tx is not None and doc is not None and frame.space.owner is self._owner and not frame.space.needs_check:
                 tree = tx.read(doc, self._path)
                 last = self._last
                 if last[0] is tree:
@@ -137,8 +139,8 @@ class Readable(Copied):
                 elif type(tree) in _SCALARS and (kept := self._scalar(tree)) is not MISSING:  # type: ignore[arg-type]
                     loaded = kept
                 else:
-                    loaded = self._load(frame.home, Traverse(tx, frame.home.scope, flags), doc, tree)
-                if self._remembers:
+                    loaded = self._load(frame.space, Traverse(tx, frame.space.scope, flags), doc, tree)
+                if self._is_memoized:
                     frame.memo[self] = loaded
                 return loaded
         return self._read_anywhere(flags)
@@ -151,19 +153,19 @@ class Readable(Copied):
             return MISSING
 
     def _read_anywhere(self, flags: Flags) -> object:
-        home, source = self._source(UNTRACKED if flags & IGNORED_FOR_SCHEDULING else READ)
-        doc = self._doc or home.key(*self._scope)
+        space, source = self._source(UNTRACKED if flags & IGNORED_FOR_SCHEDULING else READ)
+        doc = self._doc or space.key(*self._scope)
         if self._handles:
-            loaded = self._load(home, Traverse(source, home.scope, flags), doc, ABSENT)
+            loaded = self._load(space, Traverse(source, space.scope, flags), doc, ABSENT)
         else:
             tree = source.read(doc, self._path, _DEEP, flags)
             last = self._last
-            loaded = last[1] if last[0] is tree else self._load(home, Traverse(source, home.scope, flags), doc, tree)
-        if self._remembers and not flags and isinstance(source, Transaction):
+            loaded = last[1] if last[0] is tree else self._load(space, Traverse(source, space.scope, flags), doc, tree)
+        if self._is_memoized and not flags and isinstance(source, Transaction):
             source.memo[self] = loaded
         return loaded
 
-    def _load(self, home: Home, traverse: Traverse, doc: DocKey, read: Maybe) -> object:
+    def _load(self, space: SpacePort, traverse: Traverse, doc: DocKey, read: Maybe) -> object:
         """What authors get for a tree: of their type, frozen, with links followed."""
         schema, tree = self._schema, read
         linked = (
@@ -174,20 +176,20 @@ class Readable(Copied):
         )
         if linked:
             tree = traverse.value(doc, self._path, schema)
-        binder = Binder(home, cast("Slot", self)) if schema.has_handles else home
+        binder = Binder(space, cast("Slot", self)) if schema.has_handles else space
         try:
             try:
                 loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, binder)
-            except LinkMet:
+            except LinkFound:
                 # A link where the type has none: what it leads to stands in for it.
                 linked, tree = True, traverse.value(doc, self._path, schema)
                 loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, binder)
-        except LinkMet:
+        except LinkFound:
             message = f"cannot read {address_text(doc, self._path)}: expected {schema.expected}, got a malformed link"
             raise SchemaError(message, doc=doc, path=self._path) from None
         except RefusedError as refused:
             where = address_text(doc, (*self._path, *reversed(refused.steps)))
-            message = f"cannot read {where}: {refused.reason}{MEND}"
+            message = f"cannot read {where}: {refused.reason}{FIX_ADVICE}"
             raise SchemaError(message, doc=doc, path=self._path, reason=refused.reason) from None
         if not linked:
             self._last = (read, loaded)
@@ -195,25 +197,25 @@ class Readable(Copied):
 
     def _absent(self, traverse: Traverse, doc: DocKey) -> Value:
         """What is read where nothing stands. None if nothing else, and the type takes it."""
-        default = self._default_here(traverse, doc)
+        default = self._effective_default(traverse, doc)
         if default is not ABSENT:
-            place = traverse.place(doc, self._path) if self._handles else None
-            return default if place is None else hand_out(default, place.doc, place.path, self._schema)
+            place = traverse.resolve(doc, self._path) if self._handles else None
+            return default if place is None else with_handle_links(default, place.doc, place.path, self._schema)
         try:
             return self._schema.store(None)
         except RefusedError:
             message = f"{self.address} has no value yet; write one, or declare it with a default"
-            if self._path and isinstance(self._owner, Home) and traverse.source.look(doc) is ABSENT:
+            if self._path and isinstance(self._owner, SpacePort) and traverse.source.document(doc) is ABSENT:
                 message = f"{self.address} cannot be read: the document does not exist; it was deleted, or never made"
             raise SchemaError(message, doc=doc, path=self._path) from None
 
-    def _default_here(self, traverse: Traverse, doc: DocKey) -> Maybe:
+    def _effective_default(self, traverse: Traverse, doc: DocKey) -> Maybe:
         """The default of the field; or, while the whole that this is a part of does not exist, that part of its."""
         parent = self._parent
         if parent is not None:
-            place = traverse.place(doc, parent._path)
+            place = traverse.resolve(doc, parent._path)
             if place is None or traverse.source.read(place.doc, place.path, _SHALLOW, traverse.flags) is ABSENT:
-                part = child(parent._default_here(traverse, doc), self._path[-1])
+                part = child(parent._effective_default(traverse, doc), self._path[-1])
                 if part is not ABSENT:
                     return part
         return self._default
@@ -226,9 +228,9 @@ class Readable(Copied):
 
     def __repr__(self) -> str:
         short = f"<{type(self).__name__} {inert(self.address)}"
-        return once(f"{short}>", lambda: f"{short}{self._told()}>")
+        return once(f"{short}>", lambda: f"{short}{self._summary()}>")
 
-    def _told(self) -> str:
+    def _summary(self) -> str:
         try:
             return f" = {brief(self._shown())}"
         except HeadwaterError:
@@ -245,21 +247,21 @@ class Readable(Copied):
     # -- whether anything is there -------------------------------------------------------------------------
 
     def _exists(self) -> bool:
-        home, source = self._source()
-        place = Traverse(source, home.scope).place(self._key(home), self._path)
+        space, source = self._source()
+        place = Traverse(source, space.scope).resolve(self._key(space), self._path)
         return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
 
-    def _stands(self) -> bool:
+    def _is_stored(self) -> bool:
         """Whether anything is stored here, be it only a link that leads nowhere."""
-        home, source = self._source()
-        place = Traverse(source, home.scope).place(self._key(home), self._path, at_end=False)
+        space, source = self._source()
+        place = Traverse(source, space.scope).resolve(self._key(space), self._path, at_end=False)
         return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
 
     def _read_part(self, step: Step, schema: Schema) -> object:
         """A part that stands right here, with nothing to be followed: MISSING if it takes more than a look."""
-        home, source = self._source()
-        doc, path = self._key(home), (*self._path, step)
-        there = get(source.look(doc), path)
+        space, source = self._source()
+        doc, path = self._key(space), (*self._path, step)
+        there = get(source.document(doc), path)
         if there is ABSENT:
             return MISSING
         if own_link(there) is not None:
@@ -268,10 +270,10 @@ class Readable(Copied):
                 return MISSING
         elif schema.has_handles or schema.may_hold_links or is_link(there):
             return MISSING
-        source.note(doc, path, _DEEP)
+        source.record(doc, path, _DEEP)
         try:
-            return schema.load(there, home)
-        except (LinkMet, RefusedError):
+            return schema.load(there, space)
+        except (LinkFound, RefusedError):
             return MISSING
 
 

@@ -14,36 +14,36 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from headwater.cells.pending_commit import Failure, Pending, Pulled, dead_layer, resting_on
-from headwater.cells.unsent_observations import Notes
+from headwater.cells.pending_commit import Failure, PendingCommit, Pulled, depending_on, rejected_layer
+from headwater.cells.unsent_observations import UnsentObservations
 from headwater.cells.upstream import Upstream
-from headwater.cells.view import NO_LAYERS, Document, View
-from headwater.cells.visible_step import Step
+from headwater.cells.view import NO_LAYERS, Document, ReplicaView
+from headwater.cells.visible_step import VisibleStep
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
 from headwater.store.commit import (
     Commit,
+    CommitOutcome,
     Committed,
     Conflict,
     Effect,
     Operation,
-    Outcome,
     PendingRead,
     Precondition,
     Read,
-    Rider,
     Seen,
     SetDoc,
+    TableTransaction,
     Verdict,
 )
 from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
 from headwater.store.conflict import notices
-from headwater.store.document import Found, apply_operation
+from headwater.store.document import StoredDocument, apply_operation
 from headwater.store.wellformed import check_operation
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.notifications import Change, Derived, Kind, Notification
 from headwater.values.patch import Touches
-from headwater.values.shrink import fitted
+from headwater.values.shrink import shrunk
 from headwater.values.tree import ABSENT, Maybe
 
 _DEAD_MAX: Final = 4096
@@ -52,7 +52,7 @@ _DEAD_MAX: Final = 4096
 _COMMIT: Final = Kind.COMMIT
 
 
-class Replica(View):
+class Replica(ReplicaView):
     """One session's view of one branch of a space."""
 
     def __init__(self, upstream: Upstream, session: SessionId, *, branch: BranchId = MAIN, seq: Seq = NEVER) -> None:
@@ -61,15 +61,15 @@ class Replica(View):
         # What ids of events derive from: another for each opening, also where an opening goes on with a session.
         self.opening: str = session
         self._branch = branch
-        self._pending: dict[LocalSeq, Pending] = {}
-        self._dead: dict[LocalSeq, None] = {}
+        self._pending: dict[LocalSeq, PendingCommit] = {}
+        self._rejected: dict[LocalSeq, None] = {}
         self._local_seq = LocalSeq(0)
-        self.notes: Notes = Notes(session, branch)
-        self.on_rejected: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
+        self.observations: UnsentObservations = UnsentObservations(session, branch)
+        self.on_rejected: Callable[[PendingCommit, Verdict | None, HeadwaterError | None], None] = lambda *_: None
         """Told of each of our commits that did not land, before its own callbacks are."""
         self.on_derived: Callable[[Derived], None] | None = None
         """Told what runs of others came to, after everybody has heard of the changes."""
-        self.asked: Collection[DocKey] = ()
+        self.status_docs: Collection[DocKey] = ()
         """Documents of which somebody wants to know whether they are decided; `on_status` is told when they may be."""
         self.on_status: Callable[[DocKey], None] = lambda _: None
 
@@ -97,9 +97,9 @@ class Replica(View):
         reads: Iterable[Read | PendingRead] = (),
         preconditions: Sequence[Precondition] = (),
         source: object = None,
-    ) -> Pending:
+    ) -> PendingCommit:
         """Apply a commit here, tell the listeners, send it on its way. Raises AddressError: then nothing changed."""
-        with self.turn:
+        with self.lock:
             return self._commit(operations, reads, preconditions, source)
 
     def _commit(  # noqa: PLR0917  # every write passes here
@@ -109,8 +109,8 @@ class Replica(View):
         preconditions: Sequence[Precondition],
         source: object,
         seen: Seen | None = None,
-        rider: Rider | None = None,
-    ) -> Pending:
+        rider: TableTransaction | None = None,
+    ) -> PendingCommit:
         if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
         if len(operations) != 1 or reads or preconditions or seen is not None or rider is not None:
@@ -124,29 +124,29 @@ class Replica(View):
         after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
-        pending = Pending(commit, (Effect(doc, before, after, touches),), (), None, False, source)
+        pending = PendingCommit(commit, (Effect(doc, before, after, touches),), (), None, False, source)
         if not touches and not record.layers:
             # Equal to what is confirmed: nothing to ask, nothing to tell.
             pending.settle(Committed(self.seq), None)
             return pending
         # First of all: whatever happens in there, the number is never used again.
         self._local_seq = local_seq
-        if self.notes:
-            pending.notes = self.notes.take()
+        if self.observations:
+            pending.observations = self.observations.take()
         self._upstream.submit(pending)
         self._pending[local_seq] = pending
         if record.layers:
             record.layers.append(pending)
         else:
             record.layers = [pending]
-            if self.asked and doc in self.asked:
+            if self.status_docs and doc in self.status_docs:
                 self.on_status(doc)
         record.visible = after
         self.version += 1
         if touches and self._readers and self._is_read(doc):
             changes = changes_of(doc, before, after, touches)
             if changes:
-                self._tell(Notification(_COMMIT, tuple(changes), source))
+                self._notify(Notification(_COMMIT, tuple(changes), source))
         return pending
 
     def put(
@@ -156,7 +156,7 @@ class Replica(View):
         reads: tuple[Sequence[Read], Sequence[PendingRead]],
         source: object,
         seen: Seen | None = None,
-    ) -> Pending:
+    ) -> PendingCommit:
         """As `commit`, for a document that is held here and is to be another as a whole.
 
         The caller has the turn, and has frozen the value.
@@ -165,13 +165,13 @@ class Replica(View):
         confirmed, rests = reads
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
         commit = Commit(self._session, local_seq, (operation,), tuple(confirmed), tuple(rests), (), self._branch, seen)
-        pending = Pending(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), None, False, source)
-        if rests and self._dead and (dead := dead_layer(commit, self._dead)) is not None:
+        pending = PendingCommit(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), None, False, source)
+        if rests and self._rejected and (dead := rejected_layer(commit, self._rejected)) is not None:
             pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
         self._local_seq = local_seq
-        if self.notes:
-            pending.notes = self.notes.take()
+        if self.observations:
+            pending.observations = self.observations.take()
         self._upstream.submit(pending)
         self._pending[local_seq] = pending
         record = self._documents[doc]
@@ -179,13 +179,13 @@ class Replica(View):
             record.layers.append(pending)
         else:
             record.layers = [pending]
-            if self.asked and doc in self.asked:
+            if self.status_docs and doc in self.status_docs:
                 self.on_status(doc)
         record.visible = after
         self.version += 1
         for readers in self._readers:
             if doc in readers:
-                self._tell(Notification(_COMMIT, (Change(doc, (), before, after),), source))
+                self._notify(Notification(_COMMIT, (Change(doc, (), before, after),), source))
                 break
         return pending
 
@@ -196,8 +196,8 @@ class Replica(View):
         preconditions: Sequence[Precondition],
         source: object,
         seen: Seen | None,
-        rider: Rider | None,
-    ) -> Pending:
+        rider: TableTransaction | None,
+    ) -> PendingCommit:
         """A commit of any kind: the same steps, for several documents and with conditions."""
         marks = tuple(reads)
         commit = Commit(
@@ -210,17 +210,17 @@ class Replica(View):
             self._branch,
             seen,
         )
-        pending = Pending(commit, self._effects(operations), (), None, False, source)
-        pending.rider = rider
+        pending = PendingCommit(commit, self._effects(operations), (), None, False, source)
+        pending.table_transaction = rider
         if not preconditions and rider is None and self._is_noop(pending.effects):
             pending.settle(Committed(self.seq), None)
             return pending
-        if commit.pending_reads and (dead := dead_layer(commit, self._dead)) is not None:
+        if commit.pending_reads and (dead := rejected_layer(commit, self._rejected)) is not None:
             pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
         self._local_seq = commit.local_seq
-        if self.notes:
-            pending.notes = self.notes.take()
+        if self.observations:
+            pending.observations = self.observations.take()
         self._upstream.submit(pending)
         self._pending[commit.local_seq] = pending
         self._stack(pending)
@@ -248,7 +248,7 @@ class Replica(View):
                 merged[doc] = Effect(doc, earlier.before, after, earlier.touches + touches)
         return tuple(merged.values())
 
-    def _stack(self, pending: Pending) -> None:
+    def _stack(self, pending: PendingCommit) -> None:
         """Lay the commit over the documents it touches and say what changed."""
         changes: list[Change] = []
         self.version += 1
@@ -258,27 +258,27 @@ class Replica(View):
                 record.layers.append(pending)
             else:
                 record.layers = [pending]
-                if self.asked and effect.doc in self.asked:
+                if self.status_docs and effect.doc in self.status_docs:
                     self.on_status(effect.doc)
             record.visible = effect.after
             if effect.touches and self._is_read(effect.doc):
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
         if changes:
-            self._tell(Notification(_COMMIT, tuple(changes), pending.source))
+            self._notify(Notification(_COMMIT, tuple(changes), pending.source))
 
     # -- taking in what the store decided ------------------------------------------------------------------
 
-    def integrate(self, decided: Iterable[Outcome | Failure | Pulled]) -> None:
+    def integrate(self, decided: Iterable[CommitOutcome | Failure | Pulled]) -> None:
         """Take in decisions in the order of the log, as one step: listeners hear what it comes to."""
-        step: Step[Document] = Step()
+        step: VisibleStep[Document] = VisibleStep()
         self.version += 1
         for outcome in decided:
             if isinstance(outcome, Pulled):
-                self._take_pulled(outcome, step)
+                self._apply_pulled(outcome, step)
                 continue
             commit = outcome.commit
             mine = self._pending.pop(commit.local_seq, None) if commit.session == self._session else None
-            if type(outcome) is Outcome and type(outcome.verdict) is Committed:
+            if type(outcome) is CommitOutcome and type(outcome.verdict) is Committed:
                 if mine is not None and self._promote(outcome, outcome.verdict.seq, mine):
                     step.settled.append((mine, outcome.verdict, None))
                     continue
@@ -286,40 +286,40 @@ class Replica(View):
             elif mine is not None:
                 self._drop(mine, step)
             if mine is not None:
-                verdict = outcome.verdict if type(outcome) is Outcome else None
+                verdict = outcome.verdict if type(outcome) is CommitOutcome else None
                 error = outcome.error if type(outcome) is Failure else None
                 step.settled.append((mine, verdict, error))
         # Once for each document, however many commits moved it: rendering costs as much as there are layers.
         for doc, record in step.stale.items():
             self._render(doc, record, step)
-        if self.asked:
-            self._tell_status(step)
+        if self.status_docs:
+            self._notify_status(step)
         try:
-            self._announce(step, Kind.INTEGRATE)
-            self._tell_derived(step)
+            self._notify_step(step, Kind.INTEGRATE)
+            self._notify_derived(step)
             for pending, verdict, error in step.rejected():
                 self.on_rejected(pending, verdict, error)
         finally:
             # Whatever a listener does, every decided commit is settled.
             step.settle()
 
-    def _tell_derived(self, step: Step[Document]) -> None:
+    def _notify_derived(self, step: VisibleStep[Document]) -> None:
         """What runs of others came to."""
         for derived in step.derived:
             if self.on_derived is not None:
                 self.on_derived(derived)
 
-    def _tell_status(self, step: Step[Document]) -> None:
+    def _notify_status(self, step: VisibleStep[Document]) -> None:
         """Of documents whose layers may have gone."""
         docs = {operation.doc for pending, _, _ in step.settled for operation in pending.commit.operations}
-        for doc in docs | step.reverted:
-            if doc in self.asked:
+        for doc in docs | step.rolled_back:
+            if doc in self.status_docs:
                 self.on_status(doc)
 
-    def _promote(self, outcome: Outcome, seq: Seq, mine: Pending) -> bool:
+    def _promote(self, outcome: CommitOutcome, seq: Seq, mine: PendingCommit) -> bool:
         """The commonest: a commit of ours came to what was shown, and is the oldest layer of its only document."""
         effects = mine.effects
-        if outcome.effects is not effects or mine.moved or len(effects) != 1:
+        if outcome.effects is not effects or mine.is_rebased or len(effects) != 1:
             return False
         effect = effects[0]
         record = self._documents.get(effect.doc)
@@ -330,7 +330,9 @@ class Replica(View):
         self.seq = max(self.seq, seq)
         return True
 
-    def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: Step[Document]) -> None:
+    def _advance(
+        self, outcome: CommitOutcome, seq: Seq, mine: PendingCommit | None, step: VisibleStep[Document]
+    ) -> None:
         """An accepted commit, ours or another's, becomes part of what is confirmed."""
         if outcome.commit.branch != self._branch:
             return
@@ -347,14 +349,14 @@ class Replica(View):
             record = self._documents.get(effect.doc)
             if record is None:
                 # Not held here, so nothing shadows it: told as it is.
-                step.note(effect.doc, effect.before, effect.after, effect.touches)
+                step.record(effect.doc, effect.before, effect.after, effect.touches)
             else:
-                kept = mine is not None and not mine.moved and outcome.effects is mine.effects
+                kept = mine is not None and not mine.is_rebased and outcome.effects is mine.effects
                 self._confirm(record, effect, seq, mine, step, kept=kept)
         if mine is None and self._pending:
-            self._foresee(outcome.effects, seq, step)
+            self._drop_overtaken(outcome.effects, seq, step)
 
-    def _foresee(self, effects: Sequence[Effect], seq: Seq, step: Step[Document]) -> None:
+    def _drop_overtaken(self, effects: Sequence[Effect], seq: Seq, step: VisibleStep[Document]) -> None:
         """Commits of ours that have read what another has just changed, and are decided after it: they will not land.
 
         They are no longer shown from here on, although their verdicts are yet to come. On top of what won they would be
@@ -364,13 +366,20 @@ class Replica(View):
         doomed = [
             pending
             for number, pending in self._pending.items()
-            if number not in self._dead and _is_overtaken(pending.commit.reads, touched, seq)
+            if number not in self._rejected and _is_overtaken(pending.commit.reads, touched, seq)
         ]
         for pending in doomed:
             self._drop(pending, step)
 
     def _confirm(
-        self, record: Document, effect: Effect, seq: Seq, mine: Pending | None, step: Step[Document], *, kept: bool
+        self,
+        record: Document,
+        effect: Effect,
+        seq: Seq,
+        mine: PendingCommit | None,
+        step: VisibleStep[Document],
+        *,
+        kept: bool,
     ) -> None:
         """A document moves on; if it was our own layer that moved it, and just as it was shown, it looks as before."""
         promoted = bool(record.layers) and record.layers[0] is mine
@@ -380,12 +389,12 @@ class Replica(View):
             record.confirmed, record.seq = effect.after, seq
         if not record.layers and not promoted:
             if record.seq == seq:
-                step.note(effect.doc, record.visible, effect.after, effect.touches)
+                step.record(effect.doc, record.visible, effect.after, effect.touches)
                 record.visible = effect.after
         elif not promoted or not kept:
             step.stale[effect.doc] = record
 
-    def _learn(self, commit: Commit, seq: Seq, mine: Pending | None, step: Step[Document]) -> None:
+    def _learn(self, commit: Commit, seq: Seq, mine: PendingCommit | None, step: VisibleStep[Document]) -> None:
         """A commit that was accepted before is only now heard of: what it came to has to be read."""
         through = max(self.seq, seq)
         for doc in {operation.doc: None for operation in commit.operations}:
@@ -394,7 +403,7 @@ class Replica(View):
             if record is None:
                 before = self._upstream.load(doc, self.seq)
                 if before is not None and found is not None:
-                    step.note(doc, before.value, found.value, None)
+                    step.record(doc, before.value, found.value, None)
                 continue
             record.layers = [layer for layer in record.layers if layer is not mine] or NO_LAYERS
             if found is not None and found.seq > record.seq:
@@ -402,29 +411,29 @@ class Replica(View):
             step.stale[doc] = record
         self.seq = through
 
-    def _drop(self, pending: Pending, step: Step[Document]) -> None:
+    def _drop(self, pending: PendingCommit, step: VisibleStep[Document]) -> None:
         """A rejected commit leaves every document, and so does each that was made on top of it."""
-        if pending.commit.local_seq in self._dead:
+        if pending.commit.local_seq in self._rejected:
             return  # it went along with one that it was made on
-        doomed = [pending, *resting_on(pending, self._pending.values())]
+        doomed = [pending, *depending_on(pending, self._pending.values())]
         for rejected in doomed:
-            self._dead[rejected.commit.local_seq] = None
-        while len(self._dead) > _DEAD_MAX:
-            del self._dead[next(iter(self._dead))]
+            self._rejected[rejected.commit.local_seq] = None
+        while len(self._rejected) > _DEAD_MAX:
+            del self._rejected[next(iter(self._rejected))]
         for rejected in doomed:
             for doc in {operation.doc: None for operation in rejected.commit.operations}:
                 record = self._documents.get(doc)
                 # It may have left its documents before, with another, and nobody holds them any more.
                 if record is not None and rejected in record.layers:
                     record.layers = [layer for layer in record.layers if layer is not rejected] or NO_LAYERS
-                    step.reverted.add(doc)
+                    step.rolled_back.add(doc)
                     step.stale[doc] = record
 
-    def _render(self, doc: DocKey, record: Document, step: Step[Document]) -> None:
+    def _render(self, doc: DocKey, record: Document, step: VisibleStep[Document]) -> None:
         """What a document looks like with the remaining layers on what is confirmed now."""
         value = record.confirmed
         for layer in record.layers:
-            layer.moved = True
+            layer.is_rebased = True
             before = value
             try:
                 for operation in layer.commit.operations:
@@ -433,10 +442,10 @@ class Replica(View):
             except (AddressError, LimitError):
                 # Does not fit what won: it stays invisible, and the store will say so in its verdict.
                 value = before
-        step.note(doc, record.visible, value, None)
+        step.record(doc, record.visible, value, None)
         record.visible = value
 
-    def _take_pulled(self, pulled: Pulled, step: Step[Document]) -> None:
+    def _apply_pulled(self, pulled: Pulled, step: VisibleStep[Document]) -> None:
         """A document as it is now, whatever led to that."""
         record, found = self._documents.get(pulled.doc), pulled.found
         if record is None:
@@ -445,35 +454,35 @@ class Replica(View):
             record.confirmed, record.seq = found.value, found.seq
             step.stale[pulled.doc] = record
 
-    def pull(self, doc: DocKey, found: Found) -> None:
+    def pull(self, doc: DocKey, found: StoredDocument) -> None:
         """A document that `Upstream.load` had to fetch is here."""
         record = self._documents.get(doc) or self._load(doc)
         if found.seq < record.seq:
             return
         record.confirmed, record.seq = found.value, found.seq
         self.version += 1
-        step: Step[Document] = Step()
+        step: VisibleStep[Document] = VisibleStep()
         self._render(doc, record, step)
-        self._announce(step, Kind.PULL)
+        self._notify_step(step, Kind.PULL)
 
-    def fit(self) -> None:
+    def shrink(self) -> None:
         """Much was held here that is not any more: give back the room it took."""
-        with self.turn:
-            self._documents, self._pending = fitted(self._documents), fitted(self._pending)
+        with self.lock:
+            self._documents, self._pending = shrunk(self._documents), shrunk(self._pending)
 
     # -- telling -------------------------------------------------------------------------------------------
 
-    def _announce(self, step: Step[Document], kind: Kind) -> None:
+    def _notify_step(self, step: VisibleStep[Document], kind: Kind) -> None:
         """One notification for what was taken back (with what won instead), one for what else arrived."""
         if not self._readers or not step.moved:
             return
         reverted, arrived = step.changes(self._is_read)
         try:
             if reverted:
-                self._tell(Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
+                self._notify(Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
         finally:
             if arrived:
-                self._tell(Notification(kind, tuple(arrived)))
+                self._notify(Notification(kind, tuple(arrived)))
 
 
 def _is_overtaken(reads: Iterable[Read], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:

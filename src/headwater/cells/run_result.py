@@ -31,10 +31,10 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
         tx.commit()
         return wrote
     replica, held = tx.replica, tx._held
-    with replica.turn:
+    with replica.lock:
         # As it is now: if the run has read it, and it is not so any more, that is found below.
-        base, mark = replica.hold(doc)
-        if _stands(tx, base, mark, value):
+        base, mark = replica.snapshot(doc)
+        if _is_current(tx, base, mark, value):
             tx.end()
             return False
         seen_reads: list[Read] = []
@@ -65,7 +65,7 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
             observes = None if tx.observes is None else (0, tx.observes[1])
             pending = replica.put(SetDoc(doc, value), base, (seen_reads, resting), tx, observes)
         except BaseException as error:  # noqa: BLE001  # raised there, unless somebody was faster
-            tx._broken(error)
+            tx._send_failed(error)
         else:
             tx._sent(pending)
         return True
@@ -80,12 +80,12 @@ def put_result(tx: Transaction, doc: DocKey, value: Value) -> None:
         # The run has written there itself.
         if not same(held.value, value):
             tx._put(held, value)
-    elif not _stands(tx, held.base, held.mark, value):
-        tx.journal.note(doc, (), _DEEP, ATTEMPTED_WRITE, held.mark)
+    elif not _is_current(tx, held.base, held.mark, value):
+        tx.journal.record(doc, (), _DEEP, ATTEMPTED_WRITE, held.mark)
         tx._put(held, value)
 
 
-def _stands(tx: Transaction, base: Maybe, mark: Mark, value: Value) -> bool:
+def _is_current(tx: Transaction, base: Maybe, mark: Mark, value: Value) -> bool:
     """It stands there already, for good, or by the same node: should that commit be taken back, it runs again (I5)."""
     if not same(base, value):
         return False

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Final, cast
 
-from headwater.cells.binding import INTO, take_along
-from headwater.cells.context import HERE, UNTRACKED, find
+from headwater.cells.binding import WRITE_SPACE, with_own_values
+from headwater.cells.context import CONTEXT, UNTRACKED, find
 from headwater.cells.cross_space import WRITTEN
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING
 from headwater.cells.reading import MISSING, Readable
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.cells.traverse import Place, Source, Traverse, holds_link, own_link
-from headwater.cells.write_preview import Ahead
+from headwater.cells.traverse import ReadSource, ResolvedAddress, Traverse, holds_link, own_link
+from headwater.cells.write_preview import WritePreview
 from headwater.errors import AddressError, SchemaError
 from headwater.store.commit import PatchDoc, SetDoc
 from headwater.values.address import Depth
@@ -93,21 +93,21 @@ class Slot(Readable):
 
     def _write(self, new: object) -> None:
         tree = self._stored(self._schema, new)
-        if self._parent is not None and self._ruler() is not None:
+        if self._parent is not None and self._rule_root() is not None:
             self._put(*find(self._owner, self, WRITTEN), tree)
             return
-        frame = HERE.get()
-        if frame is not None and frame.home is self._owner and not frame.home.wary:
+        frame = CONTEXT.get()
+        if frame is not None and frame.space is self._owner and not frame.space.needs_check:
             # As `find` would say, at half its price.
-            home, tx = frame.home, frame.tx
+            space, tx = frame.space, frame.tx
         else:
-            home, tx = find(self._owner, self, WRITTEN)
-        doc = self._doc or home.key(*self._scope)
+            space, tx = find(self._owner, self, WRITTEN)
+        doc = self._doc or space.key(*self._scope)
         path = self._path
-        if tx is None and path and home.gate is not None:
+        if tx is None and path and space.gate is not None:
             # Where a part lands depends on the whole. A whole is written over, whatever it is.
-            home.gate(doc)
-        there = home.replica.read(doc) if tx is None else tx.look(doc)
+            space.gate(doc)
+        there = space.replica.read(doc) if tx is None else tx.document(doc)
         for step in path:
             # The commonest step, without a call; an index is never found.
             if type(there) is FrozenDict and LINK_TAG not in there:
@@ -116,26 +116,26 @@ class Slot(Readable):
                 there = child(there, step)
         if self._handles and own_link(tree) is None and holds_link(tree):
             # Perhaps to what is written over.
-            self._put(home, tx, tree)
+            self._put(space, tx, tree)
         elif (path and there is ABSENT) or (type(there) is FrozenDict and is_link(there)):
             # Links on the way, or something to be made first.
-            self._put(home, tx, tree)
+            self._put(space, tx, tree)
         elif tx is not None:
             tx.set(doc, path, tree)
         else:
-            home.replica.commit((PatchDoc(doc, (Replace(path, tree),)) if path else SetDoc(doc, tree),))
-            if home.restless or home.news:
-                home.catch_up()
+            space.replica.commit((PatchDoc(doc, (Replace(path, tree),)) if path else SetDoc(doc, tree),))
+            if space.has_work or space.inbox:
+                space.catch_up()
 
     def _stored(self, schema: Schema, new: object) -> Value:
         """What an author writes, as a tree. Raises SchemaError, AddressError or LimitError, naming this place."""
-        if self._takes_handles and INTO.get() is None:
+        if self._takes_handles and WRITE_SPACE.get() is None:
             # Documents and cells are asked whether they belong to the space that is meant here.
-            token = INTO.set(find(self._owner, self, UNTRACKED)[0])
+            token = WRITE_SPACE.set(find(self._owner, self, UNTRACKED)[0])
             try:
                 return self._stored(schema, new)
             finally:
-                INTO.reset(token)
+                WRITE_SPACE.reset(token)
         try:
             tree = schema.store(new)
             if type(tree) not in _SMALL:
@@ -145,32 +145,32 @@ class Slot(Readable):
             return freeze_with(schema, new, self.address)
         return tree
 
-    def _put(self, home: Home, tx: Transaction | None, tree: Value) -> None:
+    def _put(self, space: SpacePort, tx: Transaction | None, tree: Value) -> None:
         if tx is None:
-            with home.transaction() as own:
-                self._put(home, own, tree)
+            with space.transaction() as own:
+                self._put(space, own, tree)
             return
         if self._parent is not None:
-            self._parent._materialise(home, tx)
-        place = self._place(home, tx, only_redirects=True)
+            self._parent._materialise(space, tx)
+        place = self._target(space, tx, only_redirects=True)
         if self._handles:
-            there = get(tx.look(place.doc), place.path)
-            kept = take_along(tree, place.doc, place.path, self._default if there is ABSENT else there)
+            there = get(tx.document(place.doc), place.path)
+            kept = with_own_values(tree, place.doc, place.path, self._default if there is ABSENT else there)
             if kept is ABSENT:
                 return
             tree = kept
         try:
-            guard = self._ruler()
+            guard = self._rule_root()
             if guard is not None:
-                there = get(tx.look(place.doc), place.path)
-                self._foresee(guard, home, tx, place.doc, (Add if there is ABSENT else Replace)(place.path, tree))
+                there = get(tx.document(place.doc), place.path)
+                self._check_rules(guard, space, tx, place.doc, (Add if there is ABSENT else Replace)(place.path, tree))
             tx.set(place.doc, place.path, tree)
         except AddressError as error:
             raise self._misfit(error) from None
 
     # -- rules ---------------------------------------------------------------------------------------------
 
-    def _ruler(self, *, edited: bool = False, removed: bool = False) -> Slot | None:
+    def _rule_root(self, *, edited: bool = False, removed: bool = False) -> Slot | None:
         """The outermost whole whose rules a write here may break; None if there is none.
 
         What is written here as a whole is checked by its own type. What an edit makes of it is not, nor what is left
@@ -201,45 +201,45 @@ class Slot(Readable):
             slot = parent
         return found
 
-    def _foresee(self, guard: Slot, home: Home, tx: Transaction, doc: DocKey, op: PatchOp) -> None:
+    def _check_rules(self, guard: Slot, space: SpacePort, tx: Transaction, doc: DocKey, op: PatchOp) -> None:
         """Refuse an operation that leaves a whole which cannot be read any more. What the rules look at is noted."""
-        after, _ = apply_patch(tx.look(doc), op)
-        source = Ahead(tx, doc, after)
-        traverse = Traverse(source, home.scope, IGNORED_FOR_SCHEDULING)
-        key = guard._key(home)
-        place = traverse.place(key, guard._path)
-        if place is None or get(source.look(place.doc), place.path) is ABSENT:
+        after, _ = apply_patch(tx.document(doc), op)
+        source = WritePreview(tx, doc, after)
+        traverse = Traverse(source, space.scope, IGNORED_FOR_SCHEDULING)
+        key = guard._key(space)
+        place = traverse.resolve(key, guard._path)
+        if place is None or get(source.document(place.doc), place.path) is ABSENT:
             return
         read = source.read(key, guard._path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
         try:
-            guard._load(home, traverse, key, read)
+            guard._load(space, traverse, key, read)
         except SchemaError as error:
             reason = error.facts.get("reason", error.message)
             whole = "" if guard is self else f", or write {guard.address} as a whole"
             message = f"cannot write {self.address}: {reason}. Nothing was written; write what fits{whole}"
             raise SchemaError(message, doc=doc, path=self._path, reason=reason, whole=guard.address) from None
 
-    def _patch(self, home: Home, tx: Transaction, doc: DocKey, op: PatchOp, guard: Slot | None) -> None:
+    def _patch(self, space: SpacePort, tx: Transaction, doc: DocKey, op: PatchOp, guard: Slot | None) -> None:
         if guard is not None:
-            self._foresee(guard, home, tx, doc, op)
+            self._check_rules(guard, space, tx, doc, op)
         tx.patch(doc, op)
 
-    def _place(self, home: Home, tx: Transaction, *, only_redirects: bool = False) -> Place:
+    def _target(self, space: SpacePort, tx: Transaction, *, only_redirects: bool = False) -> ResolvedAddress:
         """Where a write lands: links above are followed; one that stands here is replaced, unless it redirects."""
-        doc = self._key(home)
-        traverse = Traverse(tx, home.scope, IGNORED_FOR_SCHEDULING)
-        place = traverse.place(doc, self._path, only_redirects=only_redirects)
+        doc = self._key(space)
+        traverse = Traverse(tx, space.scope, IGNORED_FOR_SCHEDULING)
+        place = traverse.resolve(doc, self._path, only_redirects=only_redirects)
         if place is None:
             message = f"cannot write {self.address}: the links on the way lead in a circle or out of reach"
             raise AddressError(message, doc=doc, path=self._path)
         return place
 
-    def _materialise(self, home: Home, tx: Transaction) -> None:
+    def _materialise(self, space: SpacePort, tx: Transaction) -> None:
         """Write down the defaults that a write below, or an edit of what is here, builds on."""
         if self._parent is not None:
-            self._parent._materialise(home, tx)
-        place = self._place(home, tx)
-        if get(tx.look(place.doc), place.path) is not ABSENT:
+            self._parent._materialise(space, tx)
+        place = self._target(space, tx)
+        if get(tx.document(place.doc), place.path) is not ABSENT:
             return
         if self._default is ABSENT or not self._default:
             return
@@ -249,19 +249,19 @@ class Slot(Readable):
 
     def _edit(self, make: Callable[[Path], PatchOp]) -> None:
         """Edit what stands here by one operation, without reading it: others may edit it at the same time."""
-        home, tx = find(self._owner, self, WRITTEN)
-        doc = self._key(home)
-        there = get(home.replica.read(doc) if tx is None else tx.look(doc), self._path)
-        guard = self._ruler(edited=True)
-        is_blind = tx is None and not self._path and not self._default and home.replica.is_missing(doc)
+        space, tx = find(self._owner, self, WRITTEN)
+        doc = self._key(space)
+        there = get(space.replica.read(doc) if tx is None else tx.document(doc), self._path)
+        guard = self._rule_root(edited=True)
+        is_blind = tx is None and not self._path and not self._default and space.replica.is_missing(doc)
         try:
             if guard is not None or (there is ABSENT and not is_blind) or is_link(there):
                 # Rules above, links on the way, or something to be made first.
-                self._edit_in(home, tx, make, guard)
+                self._edit_in(space, tx, make, guard)
             elif tx is not None:
                 tx.patch(doc, make(self._path))
             else:
-                home.commit_one(PatchDoc(doc, (make(self._path),)))
+                space.commit_one(PatchDoc(doc, (make(self._path),)))
         except AddressError as error:
             raise self._misfit(error) from None
 
@@ -271,28 +271,30 @@ class Slot(Readable):
             return error
         return AddressError(f"{self.address} cannot be written: {error.message}", **error.facts, place=self.address)
 
-    def _edit_in(self, home: Home, tx: Transaction | None, make: Callable[[Path], PatchOp], guard: Slot | None) -> None:
+    def _edit_in(
+        self, space: SpacePort, tx: Transaction | None, make: Callable[[Path], PatchOp], guard: Slot | None
+    ) -> None:
         if tx is None:
-            with home.transaction() as own:
-                self._edit_in(home, own, make, guard)
+            with space.transaction() as own:
+                self._edit_in(space, own, make, guard)
             return
-        self._materialise(home, tx)
-        place = self._place(home, tx)
-        self._patch(home, tx, place.doc, make(place.path), guard)
+        self._materialise(space, tx)
+        place = self._target(space, tx)
+        self._patch(space, tx, place.doc, make(place.path), guard)
 
-    def _there(self) -> Maybe:
+    def _current(self) -> Maybe:
         """What stands here, or its default, unnoted: for writes that need to know where they go."""
-        home, tx = find(self._owner, self, WRITTEN)
-        source: Source = home.untracked if tx is None else tx
-        traverse = Traverse(source, home.scope, IGNORED_FOR_SCHEDULING | IGNORED_FOR_CONFLICT)
-        doc = self._key(home)
-        place = traverse.place(doc, self._path)
-        value = ABSENT if place is None else get(source.look(place.doc), place.path)
-        return self._default_here(traverse, doc) if value is ABSENT else value
+        space, tx = find(self._owner, self, WRITTEN)
+        source: ReadSource = space.untracked if tx is None else tx
+        traverse = Traverse(source, space.scope, IGNORED_FOR_SCHEDULING | IGNORED_FOR_CONFLICT)
+        doc = self._key(space)
+        place = traverse.resolve(doc, self._path)
+        value = ABSENT if place is None else get(source.document(place.doc), place.path)
+        return self._effective_default(traverse, doc) if value is ABSENT else value
 
     def _insert(self, index: int, items: Array) -> None:
         """Put items in front of an element, as `list.insert` does; at the end wherever that will be."""
-        there = self._there()
+        there = self._current()
         length = len(there) if is_array(there) else 0
         place = max(0, length + index) if index < 0 else index
         if items:
@@ -300,16 +302,16 @@ class Slot(Readable):
 
     def _remove(self) -> None:
         """Take away what is stored here, if anything is."""
-        home, tx = find(self._owner, self, WRITTEN)
+        space, tx = find(self._owner, self, WRITTEN)
         if tx is None:
-            with home.transaction():
+            with space.transaction():
                 self._remove()
             return
-        place = self._place(home, tx, only_redirects=True)
+        place = self._target(space, tx, only_redirects=True)
         if not place.path:
             tx.delete(place.doc)
-        elif get(tx.look(place.doc), place.path) is not ABSENT:
-            self._patch(home, tx, place.doc, Remove(place.path), self._ruler(removed=True))
+        elif get(tx.document(place.doc), place.path) is not ABSENT:
+            self._patch(space, tx, place.doc, Remove(place.path), self._rule_root(removed=True))
 
     def _items(self, items: Iterable[object], *, ruled: bool = True) -> Array:
         """Items for a list that stands here, checked; by their type only if they are not `ruled`."""

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Final
 from weakref import WeakValueDictionary
 
-from headwater.cells.context import HERE, Addressed, Frame, called, check_crossing
+from headwater.cells.context import CONTEXT, Addressed, ContextFrame, check_crossing, name_of
 from headwater.cells.journal import Flags
-from headwater.cells.pending_commit import Pending
+from headwater.cells.pending_commit import PendingCommit
 from headwater.cells.rejection import rejection
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Savepoint, Transaction
@@ -34,11 +34,11 @@ from headwater.values.tree import Maybe, Path, get
 ADVISORY: Final = object()
 """The source of a commit that no author made, and that the next opening makes again: its loss is not reported."""
 
-LOST_MAX: Final = 1000
+UNREPORTED_MAX: Final = 1000
 """Rejected commits remembered until the next sync tells of them; whoever loses more has seen the first thousand."""
 
 
-class Untracked:
+class UntrackedReads:
     """Reads that belong to no transaction: of what is visible now, without a journal."""
 
     __slots__ = ("_replica",)
@@ -50,15 +50,15 @@ class Untracked:
         """What stands there."""
         return get(self._replica.read(doc), path)
 
-    def look(self, doc: DocKey) -> Maybe:
+    def document(self, doc: DocKey) -> Maybe:
         """The document."""
         return self._replica.read(doc)
 
-    def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+    def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
         """Nothing is noted."""
 
 
-class Home:
+class SpacePort:
     """An open space. `owner` is the app it was opened for, or None."""
 
     def __init__(self, replica: Replica, name: str, owner: object, entropy: Entropy, actor: str | None) -> None:
@@ -69,26 +69,26 @@ class Home:
         self.actor = actor
         self.session: SessionId = SessionId(entropy.token())
         # What is the same for all openings of one space.
-        self.place: object = replica
+        self.storage_key: object = replica
         self.closed = False
         # Not every code may use it at every time: `check` is asked first. So when it is closed.
-        self.wary = False
-        self.untracked: Untracked = Untracked(replica)
+        self.needs_check = False
+        self.untracked: UntrackedReads = UntrackedReads(replica)
         # Asked before code that is no run looks at a document in a transaction, where not everything is here.
         self.gate: Callable[[DocKey], None] | None = None
         # One handle per document and class while anybody holds it: a field that was read is found read.
         self.handles: WeakValueDictionary[tuple[DocKey, type], object] = WeakValueDictionary()
         # Decisions and others' commits that wait to be taken in; the host puts its own box here.
-        self.news: Sized = ()
+        self.inbox: Sized = ()
         # Something is to be run. Set by whoever runs it.
-        self.restless = False
+        self.has_work = False
         # Commits that were taken back and that nobody waited for, until `sync` tells of them.
-        self.lost: list[HeadwaterError] = []
+        self.unreported: list[HeadwaterError] = []
         # How many were taken back, whoever waited.
-        self.rejected: int = 0
+        self.rejected_count: int = 0
         replica.on_rejected = self._rejected
 
-    def sole_home(self, _what: str | Addressed) -> Home:
+    def sole_space(self, _what: str | Addressed) -> SpacePort:
         """A cell of this very space can mean no other."""
         return self
 
@@ -98,14 +98,14 @@ class Home:
         """A transaction that is not around any code yet."""
         return Transaction(self.replica, name, read_only=read_only, cause=cause)
 
-    def transaction(self, *, change_group: str | None = None) -> Block:
+    def transaction(self, *, change_group: str | None = None) -> TransactionBlock:
         """All that the block writes, or nothing. Sinks of the same change group are not told of it."""
-        return Block(self, change_group)
+        return TransactionBlock(self, change_group)
 
     def commit_one(self, operation: Operation) -> None:
         """A single write that is its own transaction, and then whatever follows from it."""
         self.replica.commit((operation,))
-        if self.restless or self.news:
+        if self.has_work or self.inbox:
             self.catch_up()
 
     def catch_up(self) -> None:
@@ -114,15 +114,15 @@ class Home:
     def check(self, what: str | Addressed) -> None:
         """Raise if this code may not use the space now."""
         if self.closed:
-            name, closed = called(what), f"space {self.name!r}"
+            name, closed = name_of(what), f"space {self.name!r}"
             subject = closed if name == closed else f"{name} cannot be used: {closed}"
             raise ClosedError(f"{subject} was closed; open it again with `with app.open(...)`", space=self.name)
 
     # -- what was taken back -------------------------------------------------------------------------------
 
-    def _rejected(self, pending: Pending, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+    def _rejected(self, pending: PendingCommit, verdict: Verdict | None, error: HeadwaterError | None) -> None:
         """The store did not accept a commit of ours. If nobody was waiting for its fate, `sync` shall tell."""
-        self.rejected += 1
+        self.rejected_count += 1
         source = pending.source
         if source is ADVISORY:
             return
@@ -132,8 +132,8 @@ class Home:
             name = source.name
         else:
             name = ""
-        if len(self.lost) < LOST_MAX:
-            self.lost.append(rejection(verdict, error, self.name, name))
+        if len(self.unreported) < UNREPORTED_MAX:
+            self.unreported.append(rejection(verdict, error, self.name, name))
 
     # -- identity ------------------------------------------------------------------------------------------
 
@@ -167,44 +167,44 @@ class Home:
         return made
 
 
-class Block:
+class TransactionBlock:
     """`with space.transaction() as tx:`; inside another one of the same space, a part of it that can fail alone."""
 
-    __slots__ = ("_frame", "_group", "_home", "_point", "_token", "_tx")
+    __slots__ = ("_frame", "_group", "_point", "_space", "_token", "_tx")
 
-    def __init__(self, home: Home, change_group: str | None = None) -> None:
-        self._home = home
+    def __init__(self, space: SpacePort, change_group: str | None = None) -> None:
+        self._space = space
         self._group = change_group
         self._tx: Transaction | None = None
         self._point: Savepoint | None = None
-        self._token: Token[Frame | None] | None = None
-        self._frame: Frame | None = None
+        self._token: Token[ContextFrame | None] | None = None
+        self._frame: ContextFrame | None = None
 
     def __enter__(self) -> Transaction:
         if self._tx is not None:
             raise UsageError("a transaction block is entered once; call space.transaction() for each")
-        home = self._home
-        if home.wary:
-            home.check("a transaction")
-        here = frame = HERE.get()
-        while frame is not None and frame.home is not home:
+        space = self._space
+        if space.needs_check:
+            space.check("a transaction")
+        here = frame = CONTEXT.get()
+        while frame is not None and frame.space is not space:
             frame = frame.outer
         tx = frame.tx if frame is not None else None
         if tx is not None and tx.is_open:
             self._point = tx.savepoint()
         else:
-            check_crossing(home, "a transaction", "begun")
+            check_crossing(space, "a transaction", "begun")
             # None around this code, or one that has ended: a task that outlives its block starts anew here.
-            if home.news:
+            if space.inbox:
                 # What is known already must not be the reason to be rejected.
-                home.catch_up()
-            tx = home.begin()
+                space.catch_up()
+            tx = space.begin()
             tx.change_group = self._group
-            if home.gate is not None:
-                tx.gate = home.gate
+            if space.gate is not None:
+                tx.gate = space.gate
         self._tx = tx
-        self._frame = Frame(home, tx, here)
-        self._token = HERE.set(self._frame)
+        self._frame = ContextFrame(space, tx, here)
+        self._token = CONTEXT.set(self._frame)
         return tx
 
     def __exit__(
@@ -213,7 +213,7 @@ class Block:
         tx, token = self._tx, self._token
         assert tx is not None
         assert token is not None
-        HERE.reset(token)
+        CONTEXT.reset(token)
         if self._point is not None:
             if kind is not None and tx.status is Status.OPEN:
                 tx.roll_back(self._point, self._frame)
@@ -228,7 +228,7 @@ class Block:
                 raise UsageError(tx.doomed)
             tx.commit()
             if tx.is_rejected:
-                raise rejection(tx.verdict, tx.error, self._home.name)
-            home = self._home
-            if home.restless or home.news:
-                home.catch_up()
+                raise rejection(tx.verdict, tx.error, self._space.name)
+            space = self._space
+            if space.has_work or space.inbox:
+                space.catch_up()

@@ -14,22 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from headwater.cells.context import HERE, PEEKING, Frame
-from headwater.cells.held_documents import Held, is_within, marks_of, operations_of, overtaken
+from headwater.cells.context import CONTEXT, PEEKING, ContextFrame
+from headwater.cells.held_documents import HeldDocument, is_within, marks_of, operations_of, overtaken
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
     IGNORED_FOR_SCHEDULING,
     LABEL_ONLY,
     SHALLOW_BIT,
+    EditInputs,
     Entry,
     Flags,
     Journal,
-    Leanings,
 )
-from headwater.cells.pending_commit import Pending, call_all
+from headwater.cells.pending_commit import PendingCommit, call_all
 from headwater.cells.replica import Replica
-from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Signal, Status
+from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
 from headwater.errors import ClosedError, HeadwaterError, InvariantError, WriteError
 from headwater.store.commit import (
     Committed,
@@ -38,8 +38,8 @@ from headwater.store.commit import (
     PendingRead,
     Precondition,
     Read,
-    Rider,
     Seen,
+    TableTransaction,
     Verdict,
 )
 from headwater.values.address import Depth, address_text, is_prefix
@@ -49,7 +49,7 @@ from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
 
 _DEEP: Final = Depth.DEEP
 _OPEN: Final = Status.OPEN
-_ACCEPTED: Final = Signal.ACCEPTED
+_ACCEPTED: Final = TransactionSignal.ACCEPTED
 
 
 Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]], int, int]
@@ -72,7 +72,7 @@ class Transaction:
     node: object = None
     triggers: tuple[tuple[DocKey, Path], ...] = ()
     # Whose words are heard while it is around code, if it is neither a node's nor a handler's.
-    voice: object = None
+    console_source: object = None
     # I8: the event that is handled in it, as that object itself.
     event: object = None
     # Asked before the first look at a document: whoever handles an event makes it current, or stops the handling.
@@ -80,9 +80,9 @@ class Transaction:
     # Of a run: the document of its result, and what is kept with it for the next opening.
     observes: tuple[DocKey, bytes] | None = None
     # It has read what is none of its replica's documents, so nobody can tell when that changes.
-    reaches_out: bool = False
+    reads_outside: bool = False
     # What is done to other tables of the database if it is accepted, and only then.
-    rider: Rider | None = None
+    table_transaction: TableTransaction | None = None
     # Called when it is sent: what it has launched may begin.
     on_sent: tuple[Callable[[], None], ...] = ()
     # _sent(): which commit of its session it has become.
@@ -95,8 +95,8 @@ class Transaction:
     refused: str = ""
     status: Status = _OPEN
     # Of a run, while its function is at work: if that ends the transaction itself, what was read goes to `left`.
-    under_way: bool = False
-    left: tuple[Journal, dict[DocKey, Held]] | None = None
+    is_running: bool = False
+    ended_with: tuple[Journal, dict[DocKey, HeldDocument]] | None = None
     # Blocks of `hw.untracked()` that are open in it.
     peeks: int = 0
     # _settle(): exactly one of the two, once, unless it was aborted.
@@ -106,7 +106,7 @@ class Transaction:
     _checks: bool = False
     _preconditions: tuple[Precondition, ...] = ()
     # From the first savepoint on: where each write was made, to tell whose it is.
-    _writers: list[Frame | None] | None = None
+    _writers: list[ContextFrame | None] | None = None
     # Why it must not be committed, if so. roll_back() says it, whoever opened the block asks.
     doomed: str = ""
     callbacks: tuple[Callable[[Transaction], None], ...] = ()
@@ -125,7 +125,7 @@ class Transaction:
         self.journal: Journal = Journal()
         # For cells: what they have read here already, as they handed it out. A write forgets all of it.
         self.memo: dict[object, object] = {}
-        self._held: dict[DocKey, Held] = {}
+        self._held: dict[DocKey, HeldDocument] = {}
 
     def __repr__(self) -> str:
         return f"<Transaction {self.name or 'unnamed'}: {self.status.value}>"
@@ -144,7 +144,7 @@ class Transaction:
                 raise self._ended("read")
             if self.gate is not None:
                 self.gate(doc)
-            held = self._held[doc] = Held(*self.replica.hold(doc))
+            held = self._held[doc] = HeldDocument(*self.replica.snapshot(doc))
         if held.whole:
             # Its own words: nobody else's change can make them untrue.
             flags |= IGNORED_FOR_CONFLICT
@@ -152,58 +152,58 @@ class Transaction:
             # The commonest read, as `note` would have it.
             self._checks = True
             self.journal.entries[doc, path, 0 if depth is _DEEP else SHALLOW_BIT] = held.mark
-            if held.leanings is None:
+            if held.edit_inputs is None:
                 value = held.value
                 for step in path:
                     value = child(value, step)
                 return value
         elif not flags & _UNCHECKED:
             self._checks = True
-        self.journal.note(doc, path, depth, flags, held.mark)
-        if held.leanings is not None:
-            for place, far in held.leanings.of(path, depth):
-                self.journal.note(doc, place, far, flags, held.mark)
+        self.journal.record(doc, path, depth, flags, held.mark)
+        if held.edit_inputs is not None:
+            for place, far in held.edit_inputs.of(path, depth):
+                self.journal.record(doc, place, far, flags, held.mark)
         value = held.value
         for step in path:
             value = child(value, step)
         return value
 
-    def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+    def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
         """Add to the journal what was read together with something else."""
         self.read(doc, path, depth, flags)
 
-    def look(self, doc: DocKey) -> Maybe:
+    def document(self, doc: DocKey) -> Maybe:
         """The document with this transaction's own writes, unnoted: the caller says what of it was used."""
         held = self._held.get(doc)
         return (held if held is not None else self._hold(doc)).value
 
-    def first_look(self, doc: DocKey) -> Maybe:
+    def snapshot_of(self, doc: DocKey) -> Maybe:
         """A document that was read here, as it was then, without this transaction's own writes."""
-        held = self._held if self.left is None else self.left[1]
+        held = self._held if self.ended_with is None else self.ended_with[1]
         return held[doc].base
 
-    def again(self) -> Transaction:
+    def fresh_copy(self) -> Transaction:
         """Another for the same work, that sees what this one has seen, without what it has written."""
         other = Transaction(self.replica, self.name, read_only=self.read_only, cause=self.cause)
         other.node, other.triggers, other.surface = self.node, self.triggers, self.surface
-        other._held = {doc: Held(held.base, held.mark) for doc, held in self._held.items()}
+        other._held = {doc: HeldDocument(held.base, held.mark) for doc, held in self._held.items()}
         return other
 
     def written(self) -> list[tuple[DocKey, Maybe]]:
         """The documents that were written here, as they would be."""
         return [(doc, held.value) for doc, held in self._held.items() if held.whole or held.ops]
 
-    def seen(self) -> list[Maybe]:
+    def snapshots(self) -> list[Maybe]:
         """The documents that were looked at here, as they were then."""
         return [held.base for held in self._held.values()]
 
-    def _hold(self, doc: DocKey, verb: str = "read") -> Held:
+    def _hold(self, doc: DocKey, verb: str = "read") -> HeldDocument:
         if self.status is not _OPEN:
             raise self._ended(verb)
         if self.gate is not None:
             # For writing, too: what is written stands on what is there, and may be read back together with it.
             self.gate(doc)
-        held = self._held[doc] = Held(*self.replica.hold(doc))
+        held = self._held[doc] = HeldDocument(*self.replica.snapshot(doc))
         return held
 
     # -- writing -------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class Transaction:
         """Apply one operation. Raises AddressError if it does not fit: then nothing changed."""
         held = self._begin_write(doc, op.path)
         if type(op) is Move:
-            self.journal.note(doc, op.source, _DEEP, ATTEMPTED_WRITE, held.mark)
+            self.journal.record(doc, op.source, _DEEP, ATTEMPTED_WRITE, held.mark)
         self._apply(held, op)
 
     def delete(self, doc: DocKey) -> None:
@@ -260,7 +260,7 @@ class Transaction:
             raise self._ended("be given a precondition")
         self._preconditions = (*self._preconditions, precondition)
 
-    def _begin_write(self, doc: DocKey, path: Path) -> Held:
+    def _begin_write(self, doc: DocKey, path: Path) -> HeldDocument:
         if (self.read_only or self.guarded) and (refused := self._refusal(doc, path)):
             reason, _, advice = refused.replace("{run}", self.name, 1).partition(" {}")
             self.refused = f"{reason} {address_text(doc, path)}{advice}"
@@ -269,8 +269,8 @@ class Transaction:
         if held is None:
             held = self._hold(doc, "write")
         if self._writers is not None:
-            self._writers.append(HERE.get())
-        self.journal.note(doc, path, _DEEP, ATTEMPTED_WRITE, held.mark)
+            self._writers.append(CONTEXT.get())
+        self.journal.record(doc, path, _DEEP, ATTEMPTED_WRITE, held.mark)
         return held
 
     def refusal(self, doc: DocKey, path: Path = ()) -> str:
@@ -279,7 +279,7 @@ class Transaction:
 
     def _refusal(self, doc: DocKey, path: Path) -> str:
         """Why this code may not write there, with {} for the place; empty if it may."""
-        frame = HERE.get() if self.guarded else None
+        frame = CONTEXT.get() if self.guarded else None
         while frame is not None and frame.tx is self:
             if frame.read_only:
                 return frame.read_only
@@ -288,12 +288,12 @@ class Transaction:
             return ""
         return self.read_only
 
-    def _put(self, held: Held, value: Maybe) -> None:
-        held.value, held.whole, held.ops, held.leanings = value, True, (), None
+    def _put(self, held: HeldDocument, value: Maybe) -> None:
+        held.value, held.whole, held.ops, held.edit_inputs = value, True, (), None
         self.wrote = True
         self.memo.clear()
 
-    def _apply(self, held: Held, op: PatchOp) -> None:
+    def _apply(self, held: HeldDocument, op: PatchOp) -> None:
         after, touched = apply_patch(held.value, op)
         if not touched and self._is_elidable(held, op.path):
             return
@@ -306,22 +306,22 @@ class Transaction:
         if not isinstance(ops, list):
             ops = held.ops = list(ops)
         if type(op) is not Replace:
-            held.leanings = held.leanings or Leanings()
-            held.leanings.add(op)
+            held.edit_inputs = held.edit_inputs or EditInputs()
+            held.edit_inputs.add(op)
         elif ops and type(ops[-1]) is Replace and ops[-1].path == op.path:
             ops[-1] = op
             return
         ops.append(op)
 
     @staticmethod
-    def _is_elidable(held: Held, path: Path) -> bool:
+    def _is_elidable(held: HeldDocument, path: Path) -> bool:
         """Is a write that changes nothing surely nothing? Not if it repeats what may come out differently in the store.
 
         That is what a layer left, which may yet be taken back, and what an edit like an increment comes to here.
         """
         if held.whole:
             return True
-        return not held.mark.count and (held.leanings is None or not held.leanings.of(path, _DEEP))
+        return not held.mark.count and (held.edit_inputs is None or not held.edit_inputs.of(path, _DEEP))
 
     @property
     def is_open(self) -> bool:
@@ -356,7 +356,7 @@ class Transaction:
         """The savepoint of a transaction that has written nothing: to keep what was read, and nothing else."""
         return len(self._preconditions), {}, 0, 0
 
-    def roll_back(self, point: Savepoint, part: Frame | None = None) -> None:
+    def roll_back(self, point: Savepoint, part: ContextFrame | None = None) -> None:
         """Undo what was written and required since. What was read stays read: it may have decided what was undone.
 
         Only the `part` is to be undone, if one is named. If others have written meanwhile, in tasks or threads of the
@@ -375,7 +375,7 @@ class Transaction:
         for doc, held in self._held.items():
             value, whole, ops = documents.get(doc) or (held.base, False, [])
             held.value, held.whole, held.ops = value, whole, list(ops)
-            held.leanings = Leanings(ops) if ops else None
+            held.edit_inputs = EditInputs(ops) if ops else None
         undone, self.launched = self.launched[launched:], self.launched[:launched]
         # The last first: whoever was started twice is again what it was before the first time.
         for undo in reversed(undone):
@@ -390,16 +390,16 @@ class Transaction:
         """
         if self.status is not _OPEN:
             raise self._ended("commit")
-        if self.under_way:
-            self.left = self.journal, self._held
+        if self.is_running:
+            self.ended_with = self.journal, self._held
         operations = operations_of(self._held) if self.wrote else []
-        if not operations and not self._preconditions and self.rider is None:
+        if not operations and not self._preconditions and self.table_transaction is None:
             self.end()
             return
         checked = self.journal.conflicts() if self._checks else []
         if checked:
             # In one turn: what is found unchanged must be so when the commit is laid on top.
-            with self.replica.turn:
+            with self.replica.lock:
                 self._send(operations, checked)
         else:
             self._send(operations, checked)
@@ -411,18 +411,18 @@ class Transaction:
     def _send(self, operations: list[Operation], checked: list[Entry]) -> None:
         marks = marks_of(self._held, checked, self.replica)
         if isinstance(marks, Conflict):
-            self._settle(Signal.REJECTED, marks, None)
+            self._settle(TransactionSignal.REJECTED, marks, None)
             return
         self._submit(operations, [marks[entry.doc].read(entry.doc, entry.path, entry.depth) for entry in checked])
 
     def _submit(self, operations: Sequence[Operation], reads: Sequence[Read | PendingRead]) -> None:
         try:
-            with self.replica.turn:
+            with self.replica.lock:
                 pending = self.replica._commit(
-                    operations, reads, self._preconditions, self, self._seen(operations), self.rider
+                    operations, reads, self._preconditions, self, self._seen(operations), self.table_transaction
                 )
         except BaseException as error:  # noqa: BLE001  # raised there, unless somebody was faster
-            self._broken(error)
+            self._send_failed(error)
         else:
             self._sent(pending)
 
@@ -433,7 +433,7 @@ class Transaction:
         doc, body = self.observes
         return next(((index, body) for index, operation in enumerate(operations) if operation.doc == doc), None)
 
-    def _broken(self, error: BaseException) -> None:
+    def _send_failed(self, error: BaseException) -> None:
         """Sending failed. Raises the error, unless it only says that somebody was faster."""
         taken = [sent for sent in list(self.replica._pending.values()) if sent.source is self]
         if taken:
@@ -442,16 +442,16 @@ class Transaction:
             raise error
         conflict = overtaken(self._held, error, self.replica)
         if conflict is not None:
-            self._settle(Signal.REJECTED, conflict, None)
+            self._settle(TransactionSignal.REJECTED, conflict, None)
             return
         known = error if isinstance(error, HeadwaterError) else None
-        self._settle(Signal.ABORTED if known is None else Signal.REJECTED, None, known)
+        self._settle(TransactionSignal.ABORTED if known is None else TransactionSignal.REJECTED, None, known)
         raise error
 
-    def _sent(self, pending: Pending) -> None:
+    def _sent(self, pending: PendingCommit) -> None:
         # Before anybody can find it pending: what follows from it names it by this number.
         self.local_seq = pending.commit.local_seq
-        self._signal(Signal.SENT)
+        self._signal(TransactionSignal.SENT)
         self._held = _NOTHING_HELD
         self.memo.clear()
         if pending.verdict is None and pending.error is None and not pending.callbacks:
@@ -467,9 +467,9 @@ class Transaction:
             return
         if self.status is not _OPEN:
             raise self._ended("abort")
-        if self.under_way:
-            self.left = self.journal, self._held
-        self._settle(Signal.ABORTED, None, None)
+        if self.is_running:
+            self.ended_with = self.journal, self._held
+        self._settle(TransactionSignal.ABORTED, None, None)
 
     def launch(self, undo: Callable[[], None]) -> None:
         """Something is started in here: how to undo it, if the part that this code is in is rolled back."""
@@ -497,10 +497,12 @@ class Transaction:
         else:
             self.callbacks = (*self.callbacks, callback)
 
-    def _decided(self, pending: Pending) -> None:
+    def _decided(self, pending: PendingCommit) -> None:
         verdict = pending.verdict
         if type(verdict) is not Committed or len(self.callbacks) > 1 or self.followers:
-            self._settle(_ACCEPTED if type(verdict) is Committed else Signal.REJECTED, verdict, pending.error)
+            self._settle(
+                _ACCEPTED if type(verdict) is Committed else TransactionSignal.REJECTED, verdict, pending.error
+            )
             return
         # As there, for nearly all: what it held was let go when it was sent.
         self._signal(_ACCEPTED)
@@ -509,7 +511,7 @@ class Transaction:
         if callbacks:
             callbacks[0](self)
 
-    def _settle(self, signal: Signal, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+    def _settle(self, signal: TransactionSignal, verdict: Verdict | None, error: HeadwaterError | None) -> None:
         """The one end. What was kept for it is let go before anybody is called: a callback may start anew."""
         self._signal(signal)
         self.verdict, self.error = verdict, error
@@ -530,7 +532,7 @@ class Transaction:
             else:
                 call_all(callbacks, self)
 
-    def _signal(self, signal: Signal) -> None:
+    def _signal(self, signal: TransactionSignal) -> None:
         after = TRANSITIONS.get((self.status, signal))
         if after is None:
             message = f"{self!r} was told {signal.value!r}, which cannot happen to it"
@@ -549,5 +551,5 @@ class Transaction:
 _UNCHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
 
 _EMPTY: Final = Journal()
-_NOTHING_HELD: Final[dict[DocKey, Held]] = {}
+_NOTHING_HELD: Final[dict[DocKey, HeldDocument]] = {}
 """Of every transaction that has ended."""

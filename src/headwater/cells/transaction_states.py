@@ -27,7 +27,7 @@ class Status(Enum):
     """Given up by its own side."""
 
 
-class Signal(Enum):
+class TransactionSignal(Enum):
     """What can happen to a transaction."""
 
     __hash__ = object.__hash__
@@ -38,15 +38,15 @@ class Signal(Enum):
     ABORTED = "aborted"
 
 
-TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
-    (Status.OPEN, Signal.SENT): Status.PENDING,
-    (Status.OPEN, Signal.ABORTED): Status.ABORTED,
+TRANSITIONS: Final[dict[tuple[Status, TransactionSignal], Status]] = {
+    (Status.OPEN, TransactionSignal.SENT): Status.PENDING,
+    (Status.OPEN, TransactionSignal.ABORTED): Status.ABORTED,
     # There was nothing to write, and so nothing to decide.
-    (Status.OPEN, Signal.ACCEPTED): Status.COMMITTED,
+    (Status.OPEN, TransactionSignal.ACCEPTED): Status.COMMITTED,
     # Found stale, or refused at the replica's door: it never travelled.
-    (Status.OPEN, Signal.REJECTED): Status.REJECTED,
-    (Status.PENDING, Signal.ACCEPTED): Status.COMMITTED,
-    (Status.PENDING, Signal.REJECTED): Status.REJECTED,
+    (Status.OPEN, TransactionSignal.REJECTED): Status.REJECTED,
+    (Status.PENDING, TransactionSignal.ACCEPTED): Status.COMMITTED,
+    (Status.PENDING, TransactionSignal.REJECTED): Status.REJECTED,
 }
 """A pair that is missing cannot happen: `_signal` says so, loudly."""
 

@@ -19,7 +19,7 @@ from headwater.errors import AddressError, LimitError
 from headwater.values.address import Address, Depth, Scope, address_text, doc_key, split_key
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocKey
-from headwater.values.link import Link, link_to, parse_link, target
+from headwater.values.link import LinkRecord, link_to, parse_link, target
 from headwater.values.schema import ANY, Handle, Schema
 from headwater.values.tree import (
     ABSENT,
@@ -52,16 +52,16 @@ _ANYWHERE: Final = 2**31
 """An index that lists have and tuples of a fixed length do not: all elements of a list are of one type."""
 
 
-class Source(Protocol):
+class ReadSource(Protocol):
     """What is read from: a transaction, which keeps a journal, or the replica as it is now, which does not."""
 
     def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
         """What stands there; noted."""
 
-    def look(self, doc: DocKey) -> Maybe:
+    def document(self, doc: DocKey) -> Maybe:
         """The document; not noted."""
 
-    def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+    def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
         """It was read."""
 
 
@@ -69,29 +69,29 @@ InstanceOf: TypeAlias = Callable[[str], Scope]
 """Tells which instance of a scope the reader means by its name."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class ResolvedAddress(msgspec.Struct, frozen=True):
     """Where something stands once all links on the way are followed."""
 
     doc: DocKey
     path: Path
 
 
-class _Spot(msgspec.Struct, frozen=True):
+class _WalkPoint(msgspec.Struct, frozen=True):
     """A place in the middle of a walk: where its document was entered, and by which link."""
 
     doc: DocKey
     path: Path
     entered: int
-    link: _Spot | None = None
+    link: _WalkPoint | None = None
 
-    def below(self, step: str | int) -> _Spot:
+    def below(self, step: str | int) -> _WalkPoint:
         """One step down."""
-        return _Spot(self.doc, (*self.path, step), self.entered, self.link)
+        return _WalkPoint(self.doc, (*self.path, step), self.entered, self.link)
 
-    def is_within(self, place: Place) -> bool:
+    def is_within(self, place: ResolvedAddress) -> bool:
         """Tell whether this is a part, by way of whatever links, of what stands at the place."""
         length = len(place.path)
-        spot: _Spot | None = self
+        spot: _WalkPoint | None = self
         while spot is not None:
             if spot.doc == place.doc and spot.entered <= length and spot.path[:length] == place.path:
                 return True
@@ -122,15 +122,15 @@ class _Walk:
 class Traverse(msgspec.Struct, frozen=True):
     """One traversal: what it reads from, for whom, and how its reads are flagged."""
 
-    source: Source
+    source: ReadSource
     instance_of: InstanceOf
     flags: Flags = 0
 
     # -- finding the place ---------------------------------------------------------------------------------
 
-    def place(
+    def resolve(
         self, doc: DocKey, path: Path, *, at_end: bool = True, only_redirects: bool = False, ceiling: str = "session"
-    ) -> Place | None:
+    ) -> ResolvedAddress | None:
         """Where a path leads when links on the way are followed, and, `at_end`, one that stands there as well.
 
         None if it leads nowhere: in a circle, or to a scope narrower than the ceiling. Every link that was followed
@@ -142,7 +142,7 @@ class Traverse(msgspec.Struct, frozen=True):
         for _ in range(LINK_HOPS_MAX):
             length = self._first_link(doc, path, at_end=at_end, only_redirects=only_redirects)
             if length is None:
-                return Place(doc, path)
+                return ResolvedAddress(doc, path)
             at, left = (doc, path[:length]), len(path) - length
             seen = {other: more for other, more in seen.items() if more <= left}
             if at in seen:
@@ -157,7 +157,7 @@ class Traverse(msgspec.Struct, frozen=True):
         message = f"followed {LINK_HOPS_MAX} links to {address_text(doc, path)} without reaching a value"
         raise AddressError(message, doc=doc, path=path)
 
-    def _target(self, link: Link, doc: DocKey, path: Path) -> Address:
+    def _target(self, link: LinkRecord, doc: DocKey, path: Path) -> Address:
         there = target(link, Address(doc, path), self.instance_of)
         if there.space:
             at = address_text(doc, path)
@@ -167,7 +167,7 @@ class Traverse(msgspec.Struct, frozen=True):
 
     def _first_link(self, doc: DocKey, path: Path, *, at_end: bool, only_redirects: bool) -> int | None:
         """How many steps of the path lead to the first link that is to be followed."""
-        value = self.source.look(doc)
+        value = self.source.document(doc)
         for length, step in enumerate(path):
             if type(value) in CONTAINERS and parse_link(value) is not None:
                 return length
@@ -182,19 +182,19 @@ class Traverse(msgspec.Struct, frozen=True):
 
     def value(self, doc: DocKey, path: Path, schema: Schema) -> Maybe:
         """What stands there under a schema: free of links, except that each handle is an absolute link to its place."""
-        slot = self.place(doc, path, at_end=False)
+        slot = self.resolve(doc, path, at_end=False)
         if slot is None:
             return ABSENT
-        handle = schema.as_handle(linked=is_link(get(self.source.look(slot.doc), slot.path)))
+        handle = schema.as_handle(linked=is_link(get(self.source.document(slot.doc), slot.path)))
         if handle is not None:
             return self.handle(slot.doc, slot.path, handle)
-        place = self.place(slot.doc, slot.path)
+        place = self.resolve(slot.doc, slot.path)
         if place is None:
             return ABSENT
         walk = _Walk(address_text(doc, path))
-        return self._unfold(walk, _Spot(place.doc, place.path, len(place.path)), schema, noted=False)
+        return self._unfold(walk, _WalkPoint(place.doc, place.path, len(place.path)), schema, noted=False)
 
-    def _unfold(self, walk: _Walk, at: _Spot, schema: Schema, *, noted: bool) -> Maybe:
+    def _unfold(self, walk: _Walk, at: _WalkPoint, schema: Schema, *, noted: bool) -> Maybe:
         """A value that is no link, with everything below it. `noted`: a deep read further up stands for it."""
         if schema.has_handles:
             item = schema.child(_ANYWHERE)
@@ -205,8 +205,8 @@ class Traverse(msgspec.Struct, frozen=True):
         if not noted:
             # One deep read stands for everything that is in this document; but not for what handles keep to themselves.
             noted = not schema.has_handles
-            self.source.note(at.doc, at.path, _DEEP if noted else _SHALLOW, self.flags)
-        value = get(self.source.look(at.doc), at.path)
+            self.source.record(at.doc, at.path, _DEEP if noted else _SHALLOW, self.flags)
+        value = get(self.source.document(at.doc), at.path)
         if noted and not holds_link(value):
             return value
         if is_link(value):
@@ -226,8 +226,8 @@ class Traverse(msgspec.Struct, frozen=True):
             return array_of([None if inner is ABSENT else inner for inner in found])
         return value
 
-    def _below(self, walk: _Walk, at: _Spot, schema: Schema | None, *, noted: bool) -> Maybe:
-        value = ABSENT if schema is None else get(self.source.look(at.doc), at.path)
+    def _below(self, walk: _Walk, at: _WalkPoint, schema: Schema | None, *, noted: bool) -> Maybe:
+        value = ABSENT if schema is None else get(self.source.document(at.doc), at.path)
         if schema is None or (noted and type(value) not in CONTAINERS):
             # No part of what the schema describes: there, but not read. Or nothing that could be followed.
             return value
@@ -237,22 +237,22 @@ class Traverse(msgspec.Struct, frozen=True):
         if parse_link(value) is None:
             return self._unfold(walk, at, schema, noted=noted)
         walk.step()
-        place = self.place(at.doc, at.path)
+        place = self.resolve(at.doc, at.path)
         if place is None or at.is_within(place):
             return ABSENT
-        return self._unfold(walk, _Spot(place.doc, place.path, len(place.path), at), schema, noted=False)
+        return self._unfold(walk, _WalkPoint(place.doc, place.path, len(place.path), at), schema, noted=False)
 
     def handle(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
         """An absolute link to what a handle at this place stands for. Its target is not looked at."""
         if schema.always_link:
             slot = self.source.read(doc, path, _DEEP, self.flags | LINK_PROBE)
             return self._pointer(slot, doc, path, schema)
-        value = get(self.source.look(doc), path)
-        if not schema.stands_alone and (value is None or value is ABSENT):
-            self.source.note(doc, path, _SHALLOW, self.flags | LINK_PROBE)
+        value = get(self.source.document(doc), path)
+        if not schema.has_default and (value is None or value is ABSENT):
+            self.source.record(doc, path, _SHALLOW, self.flags | LINK_PROBE)
             return value
         # Where no link stands, it is this place, whatever that holds: nothing of it is read.
-        place = self.place(doc, path, ceiling=schema.ceiling)
+        place = self.resolve(doc, path, ceiling=schema.ceiling)
         return ABSENT if place is None else link_to(place.doc, place.path).to_value()
 
     def _pointers(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
@@ -269,18 +269,18 @@ class Traverse(msgspec.Struct, frozen=True):
             link = parse_link(slot)
             if link is None:
                 return slot
-            there: Address | Place | None = self._target(link, doc, path)
+            there: Address | ResolvedAddress | None = self._target(link, doc, path)
             assert there is not None
             if there.path:
                 # To a place, not to a document: what stands there may lead further.
-                there = self.place(there.doc, there.path, ceiling=schema.ceiling)
+                there = self.resolve(there.doc, there.path, ceiling=schema.ceiling)
                 if there is None:
                     return ABSENT
             if BREADTH[_scope_name(there.doc)] > BREADTH[schema.ceiling]:
                 return ABSENT
             slot = link_to(there.doc, there.path).to_value()
         if schema.optional and slot is not ABSENT:
-            there_doc, there_path = _place_of(slot)
+            there_doc, there_path = _address_of(slot)
             if self.source.read(there_doc, there_path, _SHALLOW, self.flags) is ABSENT:
                 return None
         return slot
@@ -297,7 +297,7 @@ def own_link(value: Maybe) -> DocKey | None:
     return None
 
 
-def _place_of(link: Value) -> tuple[DocKey, Path]:
+def _address_of(link: Value) -> tuple[DocKey, Path]:
     """The place that an absolute link names."""
     own = own_link(link)
     if own is not None:
@@ -329,4 +329,4 @@ def _scope_name(doc: DocKey) -> str:
     return "session" if scope.session else "user" if scope.user else "space"
 
 
-__all__ = ["ANY", "BREADTH", "Place", "Source", "Traverse", "holds_link"]
+__all__ = ["ANY", "BREADTH", "ReadSource", "ResolvedAddress", "Traverse", "holds_link"]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headwater.store.commit import Commit, Note, PendingRead, Read
+from headwater.store.commit import Commit, NewObservation, PendingRead, Read
 from headwater.values.ids import BranchId, DocKey, LocalSeq, SessionId
 
 
-class Notes:
+class UnsentObservations:
     """Those of one replica; the last of each document counts."""
 
     __slots__ = ("_branch", "_found", "_session")
@@ -19,7 +19,7 @@ class Notes:
     def __init__(self, session: SessionId, branch: BranchId) -> None:
         self._session = session
         self._branch = branch
-        self._found: dict[DocKey, Note] = {}
+        self._found: dict[DocKey, NewObservation] = {}
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -30,13 +30,13 @@ class Notes:
         confirmed = tuple(mark for mark in marks if type(mark) is Read)
         pending = tuple(mark for mark in marks if type(mark) is PendingRead)
         basis = Commit(self._session, LocalSeq(0), (), confirmed, pending, (), self._branch)
-        self._found[doc] = Note(doc, body, basis)
+        self._found[doc] = NewObservation(doc, body, basis)
 
     def drop(self, doc: DocKey) -> None:
         """Of whom nothing is to be kept."""
         self._found.pop(doc, None)
 
-    def take(self) -> tuple[Note, ...]:
+    def take(self) -> tuple[NewObservation, ...]:
         """All that no commit has taken along."""
         notes, self._found = tuple(self._found.values()), {}
         return notes

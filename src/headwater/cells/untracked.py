@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextvars import Token
 from types import TracebackType
 
-from headwater.cells.context import HERE, PEEKING
+from headwater.cells.context import CONTEXT, PEEKING
 from headwater.cells.transaction import Transaction
 from headwater.errors import UsageError
 
@@ -30,7 +30,7 @@ class UntrackedBlock:
         if self._around is not None:
             raise UsageError("a block of hw.untracked() is entered once; call hw.untracked() for each")
         self._around = []
-        frame = HERE.get()
+        frame = CONTEXT.get()
         while frame is not None:
             if frame.tx is not None and all(frame.tx is not tx for tx in self._around):
                 self._around.append(frame.tx)

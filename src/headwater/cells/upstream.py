@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from headwater.store.commit import Submission
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.values.ids import DocKey, Seq
 
 
 class Upstream(Protocol):
     """Where a replica's commits go and its documents come from."""
 
-    def load(self, doc: DocKey, through: Seq) -> Found | None:
+    def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         """The confirmed document as of a place in the log; None if it has to be fetched and will arrive by `pull`."""
 
     def submit(self, submission: Submission) -> None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from headwater.cells.journal import Mark
-from headwater.cells.pending_commit import Pending, call_all, ranges
+from headwater.cells.pending_commit import PendingCommit, call_all, ranges
 from headwater.cells.upstream import EVERYTHING, Upstream
 from headwater.store.commit import PendingRead, Read
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.store.wellformed import check_doc
 from headwater.values.address import Depth
 from headwater.values.ids import NEVER, DocKey, Seq
@@ -23,7 +23,7 @@ from headwater.values.tree import ABSENT, Maybe, Path
 
 Listener: TypeAlias = Callable[[Notification], None]
 
-NO_LAYERS: Final[list[Pending]] = []
+NO_LAYERS: Final[list[PendingCommit]] = []
 """Shared by all documents without layers, and therefore never appended to."""
 
 
@@ -35,10 +35,10 @@ class Document:
     seq: Seq
     visible: Maybe
     # Commits of ours that touch it and are not decided yet, oldest first. Most documents have none: no list is kept.
-    layers: list[Pending] = field(default_factory=lambda: NO_LAYERS)
+    layers: list[PendingCommit] = field(default_factory=lambda: NO_LAYERS)
 
 
-class View:
+class ReplicaView:
     """The documents of one branch as they look from here."""
 
     def __init__(self, upstream: Upstream, seq: Seq) -> None:
@@ -48,11 +48,11 @@ class View:
         self._entries: tuple[tuple[Listener, Container[DocKey] | None], ...] = ()
         self._listeners: tuple[Listener, ...] = ()
         self._readers: tuple[Container[DocKey], ...] = ()
-        self.turn: AbstractContextManager[object] = nullcontext()
+        self.lock: AbstractContextManager[object] = nullcontext()
         """Held by who does several things with the replica that must not be torn apart; threads take turns by it."""
         self.version = 0
         """Grows with every change of what is visible: who finds it as it was needs not look at documents."""
-        self.may_miss = False
+        self.is_partial = False
         """Not every document is here at once: whoever looks at one asks whether it `is_missing`."""
         self.on_arrived: Callable[[list[DocKey]], None] = lambda _: None
         """Told of documents that were missing and have come."""
@@ -73,12 +73,12 @@ class View:
             return Read(doc, path, record.seq, depth)
         return PendingRead(doc, path, record.seq, ranges(record.layers), depth)
 
-    def hold(self, doc: DocKey) -> tuple[Maybe, Mark]:
+    def snapshot(self, doc: DocKey) -> tuple[Maybe, Mark]:
         """The document as it looks now, and which version that is: what a transaction keeps from its first look on."""
         record = self._documents.get(doc) or self._load(doc)
         return record.visible, Mark(record.seq, record.layers, len(record.layers))
 
-    def is_as(self, doc: DocKey, value: Maybe, mark: Mark) -> bool:
+    def is_unchanged(self, doc: DocKey, value: Maybe, mark: Mark) -> bool:
         """The document is the very one that was held."""
         record = self._documents.get(doc)
         return (
@@ -90,7 +90,7 @@ class View:
 
     def _load(self, doc: DocKey) -> Document:
         check_doc(doc)
-        found = self._upstream.load(doc, self.seq) or Found(ABSENT, NEVER)
+        found = self._upstream.load(doc, self.seq) or StoredDocument(ABSENT, NEVER)
         record = self._documents[doc] = Document(found.value, found.seq, found.value)
         return record
 
@@ -103,7 +103,7 @@ class View:
         """It is not here, and nobody can say what it is; it was asked for. Here: never."""
         return False
 
-    def is_held(self, doc: DocKey) -> bool:
+    def is_loaded(self, doc: DocKey) -> bool:
         """It can be read without asking anybody."""
         return doc in self._documents
 
@@ -117,7 +117,7 @@ class View:
         if doc not in self._documents:
             self._documents[doc] = Document(ABSENT, NEVER, ABSENT)
 
-    def let_go(self, doc: DocKey) -> None:
+    def release(self, doc: DocKey) -> None:
         """Hold a document no longer that nobody is going to look at: it is read again if somebody does."""
         record = self._documents.get(doc)
         if record is not None and not record.layers and not self._is_read(doc):
@@ -152,7 +152,7 @@ class View:
                 return True
         return False
 
-    def _tell(self, notification: Notification) -> None:
+    def _notify(self, notification: Notification) -> None:
         listeners = self._listeners
         if len(listeners) == 1:
             listeners[0](notification)

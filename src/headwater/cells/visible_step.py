@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from headwater.cells.pending_commit import Pending, joined
+from headwater.cells.pending_commit import PendingCommit, joined
 from headwater.errors import HeadwaterError
 from headwater.store.commit import Committed, Verdict
 from headwater.values.diff import changes_between, changes_of
@@ -30,21 +30,21 @@ class _Moved(msgspec.Struct, frozen=True, gc=False):
     touches: Touches | None
 
 
-class Step(Generic[_T]):
+class VisibleStep(Generic[_T]):
     """Everything one call of `integrate` changes, collected until it is told."""
 
-    __slots__ = ("derived", "moved", "reverted", "settled", "stale")
+    __slots__ = ("derived", "moved", "rolled_back", "settled", "stale")
 
     def __init__(self) -> None:
         self.moved: dict[DocKey, _Moved] = {}
-        self.reverted: set[DocKey] = set()
+        self.rolled_back: set[DocKey] = set()
         # Documents whose layers have to be laid on what is confirmed now.
         self.stale: dict[DocKey, _T] = {}
-        self.settled: list[tuple[Pending, Verdict | None, HeadwaterError | None]] = []
+        self.settled: list[tuple[PendingCommit, Verdict | None, HeadwaterError | None]] = []
         # What runs of others came to.
         self.derived: list[Derived] = []
 
-    def note(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:
+    def record(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:
         """A document moved, perhaps once more."""
         earlier = self.moved.get(doc)
         if earlier is not None:
@@ -77,10 +77,10 @@ class Step(Generic[_T]):
                 changes = changes_of(doc, move.before, move.after, move.touches)
             else:
                 continue
-            (reverted if doc in self.reverted else arrived).extend(changes)
+            (reverted if doc in self.rolled_back else arrived).extend(changes)
         return reverted, arrived
 
-    def rejected(self) -> list[tuple[Pending, Verdict | None, HeadwaterError | None]]:
+    def rejected(self) -> list[tuple[PendingCommit, Verdict | None, HeadwaterError | None]]:
         """The decided commits that did not land."""
         return [decided for decided in self.settled if type(decided[1]) is not Committed]
 

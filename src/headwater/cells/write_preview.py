@@ -16,7 +16,7 @@ from headwater.values.tree import Maybe, Path, get
 _DEEP: Final = Depth.DEEP
 
 
-class Ahead:
+class WritePreview:
     """Reads are noted in the transaction, and are answered of one document as it would be."""
 
     __slots__ = ("_after", "_doc", "_tx")
@@ -31,10 +31,10 @@ class Ahead:
         found = self._tx.read(doc, path, depth, flags)
         return get(self._after, path) if doc == self._doc else found
 
-    def look(self, doc: DocKey) -> Maybe:
+    def document(self, doc: DocKey) -> Maybe:
         """The document as it would be."""
-        return self._after if doc == self._doc else self._tx.look(doc)
+        return self._after if doc == self._doc else self._tx.document(doc)
 
-    def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+    def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
         """What was read."""
-        self._tx.note(doc, path, depth, flags)
+        self._tx.record(doc, path, depth, flags)

@@ -17,7 +17,7 @@ from headwater.errors import AddressError, InvariantError, NotFoundError, UsageE
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
-    from headwater.cells.pending_commit import Pending
+    from headwater.cells.pending_commit import PendingCommit
     from headwater.host.attached_replica import AttachedReplica
     from headwater.host.storage import Storage
     from headwater.runtime.type_records import Declared
@@ -167,7 +167,7 @@ def _with_document(error: AddressError, doc: DocKey) -> AddressError:
     return AddressError(f"in document {address_text(doc)}: {error.message}", **error.facts)
 
 
-def accepted(pending: Pending) -> Seq:
+def accepted(pending: PendingCommit) -> Seq:
     """Where a commit is in the log; what stood against it is raised."""
     if pending.error is not None:
         raise pending.error

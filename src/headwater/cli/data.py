@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from headwater.cli.remote import Server
-    from headwater.store.browsing import Event
+    from headwater.store.browsing import HistoryEntry
     from headwater.store.engine import Engine
     from headwater.values.ids import BranchId, DocKey, Seq
     from headwater.values.tree import Maybe
@@ -145,12 +145,12 @@ def _documents(
     from headwater.cli.spaces import key_prefixes
     from headwater.inspect.stored_events import is_system
     from headwater.runtime.type_records import PREFIX
-    from headwater.store.browsing import listing, place, read
+    from headwater.store.browsing import listing, read, read_seq
     from headwater.values.address import address_text
     from headwater.values.codec import to_json
     from headwater.values.tree import ABSENT
 
-    through = place(engine, branch, at)
+    through = read_seq(engine, branch, at)
     for key_prefix in key_prefixes(prefix):
         for listed in listing(engine, branch, prefix=key_prefix, at=through, deleted=deleted):
             doc = listed.doc
@@ -199,18 +199,23 @@ def get_value(
         raise click.UsageError("--raw and --json exclude each other.")
     server = remote.server_of(url, space, token_file)
     if server is not None:
-        place = remote.find_place(server, path, branch, at)
+        read_seq = remote.find_place(server, path, branch, at)
     else:
         with open_space(url, space) as storage:
-            place = storage.call(lambda engine: find_place(engine, path, find_branch(engine, branch), at))
-    if raw and isinstance(place.value, str | bytes):
-        _print_raw(place.value)
+            read_seq = storage.call(lambda engine: find_place(engine, path, find_branch(engine, branch), at))
+    if raw and isinstance(read_seq.value, str | bytes):
+        _print_raw(read_seq.value)
         return
-    value = to_json(place.value)
+    value = to_json(read_seq.value)
     if form is None:
         show_value(value)
     else:
-        record = {"address": address_text(place.doc, place.path), "branch": branch, "seq": place.seq, "value": value}
+        record = {
+            "address": address_text(read_seq.doc, read_seq.path),
+            "branch": branch,
+            "seq": read_seq.seq,
+            "value": value,
+        }
         answer(record, sentence="", plain="", form=form)
 
 
@@ -274,7 +279,7 @@ def _history(engine: Engine, text: str, branch: BranchId, at: Seq | None) -> Ite
     return _changes_at(engine, doc, steps, branch, events) if steps else map(_event, events)
 
 
-def _event(event: Event) -> dict[str, object]:
+def _event(event: HistoryEntry) -> dict[str, object]:
     return {
         "seq": event.seq,
         "at": _utc_time(event.at),
@@ -285,7 +290,7 @@ def _event(event: Event) -> dict[str, object]:
 
 
 def _changes_at(
-    engine: Engine, doc: DocKey, steps: tuple[str, ...], branch: BranchId, events: Iterator[Event]
+    engine: Engine, doc: DocKey, steps: tuple[str, ...], branch: BranchId, events: Iterator[HistoryEntry]
 ) -> Iterator[Record]:
     """Of the commits that touched a document those that changed the value at a path, and what it became."""
     from headwater.store.browsing import read

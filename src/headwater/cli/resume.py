@@ -63,7 +63,7 @@ def _of_file(views: list[View], url: str | None, space: str | None) -> list[Take
     import msgspec
 
     from headwater.cli.spaces import open_space
-    from headwater.store.resumption import kept_size
+    from headwater.store.resumption import observations_size
     from headwater.values.address import doc_key
     from headwater.values.ids import BranchId
 
@@ -71,7 +71,9 @@ def _of_file(views: list[View], url: str | None, space: str | None) -> list[Take
     with open_space(url, space) as storage:
         for view in views:
             branch, prefix = BranchId(view.opening.branch), doc_key(f"{view.opening.app}.")
-            rows, size = storage.call(lambda engine, branch=branch, prefix=prefix: kept_size(engine, branch, prefix))  # type: ignore[misc]
+            rows, size = storage.call(
+                lambda engine, branch=branch, prefix=prefix: observations_size(engine, branch, prefix)  # type: ignore[misc]
+            )
             found.append(msgspec.structs.replace(_known(view), rows=rows, size=size))
     return found
 

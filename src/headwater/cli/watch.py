@@ -122,7 +122,7 @@ def _roots(
 ) -> Iterator[tuple[int, Maybe]]:
     """The document after each commit that has to do with it."""
     from headwater.cells.pending_commit import Pulled
-    from headwater.store.commit import Committed, Outcome
+    from headwater.store.commit import CommitOutcome, Committed
     from headwater.store.document import apply_operation
     from headwater.sync.client_session import ClientPhase
 
@@ -137,7 +137,7 @@ def _roots(
         if isinstance(item, Pulled) and item.doc == doc and item.found.seq > seq:
             root, seq = item.found.value, item.found.seq
             yield seq, root
-        elif isinstance(item, Outcome) and isinstance(item.verdict, Committed) and item.verdict.seq > seq:
+        elif isinstance(item, CommitOutcome) and isinstance(item.verdict, Committed) and item.verdict.seq > seq:
             mine = [each for each in item.commit.operations if each.doc == doc]
             for operation in mine:
                 root, _ = apply_operation(root, operation)

@@ -34,7 +34,7 @@ from headwater.errors import (
 from headwater.machine import machine
 from headwater.store.backends.sqlite_file import explain, holder
 from headwater.store.commit import Commit, Submission, adopt_operation
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.sync.client_session import transact
 from headwater.sync.frames import SpaceOpened, Transact, encode_frame, read_client, read_server
 from headwater.values.author_text import describe
@@ -79,7 +79,7 @@ class StoredState:
     # How often it was opened, this time included.
     openings: int = 1
     prefixes: tuple[str, ...] = ()
-    docs: dict[DocKey, Found] = field(default_factory=dict)
+    docs: dict[DocKey, StoredDocument] = field(default_factory=dict)
     outbox: list[Submission] = field(default_factory=list)
 
 
@@ -217,7 +217,7 @@ class ClientFolder:
             assert isinstance(opened, SpaceOpened)
             found.opened = opened
         for doc, seq, value in self._db.execute("select doc, seq, value from docs"):
-            found.docs[doc] = Found(ABSENT if value is None else decode(value), seq)
+            found.docs[doc] = StoredDocument(ABSENT if value is None else decode(value), seq)
         if found.opened is not None:
             branch = BranchId(meta.get("branch", b"").decode())
             for _, frame in self._db.execute("select number, frame from outbox order by number"):

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from headwater.client.server_link import PATIENCE_S, ServerLink
 from headwater.errors import HeadwaterError, LimitError, ServerLimitError
 from headwater.machine import machine
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.sync.client_listener import Brought, up_to
 from headwater.sync.client_session import Answer, Item
 from headwater.sync.frame_limits import PREFETCH_MAX
@@ -106,7 +106,9 @@ class DocumentFetch:
             # happens to a document that was let go of meanwhile.
             gone = set() if follow else set(docs) - self._flying
             self._flying.difference_update(docs)
-            come = [Brought(each.doc, Found(each.content, each.seq)) for each in found.docs if each.doc not in gone]
+            come = [
+                Brought(each.doc, StoredDocument(each.content, each.seq)) for each in found.docs if each.doc not in gone
+            ]
             self._deliver([*come, up_to(found.seq, self._branch)])
             done(None)
 

@@ -10,7 +10,7 @@ from headwater.client.remote_replica import RemoteReplica
 from headwater.client.server_link import ServerLink
 from headwater.scheduler.events.failed_events import FAILED
 from headwater.scheduler.events.outbox import OUTBOX
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.sync.frame_limits import PREFETCH_MAX
 from headwater.sync.frames import Docs, Watch
 from headwater.values.address import SPACE_SCOPE, session_scope, user_scope
@@ -25,10 +25,10 @@ def prefetch(link: ServerLink, replica: RemoteReplica, app: str, actor: str) -> 
     prefixes = tuple(f"{scope.text}/{app}." for scope in scopes)
     # What an event is written to that fails or is left: nobody wants to wait for these when the server is away.
     books = tuple((doc, NOTHING) for doc in (OUTBOX, FAILED))
-    with replica.turn:
+    with replica.lock:
         answer = link.ask(Watch(0, books, prefixes, None, PREFETCH_MAX))
         assert isinstance(answer, Docs)
-        found = [(each.doc, Found(each.content, each.seq)) for each in answer.docs]
+        found = [(each.doc, StoredDocument(each.content, each.seq)) for each in answer.docs]
         replica.install(found)
         replica.seq = max(replica.seq, answer.seq)
     return found

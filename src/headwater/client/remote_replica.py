@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
-from headwater.cells.pending_commit import Failure, Pending, Pulled
+from headwater.cells.pending_commit import Failure, PendingCommit, Pulled
 from headwater.cells.view import Document
 from headwater.client.document_fetch import is_in_loop
 from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
 from headwater.host.attached_replica import AttachedReplica, Port
-from headwater.store.commit import Commit, Committed, DeleteDoc, Effect, Outcome, SetDoc, Submission, Verdict
-from headwater.store.document import Found, apply_operation
+from headwater.store.commit import Commit, CommitOutcome, Committed, DeleteDoc, Effect, SetDoc, Submission, Verdict
+from headwater.store.document import StoredDocument, apply_operation
 from headwater.sync.client_listener import Brought, part_of
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT, Maybe
@@ -56,13 +56,13 @@ class RemoteReplica(AttachedReplica):
         self._earlier: dict[LocalSeq, None] = {}
         self.on_refused: Callable[[list[Rejected]], None] = lambda _: None
         # Asked for by code that does not wait, and not answered yet; and what functions here write, which is never so.
-        self.may_miss = True
+        self.is_partial = True
         self.coming: set[DocKey] = set()
         self.is_derived: Callable[[DocKey], bool] = lambda _: False
         # Let go of while something was waiting to be taken in, which may be about them.
         self._gone: set[DocKey] = set()
 
-    def install(self, found: Iterable[tuple[DocKey, Found]]) -> None:
+    def install(self, found: Iterable[tuple[DocKey, StoredDocument]]) -> None:
         """Documents that came before anybody has looked."""
         for doc, each in found:
             self._documents[doc] = Document(each.value, each.seq, each.value)
@@ -79,24 +79,24 @@ class RemoteReplica(AttachedReplica):
             except (AddressError, LimitError):
                 # It does not fit what is here; whoever decides says so, or knows more.
                 effects = ()
-            pending = self._pending[commit.local_seq] = Pending(commit, effects)
-            pending.moved = True
+            pending = self._pending[commit.local_seq] = PendingCommit(commit, effects)
+            pending.is_rebased = True
             self._earlier[commit.local_seq] = None
             self._stack(pending)
         self._local_seq = LocalSeq(last)
 
-    def let_go(self, doc: DocKey) -> None:
+    def release(self, doc: DocKey) -> None:
         """Hold a document no longer; but for those that come with all of their kind."""
         with self._turn:
             if doc in self._documents and not self._covers(doc):
-                super().let_go(doc)
+                super().release(doc)
                 if doc not in self._documents:
                     self._have_come((doc,))
                     if self.inbox:
                         self._gone.add(doc)
                     self._unwatch(doc)
 
-    def integrate(self, decided: Iterable[Outcome | Failure | Pulled]) -> None:
+    def integrate(self, decided: Iterable[CommitOutcome | Failure | Pulled]) -> None:
         """As everywhere. The server says what was done; what it comes to is found on the way."""
         taken = list(decided)
         if self._earlier or self.on_taken_in is not None:
@@ -125,7 +125,7 @@ class RemoteReplica(AttachedReplica):
             self._have_come((doc,))
             return False
 
-    def is_held(self, doc: DocKey) -> bool:
+    def is_loaded(self, doc: DocKey) -> bool:
         """It is here; or it does not exist, which is known."""
         return (doc in self._documents and doc not in self.coming) or self._covers(doc)
 
@@ -135,11 +135,11 @@ class RemoteReplica(AttachedReplica):
             self.coming.difference_update(come)
             self.on_arrived(come)
 
-    def _integrate_and_keep(self, decided: list[Outcome | Failure | Pulled]) -> None:
+    def _integrate_and_keep(self, decided: list[CommitOutcome | Failure | Pulled]) -> None:
         tell = self.on_rejected
         refused: list[Rejected] = []
 
-        def told(pending: Pending, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        def told(pending: PendingCommit, verdict: Verdict | None, error: HeadwaterError | None) -> None:
             is_earlier = pending.commit.local_seq in self._earlier
             if is_earlier or (error is not None and self.is_over()):
                 refused.append((pending.commit, verdict, error, is_earlier))
@@ -165,9 +165,11 @@ class RemoteReplica(AttachedReplica):
                     gone, [(doc, each.seq, each.confirmed) for doc, each in held if each is not None], self.seq
                 )
 
-    def _worked_out(self, decided: Iterable[Outcome | Failure | Pulled]) -> Iterator[Outcome | Failure | Pulled]:
+    def _worked_out(
+        self, decided: Iterable[CommitOutcome | Failure | Pulled]
+    ) -> Iterator[CommitOutcome | Failure | Pulled]:
         for each in decided:
-            if isinstance(each, Outcome) and isinstance(each.verdict, Committed) and not each.effects:
+            if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and not each.effects:
                 mine = self._pending.get(each.commit.local_seq) if each.commit.session == self._session else None
                 if mine is not None and each.verdict.seq == NEVER:
                     self._keep_here(mine)
@@ -183,16 +185,16 @@ class RemoteReplica(AttachedReplica):
         held = doc in self._documents or self._covers(doc)
         return held or (isinstance(pulled, Brought) and doc not in self._gone)
 
-    def _keep_here(self, mine: Pending) -> None:
+    def _keep_here(self, mine: PendingCommit) -> None:
         """What a function has come to where nothing may be written: it stands here, and what others have does not."""
         for operation in mine.commit.operations:
             record = self._documents[operation.doc]
             record.confirmed, _ = apply_operation(record.confirmed, operation)
             self._own.add(operation.doc)
 
-    def _with_effects(self, commit: Commit, seq: Seq, mine: Pending | None) -> Outcome:
-        if mine is not None and not mine.moved and self._is_as_shown(mine, seq):
-            return Outcome(commit, Committed(seq), mine.effects)
+    def _with_effects(self, commit: Commit, seq: Seq, mine: PendingCommit | None) -> CommitOutcome:
+        if mine is not None and not mine.is_rebased and self._is_as_shown(mine, seq):
+            return CommitOutcome(commit, Committed(seq), mine.effects)
         effects: dict[DocKey, Effect] = {}
         kept = [each.doc in self._documents or self._covers(each.doc) for each in commit.operations]
         if not all(kept):
@@ -218,9 +220,9 @@ class RemoteReplica(AttachedReplica):
                 raise InvariantError(message, doc=doc, seq=seq) from misfit
             first = before if earlier is None else earlier.before
             effects[doc] = Effect(doc, first, after, touches if earlier is None else earlier.touches + touches)
-        return Outcome(commit, Committed(seq), tuple(effects.values()))
+        return CommitOutcome(commit, Committed(seq), tuple(effects.values()))
 
-    def _is_as_shown(self, mine: Pending, seq: Seq) -> bool:
+    def _is_as_shown(self, mine: PendingCommit, seq: Seq) -> bool:
         """The commit came upon the very documents that it was made on."""
         for effect in mine.effects:
             record = self._documents.get(effect.doc)
@@ -229,11 +231,11 @@ class RemoteReplica(AttachedReplica):
         return True
 
 
-def _known_by(each: Outcome | Failure | Pulled | Pending) -> Iterator[DocKey]:
+def _known_by(each: CommitOutcome | Failure | Pulled | PendingCommit) -> Iterator[DocKey]:
     """The documents of which everything is known after it, whatever they were before."""
     if isinstance(each, Pulled):
         yield each.doc
-    elif isinstance(each, Pending) or (isinstance(each, Outcome) and isinstance(each.verdict, Committed)):
+    elif isinstance(each, PendingCommit) or (isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed)):
         for operation in each.commit.operations:
             if isinstance(operation, SetDoc | DeleteDoc):
                 yield operation.doc

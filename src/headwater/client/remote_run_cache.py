@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from headwater.store.backend import ObservationRow
-from headwater.store.commit import Note
+from headwater.store.commit import NewObservation
 from headwater.store.observations import decode_observation
 from headwater.store.resumption import Listing
 from headwater.sync.client_session import Answer
@@ -25,18 +25,18 @@ Ask: TypeAlias = Callable[[AskObservations | AskChanged], Answer | None]
 class RemoteRunCache:
     """Asked over the connection; each question waits for its answer. What is not known is taken for changed."""
 
-    def __init__(self, ask: Ask, note: Callable[[tuple[Note, ...], tuple[DocKey, ...]], None]) -> None:
+    def __init__(self, ask: Ask, note: Callable[[tuple[NewObservation, ...], tuple[DocKey, ...]], None]) -> None:
         self._ask = ask
         self._note = note
 
     def listing(self, branch: BranchId, prefix: str, besides: Iterable[DocKey]) -> Listing:
         return _listing(branch, self._ask(AskObservations(0, prefix, tuple(besides))))
 
-    def places_of(self, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
+    def heads_of(self, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
         docs = dict.fromkeys(_docs(row) + list(outputs))
         found = _listing(listed.branch, self._ask(AskObservations(0, "", tuple(docs))))
         # Of what no answer came, nothing is known.
-        places = dict.fromkeys(docs) | found.places
+        places = dict.fromkeys(docs) | found.heads
         return Listing(listed.branch, found.seq, {row.doc: row}, places, listed.inherited)
 
     def is_changed(self, branch: BranchId, doc: DocKey, places: Sequence[tuple[Path, Depth]], after: Seq) -> bool:
@@ -45,7 +45,7 @@ class RemoteRunCache:
         answer = self._ask(AskChanged(0, doc, told, after))
         return not isinstance(answer, Changed) or answer.changed
 
-    def note(self, notes: Sequence[Note]) -> None:
+    def note(self, notes: Sequence[NewObservation]) -> None:
         self._note(tuple(notes), ())
 
     def forget(self, branch: BranchId, gone: Collection[DocKey], *, let_go: bool = False) -> None:

@@ -37,8 +37,8 @@ from headwater.host.attached_replica import Port
 from headwater.machine import machine
 from headwater.runtime.connection import Connection, Listeners
 from headwater.runtime.error_report import OnError, log_error
-from headwater.store.commit import Committed, Note, Outcome, Submission
-from headwater.store.document import Found
+from headwater.store.commit import CommitOutcome, Committed, NewObservation, Submission
+from headwater.store.document import StoredDocument
 from headwater.sync.client_session import Answer, ClientPhase, Item
 from headwater.sync.frames import AskChanged, AskObservations, Docs, Open, SpaceOpened, Watch
 from headwater.sync.server_session import Close
@@ -239,7 +239,7 @@ class RemoteStorage:
 
     # -- for the replica -----------------------------------------------------------------------------------
 
-    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found | None:
+    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
         """A document that is not here."""
         del branch  # one connection, one branch
         link = self.link
@@ -257,7 +257,7 @@ class RemoteStorage:
             if each.doc == doc:
                 if self._folder is not None and self._replica is not None:
                     self._folder.take_in((), ((doc, each.seq, each.content),), self._replica.seq)
-                return Found(each.content, each.seq)
+                return StoredDocument(each.content, each.seq)
         return None
 
     def bring(self, docs: Collection[DocKey], done: Done) -> float:
@@ -271,7 +271,7 @@ class RemoteStorage:
         if self._is_for_show(submission):
             # The server would refuse it. Whoever looks here sees what functions have come to all the same.
             self._submitted += 1
-            self._deliver([Outcome(submission.commit, Committed(NEVER))])
+            self._deliver([CommitOutcome(submission.commit, Committed(NEVER))])
             return
         link = self.link
         if link.phase is ClientPhase.OVER and link.session.error is not None:
@@ -343,7 +343,7 @@ class RemoteStorage:
         port.deliver(items)
         if replica is not None:
             own = replica.session
-            mine = sum(isinstance(each, Outcome | Failure) and each.commit.session == own for each in items)
+            mine = sum(isinstance(each, CommitOutcome | Failure) and each.commit.session == own for each in items)
             if mine:
                 with self._counting:
                     self._decided += mine
@@ -366,7 +366,7 @@ class RemoteStorage:
         except (OfflineError, UnavailableError, PoisonedError):
             return None
 
-    def _note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+    def _note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
         self.link.note(notes, gone)
 
     # -- the end -------------------------------------------------------------------------------------------

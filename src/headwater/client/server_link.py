@@ -26,7 +26,7 @@ from headwater.client.credentials import Credentials, check_audience
 from headwater.client.server_url import ServerUrl
 from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError, ServerLimitError
 from headwater.machine import Future, machine
-from headwater.store.commit import Note, Submission
+from headwater.store.commit import NewObservation, Submission
 from headwater.sync.client_session import Answer, ClientPhase, ClientSession, Item
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, OFFLINE_MAX
 from headwater.sync.frames import (
@@ -243,7 +243,7 @@ class ServerLink:
         """Hear no more of it."""
         self._soon(lambda: self.session.unwatch((doc,)))
 
-    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+    def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
         """What runs have read that had nothing to write."""
         self._soon(lambda: self.session.note(notes, gone))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any, Literal, TypeAlias, cast
 
-from headwater.cells.context import HERE, Frame
+from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.declare.functions.invocation import Invocation
 from headwater.host.console_capture import listeners, run_begins, run_ends
 from headwater.runtime.space_runtime import BaseSpace
@@ -135,7 +135,7 @@ class Flights:
     async def _fly(self, attempt: Call, how: list[Landing]) -> None:
         if self._listeners:
             run_begins(self._home)
-        HERE.set(Frame(self._home, attempt.tx, None))
+        CONTEXT.set(ContextFrame(self._home, attempt.tx, None))
         limit = attempt.timeout_ms
         timer = asyncio.timeout(None if limit is None else limit / 1000)
         try:

@@ -14,21 +14,21 @@ from headwater.cells.journal import Mark
 from headwater.cells.pending_commit import Failure, Pulled
 from headwater.cells.replica import Replica
 from headwater.machine import machine
-from headwater.store.commit import Committed, Outcome, PendingRead, Read, Submission
-from headwater.store.document import Found
+from headwater.store.commit import CommitOutcome, Committed, PendingRead, Read, Submission
+from headwater.store.document import StoredDocument
 from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq, SessionId
 from headwater.values.tree import Maybe, Path
 
-Decided: TypeAlias = list[Outcome | Failure]
-Delivered: TypeAlias = list[Outcome | Failure | Pulled] | Decided
+Decided: TypeAlias = list[CommitOutcome | Failure]
+Delivered: TypeAlias = list[CommitOutcome | Failure | Pulled] | Decided
 """What waits to be taken in. From elsewhere documents may come as they are, too."""
 
 
 class Space(Protocol):
     """What a replica and its port ask of the storage."""
 
-    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found | None:
+    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
         """A document as of a place in the log; None if it does not exist, or will arrive by itself."""
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
@@ -57,7 +57,7 @@ class Port:
         self._wake = wake
         self.inbox: deque[Delivered] = deque()
 
-    def load(self, doc: DocKey, through: Seq) -> Found | None:
+    def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         """The document as of a place in the log; from the engine's cache if it has not moved on since."""
         return self._storage.load(self._branch, doc, through)
 
@@ -73,9 +73,9 @@ class Port:
             with suppress(Exception):
                 self._wake()
 
-    def take(self) -> list[Outcome | Failure | Pulled]:
+    def take(self) -> list[CommitOutcome | Failure | Pulled]:
         """Everything delivered so far, in order."""
-        taken: list[Outcome | Failure | Pulled] = []
+        taken: list[CommitOutcome | Failure | Pulled] = []
         while self.inbox:
             taken += self.inbox.popleft()
         return taken
@@ -98,7 +98,7 @@ class AttachedReplica(Replica):
         with self._turn:
             return super().read(doc)
 
-    def hold(self, doc: DocKey) -> tuple[Maybe, Mark]:
+    def snapshot(self, doc: DocKey) -> tuple[Maybe, Mark]:
         """The document as it looks now, and which version that is."""
         # In one piece: a transaction looks at every document this way.
         with self._turn:
@@ -115,10 +115,10 @@ class AttachedReplica(Replica):
         with self._turn:
             super().expect_new(doc)
 
-    def let_go(self, doc: DocKey) -> None:
+    def release(self, doc: DocKey) -> None:
         """Hold a document no longer."""
         with self._turn:
-            super().let_go(doc)
+            super().release(doc)
 
     @property
     def inbox(self) -> Sized:
@@ -131,7 +131,7 @@ class AttachedReplica(Replica):
             return False
         try:
             waiting = [each for decided in self._port.inbox for each in decided]
-            return all(type(each) is Outcome and type(each.verdict) is Committed for each in waiting)
+            return all(type(each) is CommitOutcome and type(each.verdict) is Committed for each in waiting)
         finally:
             self._turn.release()
 

@@ -18,8 +18,8 @@ from typing import Final, Literal, NamedTuple, TextIO, TypeAlias, cast
 
 import msgspec
 
-from headwater.cells.context import HERE, Frame
-from headwater.cells.space_port import Home
+from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.errors import UsageError, UserCodeError
 from headwater.machine import Lock, machine
@@ -72,7 +72,7 @@ OnConsole: TypeAlias = Callable[[Console], str | None]
 class Listener:
     """The handler of one space."""
 
-    def __init__(self, home: Home, handler: OnConsole, report: Callable[[UserCodeError], None]) -> None:
+    def __init__(self, home: SpacePort, handler: OnConsole, report: Callable[[UserCodeError], None]) -> None:
         self.home = home
         self.handler = handler
         self._report = report
@@ -144,7 +144,7 @@ class Run(NamedTuple):
 class ConsoleState:
     """The listeners of this process. A run costs nothing more while there are none."""
 
-    listeners: dict[Home, Listener] = field(default_factory=dict)
+    listeners: dict[SpacePort, Listener] = field(default_factory=dict)
     # Lines that have no end yet: of which run, on which stream, from which thread.
     parts: dict[tuple[Transaction, Wrapped, int], tuple[Run, str]] = field(default_factory=dict)
     # Threads that are handing a text over: what they write meanwhile is not captured.
@@ -153,7 +153,7 @@ class ConsoleState:
     lock: Lock = field(default_factory=lambda: machine().rlock())
 
 
-def listeners() -> dict[Home, Listener]:
+def listeners() -> dict[SpacePort, Listener]:
     """The spaces of this process whose output is captured."""
     return _state().listeners
 
@@ -171,7 +171,7 @@ def check_handler(handler: object) -> None:
         raise UsageError(f"on_console takes a plain function, or None, not {handler!r}")
 
 
-def listen(home: Home, handler: OnConsole | None, report: Callable[[UserCodeError], None]) -> None:
+def listen(home: SpacePort, handler: OnConsole | None, report: Callable[[UserCodeError], None]) -> None:
     """From now on, or with None no longer."""
     check_handler(handler)
     state = _state()
@@ -186,13 +186,13 @@ def listen(home: Home, handler: OnConsole | None, report: Callable[[UserCodeErro
             _wrap()
 
 
-def handler_of(home: Home) -> OnConsole | None:
+def handler_of(home: SpacePort) -> OnConsole | None:
     """Who is told of what is printed there."""
     listener = listeners().get(home)
     return None if listener is None else listener.handler
 
 
-def run_begins(home: Home) -> None:
+def run_begins(home: SpacePort) -> None:
     """Others may have put streams of their own in the place of ours since."""
     state = _state()
     with state.lock:
@@ -224,15 +224,15 @@ def unheard() -> Iterator[None]:
 
 
 @contextmanager
-def _apart(home: Home) -> Iterator[None]:
+def _apart(home: SpacePort) -> Iterator[None]:
     """Not in the run that is around this code: what is read is not the function's, and nothing may be written."""
     tx = Transaction(home.replica, "on_console", read_only=READ_ONLY)
-    token = HERE.set(Frame(home, tx, None, is_bounded=False))
+    token = CONTEXT.set(ContextFrame(home, tx, None, is_bounded=False))
     try:
         with unheard():
             yield
     finally:
-        HERE.reset(token)
+        CONTEXT.reset(token)
         if tx.is_open:
             tx.abort()
 
@@ -242,12 +242,12 @@ def _run_here() -> Run | None:
     state = _state()
     if not state.listeners or machine().thread_id() in state.busy:
         return None
-    frame = HERE.get()
+    frame = CONTEXT.get()
     while frame is not None:
         tx = frame.tx
-        node = None if tx is None else tx.voice or tx.node
+        node = None if tx is None else tx.console_source or tx.node
         if tx is not None and isinstance(node, Node | HandlerRecord | Voice):
-            listener = state.listeners.get(frame.home)
+            listener = state.listeners.get(frame.space)
             return Run(listener, tx, node) if listener is not None and tx.is_open else None
         frame = frame.outer
     return None

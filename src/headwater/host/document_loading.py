@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headwater.cells.address_lookup import place_of as address_place
+from headwater.cells.address_lookup import resolve_address
 from headwater.cells.cell import Cell
 from headwater.cells.display import shorten
 from headwater.cells.document_class import Doc
-from headwater.cells.document_operations import place_of
+from headwater.cells.document_operations import address_in
 from headwater.cells.linked_documents import linked
 from headwater.cells.list_and_map import List, Map
 from headwater.cells.reading import Readable
@@ -43,7 +43,7 @@ class LoadingSpace(BaseSpace):
             asking.wait()
             self._attached.refresh()
             self.catch_up()
-            asking.look()
+            asking.document()
 
 
 class LoadingAsyncSpace(BaseSpace):
@@ -75,7 +75,7 @@ class LoadingAsyncSpace(BaseSpace):
             self.check_open()
             self._attached.refresh()
             self.catch_up()
-            asking.look()
+            asking.document()
 
     async def _until_come(self) -> bool:
         """Wait for what runs here wait for. Whether anything has come: not if there is nothing, or nobody answers."""
@@ -99,16 +99,16 @@ class _Asking:
         self._roots = docs
         self._asked: set[DocKey] = set()
         self.docs: tuple[DocKey, ...] = ()
-        if space.replica.may_miss:
-            self.look()
+        if space.replica.is_partial:
+            self.document()
 
-    def look(self) -> None:
+    def document(self) -> None:
         """What is not here, and was not asked for yet."""
         replica = self._space.replica
-        wanted = dict.fromkeys(doc for doc in self._roots if not replica.is_held(doc))
+        wanted = dict.fromkeys(doc for doc in self._roots if not replica.is_loaded(doc))
         if not wanted:
             found = (other for doc in self._roots for other in linked(replica.read(doc)))
-            wanted = dict.fromkeys(other for other in found if not replica.is_held(other))
+            wanted = dict.fromkeys(other for other in found if not replica.is_loaded(other))
         self.docs = tuple(doc for doc in wanted if doc not in self._asked)
         self._asked.update(self.docs)
 
@@ -142,8 +142,8 @@ class _Asking:
 
 def _doc_of(space: BaseSpace, thing: object) -> DocKey:
     if isinstance(thing, str):
-        return address_place(thing, space)[0]
+        return resolve_address(thing, space)[0]
     if isinstance(thing, Doc | Readable):
-        return place_of(thing, space)[0]
+        return address_in(thing, space)[0]
     message = f"space.load takes cells, documents, lists and addresses, not {shorten(safe_repr(thing))}"
     raise UsageError(message)

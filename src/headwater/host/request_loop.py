@@ -11,8 +11,8 @@ from contextlib import suppress
 from contextvars import Context
 from typing import Final
 
-from headwater.cells.context import HERE, Frame
-from headwater.cells.space_port import Home
+from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.space_port import SpacePort
 from headwater.declare.resources.source import Request
 from headwater.host.loop_thread import Loop
 from headwater.runtime.error_report import log
@@ -33,7 +33,7 @@ class Performing:
     """Runs the requests of one space. `landed` is called in the loop, with each that has ended."""
 
     def __init__(
-        self, home: Home, loop: Callable[[], asyncio.AbstractEventLoop], landed: Callable[[Request], None]
+        self, home: SpacePort, loop: Callable[[], asyncio.AbstractEventLoop], landed: Callable[[Request], None]
     ) -> None:
         self._home = home
         self._loop = loop
@@ -66,7 +66,7 @@ class Performing:
             return
         # What is around the code that looks is not around what is asked for because of it.
         context = Context()
-        context.run(HERE.set, Frame(self._home, None, None))
+        context.run(CONTEXT.set, ContextFrame(self._home, None, None))
         task = self._loop().create_task(_perform(request), name=request.source.label, context=context)
         self._tasks[request] = task
         task.add_done_callback(lambda _: self._land(request))

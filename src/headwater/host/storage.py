@@ -31,8 +31,16 @@ from headwater.runtime.connection import LOCAL, Connection
 from headwater.runtime.run_cache import LocalMemory, Memory
 from headwater.store import branching
 from headwater.store.backend import Backend
-from headwater.store.commit import UNNUMBERED, Commit, CommitEntry, Committed, Outcome, Rider, Submission
-from headwater.store.document import Found, read_entry
+from headwater.store.commit import (
+    UNNUMBERED,
+    Commit,
+    CommitEntry,
+    CommitOutcome,
+    Committed,
+    Submission,
+    TableTransaction,
+)
+from headwater.store.document import StoredDocument, read_entry
 from headwater.store.engine import Engine
 from headwater.values.author_text import describe
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -58,9 +66,9 @@ RIDING: Final = SessionId("riding")
 """Whose commits those are that riders make on their own."""
 
 
-def tell_rider(rider: Rider, decided: Outcome | Failure) -> None:
+def tell_rider(rider: TableTransaction, decided: CommitOutcome | Failure) -> None:
     """What became of it."""
-    if isinstance(decided, Outcome):
+    if isinstance(decided, CommitOutcome):
         rider.decided(decided.verdict, None)
     else:
         rider.decided(None, decided.error)
@@ -141,13 +149,13 @@ class Storage:
             if receiver in self._ports:
                 self._ports.remove(receiver)
 
-    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
+    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument:
         """A document as of a place in the log."""
         with self._lock:
             self._check_open()
             state = self._engine.states.get(branch, doc)
             if state.seq <= through:
-                return Found(state.value, state.seq)
+                return StoredDocument(state.value, state.seq)
             first = self._engine.documents.horizon.seq
             if through < first:
                 message = f"the past before {first} was compacted away while this replica was at {through}; refresh it"
@@ -167,7 +175,7 @@ class Storage:
                     self._work()
                 finally:
                     self._lock.release()
-        elif waiting > WAITING_MAX and not submission.comes_again:
+        elif waiting > WAITING_MAX and not submission.is_resent:
             # Not for a server, whose event loop submits: it stops reading from clients instead (`serving.limits`).
             self.wait()
         self._waiting.append(submission)
@@ -204,11 +212,11 @@ class Storage:
 
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
         """Hold documents no longer that nobody is going to ask for soon."""
-        self.call(lambda engine: engine.let_go(branch, docs))
+        self.call(lambda engine: engine.release(branch, docs))
 
-    def ride(self, rider: Rider) -> None:
+    def ride(self, rider: TableTransaction) -> None:
         """Have something done to other tables of the database, in its turn; `rider.decided` is called then."""
-        self.submit(Submission(Commit(RIDING, UNNUMBERED), rider=rider), helps=True)
+        self.submit(Submission(Commit(RIDING, UNNUMBERED), table_transaction=rider), helps=True)
 
     def serve(self, ended: Lock) -> None:
         """Wait for something that was submitted: `ended` is held, and let go when that is decided.
@@ -264,7 +272,7 @@ class Storage:
         place = None if at is None else Seq(at)
         return self.call(lambda engine: branching.fork(engine, self._clock, name, BranchId(parent), place))
 
-    def merge(self, source: str, into: str = MAIN) -> Outcome:
+    def merge(self, source: str, into: str = MAIN) -> CommitOutcome:
         """Merge a branch; replicas of the target are told like of any commit."""
         with self._lock:
             self._check_open()
@@ -342,8 +350,8 @@ class Storage:
                 self._outcomes = self._decide(group)
         self._tell(self._outcomes)
         for submission, decided in zip(self._group, self._outcomes, strict=True):
-            if submission.rider is not None:
-                tell_rider(submission.rider, decided)
+            if submission.table_transaction is not None:
+                tell_rider(submission.table_transaction, decided)
         self._decided += len(self._group)
         self._group, self._outcomes = [], None
         self.groups += 1
@@ -365,7 +373,7 @@ class Storage:
         except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
             self._restart()
             # What a rider does cannot be recognized if it comes twice.
-            if len(group) == 1 and (is_second or group[0].rider is not None):
+            if len(group) == 1 and (is_second or group[0].table_transaction is not None):
                 broken = InvariantError(f"a commit could not be decided: {describe(bug)}", commit=group[0].commit)
                 broken.__cause__ = bug
                 return [Failure(group[0].commit, broken)]
@@ -377,7 +385,7 @@ class Storage:
     def _stall(self, group: list[Submission], error: HeadwaterError) -> None:
         """Later commits of their sessions wait until these come again: decided first, they would reject these."""
         for each in group if isinstance(error, StoreError) else ():
-            if each.comes_again:
+            if each.is_resent:
                 self._stalled.setdefault(each.commit.session, (each.commit.local_seq, error))
 
     def _stalled_by(self, submission: Submission) -> HeadwaterError | None:
@@ -409,13 +417,15 @@ class Storage:
 
     def _let_riders_go(self) -> None:
         """What no session asks for cannot be recognised if it comes again: nobody knows whether it was kept."""
-        alone = [each for each in self._group if each.rider is not None and each.commit.local_seq == UNNUMBERED]
+        alone = [
+            each for each in self._group if each.table_transaction is not None and each.commit.local_seq == UNNUMBERED
+        ]
         self._group = [each for each in self._group if each not in alone]
         self._decided += len(alone)
         told = UnavailableError(f"space {self.name!r} was interrupted in the middle of a commit; open it again")
         for each in alone:
-            assert each.rider is not None
-            each.rider.decided(None, told)
+            assert each.table_transaction is not None
+            each.table_transaction.decided(None, told)
 
     def _restart(self) -> None:
         """What the log holds is true: the engine starts from it again, and ports hear of what they were not told."""
@@ -426,7 +436,7 @@ class Storage:
             entry = read_entry(row)
             if isinstance(entry, CommitEntry):
                 commit = Commit(entry.session, entry.local_seq, entry.operations, branch=entry.branch)
-                missed.append(Outcome(commit, Committed(row.seq)))
+                missed.append(CommitOutcome(commit, Committed(row.seq)))
         self._tell(missed)
         self._torn = False
 

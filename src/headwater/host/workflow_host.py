@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headwater.cells.context import HERE, Frame
+from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.errors import StoreError
 from headwater.host.loop_thread import Loop
 from headwater.host.timed_call import Watched
@@ -127,11 +127,11 @@ class Workflows:
         If it `goes_on`, the next run is begun in the transaction that ends this one: that is returned.
         """
         # The app may be open more than once: what is kept and opened outside of any phase means this space, too.
-        token = HERE.set(Frame(hosted.space, None, None))
+        token = CONTEXT.set(ContextFrame(hosted.space, None, None))
         try:
             return self._perform(hosted, found, host, goes_on=goes_on)
         finally:
-            HERE.reset(token)
+            CONTEXT.reset(token)
 
     def _perform(
         self, hosted: Hosted, found: Begun | ReconcileCall | Repair, host: Host | None, *, goes_on: bool

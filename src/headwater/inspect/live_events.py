@@ -50,7 +50,7 @@ def waiting_events(window: Window) -> tuple[EventTold, ...]:
 
 def _homes(window: Window) -> list[BaseSpace]:
     """All openings that this process has of the same branch of the file."""
-    return [cast("BaseSpace", home) for home in list(open_spaces()) if home.place == window.space.place]
+    return [cast("BaseSpace", home) for home in list(open_spaces()) if home.storage_key == window.space.storage_key]
 
 
 def _streams(window: Window) -> set[str]:

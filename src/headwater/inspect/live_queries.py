@@ -40,7 +40,7 @@ from headwater.machine import machine
 from headwater.scheduler.graph.node import NodeStatus, titled
 from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
 from headwater.scheduler.inspect.trace import EventParked, NodeGated, RunStarted, TraceRecord
-from headwater.store.resumption import kept_size
+from headwater.store.resumption import observations_size
 from headwater.values.address import doc_key
 from headwater.values.ids import BranchId
 
@@ -337,7 +337,7 @@ def _with_file(window: Window, opening: Opening, ask: Ask) -> Opening:
 
 def _with_size(window: Window, taken: TakenOver | None) -> TakenOver:
     branch, prefix = BranchId(window.branch), doc_key(f"{window.app}.")
-    rows, size = window.storage.call(lambda engine: kept_size(engine, branch, prefix))
+    rows, size = window.storage.call(lambda engine: observations_size(engine, branch, prefix))
     return msgspec.structs.replace(taken or TakenOver(), rows=rows, size=size)
 
 

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from headwater.cells.reading import MEND
+from headwater.cells.reading import FIX_ADVICE
 from headwater.declare.workflows.topic import TITLE_MAX, check_id
 from headwater.errors import NotFoundError, SchemaError, UsageError
 from headwater.inspect.records import Ask
@@ -78,7 +78,7 @@ def _value(hosted: Hosted | None, topic: str, address: str, given: object) -> Va
     try:
         return hosted.flow.topics[topic].from_json(hosted.space, plain)
     except SchemaError as error:
-        told = error.message.removesuffix(MEND).replace("cannot read", "cannot publish to", 1)
+        told = error.message.removesuffix(FIX_ADVICE).replace("cannot read", "cannot publish to", 1)
         raise SchemaError(told, **error.facts) from None
 
 

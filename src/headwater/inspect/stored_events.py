@@ -87,7 +87,7 @@ def drop(replica: Replica, event: str) -> bool:
     """Forget one that failed or waits, in a file that nobody has open. Whether it was there; the caller syncs."""
     tx = Transaction(replica, f"dropping {event}")
     letters = _letters(event)
-    waits = letters in dict(outbox.entries(tx.look(outbox.OUTBOX)))
+    waits = letters in dict(outbox.entries(tx.document(outbox.OUTBOX)))
     if not failed_events.forget(tx, letters) and not waits:
         tx.abort()
         return False

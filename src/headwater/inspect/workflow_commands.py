@@ -305,6 +305,6 @@ def _result(hub: Hub, run_id: int, text: str) -> Value:
     operation = operation_of(handler, call.operation)
     sealed = handler.types.result if operation is None else operation.result
     try:
-        return sealed.seal(sealed.unseal(hosted.space, hosted.space.untracked, value))
+        return sealed.to_tree(sealed.from_tree(hosted.space, hosted.space.untracked, value))
     except AddressError as error:
         raise UsageError(error.message, run=run_id) from None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwater.cells.context import HERE
+from headwater.cells.context import CONTEXT
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
 from headwater.errors import UsageError
@@ -22,15 +22,15 @@ def after_commit(fn: Callable[[], object]) -> None:
     """
     if not callable(fn):
         raise UsageError(f"hw.after_commit takes a function without parameters, not {fn!r}")
-    frame = HERE.get()
+    frame = CONTEXT.get()
     tx = None if frame is None else frame.tx
-    if frame is None or tx is None or not tx.is_open or not isinstance(frame.home, BaseSpace):
+    if frame is None or tx is None or not tx.is_open or not isinstance(frame.space, BaseSpace):
         message = "hw.after_commit(fn) is for code in a handler or a transaction, and there is none around this"
         raise UsageError(f"{message}; wrap it in `with space.transaction():`")
     if tx.read_only or frame.read_only:
         message = f"{tx.name or 'this code'} only reads, and is run as often as needed; hw.after_commit is for handlers"
         raise UsageError(message)
-    home, left = frame.home, [fn]
+    home, left = frame.space, [fn]
 
     def ended(tx: Transaction) -> None:
         if left and tx.status is Status.COMMITTED:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from headwater.cells.address_lookup import document_of, place_of
+from headwater.cells.address_lookup import resolve_address, resolve_document
 from headwater.cells.binding import scope_of
 from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc, declare_doc, open_doc
 from headwater.cells.document_kinds import check_class
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.untyped_document import AnyDoc
 from headwater.errors import SchemaError
 from headwater.values.address import settle_path
@@ -24,12 +24,12 @@ T = TypeVar("T")
 D = TypeVar("D", bound=Doc)
 
 
-class ByAddress(Home):
+class ByAddress(SpacePort):
     """The part of an open space that finds things by name."""
 
     def check_open(self) -> None:
         """Raise ClosedError if it is not."""
-        if self.wary:
+        if self.needs_check:
             self.check(f"space {self.name!r}")
 
     @overload
@@ -39,9 +39,9 @@ class ByAddress(Home):
     def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:  # noqa: A002  # as in app.cell
         """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
         self.check_open()
-        key, steps = place_of(address, self)
+        key, steps = resolve_address(address, self)
         # Which step is an index depends on what is there.
-        path = settle_path(self.untracked.look(key) if steps else ABSENT, steps)
+        path = settle_path(self.untracked.document(key) if steps else ABSENT, steps)
         schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
         stored: Maybe = ABSENT if default is ... else freeze_with(schema, default, f"the default of {address}")
         return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)
@@ -53,7 +53,7 @@ class ByAddress(Home):
     def doc(self, doc_id: str, kind: type[Doc] = AnyDoc) -> Doc:
         """The document of an id, as a class of yours, or with whatever fields it has; `user:ann!...` as in `cell`."""
         self.check_open()
-        key = document_of(doc_id, self)
+        key = resolve_document(doc_id, self)
         name = key.partition("/")[2]
         if kind is AnyDoc:
             return declare_doc(AnyDoc, self, name, scope_of(key, self), key)

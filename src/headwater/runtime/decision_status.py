@@ -11,7 +11,7 @@ from typing import Any
 from headwater.cells.cell import Cell
 from headwater.cells.display import shorten
 from headwater.cells.document_class import Doc
-from headwater.cells.document_operations import home_of, place_of
+from headwater.cells.document_operations import address_in, space_of
 from headwater.cells.list_and_map import List, Map
 from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
@@ -41,26 +41,26 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
     if not isinstance(given, Doc | Readable):
         message = f"hw.status takes a cell or a document, not {shorten(safe_repr(given))}"
         raise UsageError(f"{message}; for a field of a document, give the document")
-    home, tx = home_of(given, "hw.status(...)")
+    home, tx = space_of(given, "hw.status(...)")
     assert isinstance(home, BaseSpace)
-    doc, _ = place_of(given, home)
+    doc, _ = address_in(given, home)
     if tx is None:
-        if home.news:
+        if home.inbox:
             home.catch_up()
         if home.gate is not None:
             home.gate(doc)
         return Status.PENDING if home.replica.is_layered(doc) else Status.CONFIRMED
     if tx.gate is not None:
         tx.gate(doc)
-    with home.replica.turn:
+    with home.replica.lock:
         is_pending = home.replica.is_layered(doc) or _is_written(tx, doc)
         if isinstance(tx.node, Node):
             # The answer is of this moment and of this replica: nobody can take it over.
-            tx.reaches_out = True
+            tx.reads_outside = True
             home.scheduler.statuses.ask(tx.node, doc, pending=is_pending)
     return Status.PENDING if is_pending else Status.CONFIRMED
 
 
 def _is_written(tx: Transaction, doc: DocKey) -> bool:
     """Whether the transaction that is under way makes another of it."""
-    return any(each == doc and not same(tx.first_look(doc), value) for each, value in tx.written())
+    return any(each == doc and not same(tx.snapshot_of(doc), value) for each, value in tx.written())

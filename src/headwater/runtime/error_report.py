@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Literal
 
-from headwater.cells.context import HERE, without_transactions
+from headwater.cells.context import CONTEXT, without_transactions
 from headwater.errors import UserCodeError
 from headwater.runtime.tracebacks import author_calls
 from headwater.values.author_text import describe, is_printable, text_of, traceback_text
@@ -87,7 +87,7 @@ def raise_later(on_error: OnError, *, unless: bool = False) -> None:
 def tell(on_error: OnError, error: UserCodeError) -> None:
     """Call the author's error handler. If that raises, both errors are logged; an interrupt goes on."""
     # It is no part of a run that happens to be around: what it writes is not that run's.
-    around = HERE.set(without_transactions(HERE.get()))
+    around = CONTEXT.set(without_transactions(CONTEXT.get()))
     try:
         on_error(error)
     except Exception as failed:  # noqa: BLE001  # a function of the author's, which stops nothing
@@ -99,4 +99,4 @@ def tell(on_error: OnError, error: UserCodeError) -> None:
         with suppress(Exception):
             log_raised(failed, f"on_error raised {describe(failed)}. It was told: {text_of(error)}")
     finally:
-        HERE.reset(around)
+        CONTEXT.reset(around)

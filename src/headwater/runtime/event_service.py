@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from headwater.cells.context import HERE, Frame, open_spaces
+from headwater.cells.context import CONTEXT, ContextFrame, open_spaces
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.errors import EventTimeoutError, UsageError, UserCodeError
@@ -70,7 +70,7 @@ class Mail:
             # Others handle them.
             return
         earlier = takewhile(lambda home: home is not self._space, list(open_spaces()))
-        others = [getattr(home, "mail", None) for home in earlier if home.place == self._space.place]
+        others = [getattr(home, "mail", None) for home in earlier if home.storage_key == self._space.storage_key]
         handlers = [handler for mail in others if isinstance(mail, Mail) for handler in list(mail.handlers.values())]
         self._resume({handler.spec.stream for handler in handlers})
 
@@ -89,7 +89,7 @@ class Mail:
         others = [
             getattr(home, "mail", None)
             for home in list(open_spaces())
-            if home is not space and home.place == space.place
+            if home is not space and home.storage_key == space.storage_key
         ]
         elsewhere = {stream for mail in others if isinstance(mail, Mail) for stream in mail.streams}
         self._resume(elsewhere | (self.streams - streams))
@@ -124,9 +124,9 @@ class Mail:
             event = space.scheduler.queue_event(stream, payload, origin=origin, outside=outside)
         if taken is not None:
             taken(event)
-        if around is not None and origin is not None and around.home is not space and origin.status not in SETTLED:
+        if around is not None and origin is not None and around.space is not space and origin.status not in SETTLED:
             # Whether it comes to be is decided in another space: there is nothing to be done before.
-            self._follow(cast("BaseSpace", around.home), origin)
+            self._follow(cast("BaseSpace", around.space), origin)
         elif not is_inside:
             space.catch_up()
         return event
@@ -142,14 +142,14 @@ class Mail:
         space.catch_up()
         return event
 
-    def _around(self) -> tuple[Frame | None, bool]:
+    def _around(self) -> tuple[ContextFrame | None, bool]:
         """What this code is a part of; and whether that is a transaction of this space, after which it is its turn."""
-        frame = HERE.get()
-        around: Frame | None = None
+        frame = CONTEXT.get()
+        around: ContextFrame | None = None
         while frame is not None:
             if frame.tx is not None:
                 around = around or frame
-                if frame.home is self._space and frame.tx.is_open:
+                if frame.space is self._space and frame.tx.is_open:
                     return around, True
             frame = frame.outer
         return around, False
@@ -182,7 +182,7 @@ class Mail:
             )
             raise UsageError(message, event=event.id)
 
-    def _is_behind(self, event: EventRecord, around: Frame | None) -> bool:
+    def _is_behind(self, event: EventRecord, around: ContextFrame | None) -> bool:
         """It, or one that has to be handled before it, was sent in a transaction that is around this code."""
         open_ones: list[Transaction] = []
         while around is not None:
@@ -257,7 +257,7 @@ class Mail:
             self._call(fn, f"{_name(fn)}, called by hw.after_commit,")
 
     def _call(self, fn: Callable[[], object], what: str) -> None:
-        token = HERE.set(Frame(self._space, None, None))
+        token = CONTEXT.set(ContextFrame(self._space, None, None))
         try:
             self._space.started(fn())
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
@@ -266,7 +266,7 @@ class Mail:
             told.__cause__ = error
             self._space.report(told)
         finally:
-            HERE.reset(token)
+            CONTEXT.reset(token)
 
     # -- the end -------------------------------------------------------------------------------------------
 

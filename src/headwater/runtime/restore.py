@@ -102,7 +102,7 @@ class Resuming:
                 self._forget(found, start, declared)
             self._set_gates(found)
         # Of what is called later, how new it is then is looked at then.
-        found.places.clear()
+        found.heads.clear()
         self._left = found
 
     def take_over_one(self, node: Node, piece: str = "") -> None:
@@ -129,7 +129,7 @@ class Resuming:
             self._restore(kept, found)
             self._set_gates(found)
         if found.rows:
-            found.places.clear()
+            found.heads.clear()
             self._left_of[prefix] = found
 
     def _set_gates(self, found: Listing) -> None:
@@ -177,7 +177,7 @@ class Resuming:
         if left is None or left is found or key not in left.rows:
             return None
         row = left.rows.pop(key)
-        found.places |= self._space.memory.places_of(left, row, node.outputs).places
+        found.heads |= self._space.memory.heads_of(left, row, node.outputs).heads
         if key in left.inherited:
             found.inherited |= {key}
         found.rows[key] = row
@@ -215,7 +215,7 @@ class Resuming:
     def forget(self, node: Node) -> None:
         """Nobody asks for it any more: nothing is kept of it, in the store nor here, but its result in the store."""
         key = node.spec.kept_as or node.outputs[0]
-        self._space.replica.notes.drop(key)
+        self._space.replica.observations.drop(key)
         self._gone[key] = node.commit
         if len(self._gone) >= GONE_MAX:
             self._drop_gone()
@@ -227,7 +227,7 @@ class Resuming:
             return
         for doc in gone:
             self._gone.pop(doc, None)
-            self._space.replica.let_go(doc)
+            self._space.replica.release(doc)
         self._space.memory.forget(self._branch, gone, let_go=True)
 
     def leave(self) -> None:
@@ -271,7 +271,7 @@ class Resuming:
 
     def keep(self) -> None:
         """Write down what runs have read that no commit has taken along."""
-        notes = self._space.replica.notes.take()
+        notes = self._space.replica.observations.take()
         if notes:
             self._space.memory.note(notes)
         if self._gone:

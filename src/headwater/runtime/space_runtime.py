@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from headwater.cells.cell import Cell
 from headwater.cells.context import HERE, Frame, open_spaces
 from headwater.cells.document_class import Doc
-from headwater.cells.missing_documents import Guarded, gate_of
+from headwater.cells.missing_documents import GuardedReads, gate_of
 from headwater.cells.pending_commit import call_all
 from headwater.cells.transaction import Transaction
 from headwater.declare.events.event_port import EventPort
@@ -60,7 +60,7 @@ from headwater.scheduler.passes.steps import Call
 from headwater.scheduler.scheduler import Scheduler
 from headwater.store.engine import Engine
 from headwater.values.ids import MAIN, BranchId, DocKey
-from headwater.values.shrink import fitted
+from headwater.values.shrink import shrunk
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
             self.session = replica.session
             self.actor: str | None = lease.storage.connection().actor or None
             self.gate = gate_of(replica, self.name)
-            self.untracked = Guarded(replica, self.gate)
-        self.news = replica.inbox
+            self.untracked = GuardedReads(replica, self.gate)
+        self.inbox = replica.inbox
         self.on_error: OnError = chosen(options.on_error)
         # Threads take turns in running what follows from a write, and what a caller asks for.
         self._turn = machine().rlock()
@@ -124,7 +124,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         self._passing = 0
         self._thread_id = machine().thread_id
         self._listeners = listeners()
-        self.tokens: list[Token[Frame | None]] = []
+        self.tokens: list[Token[ContextFrame | None]] = []
         self._closers: list[Callable[[object], None]] = []
         open_spaces().append(self)
         self.on_console = options.on_console
@@ -162,13 +162,13 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
             tell(self.on_error, error)
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
-        self.restless = due
+        self.has_work = due
 
     def _perform(self, attempt: Call) -> None:
         """Call an author's function, with its transaction around it."""
         if self._listeners:
             run_begins(self)
-        token = HERE.set(Frame(self, attempt.tx, HERE.get()))
+        token = CONTEXT.set(ContextFrame(self, attempt.tx, CONTEXT.get()))
         try:
             attempt.result = attempt.fn(*attempt.arguments)
             if type(attempt.result) is Invocation:
@@ -176,7 +176,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
             attempt.error = error
         finally:
-            HERE.reset(token)
+            CONTEXT.reset(token)
             if self._listeners:
                 run_ends(attempt.tx)
 
@@ -228,9 +228,9 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def fit(self) -> None:
         """Much was here that is not any more: give back the room it took. Whoever calls has the turn."""
-        self.nodes = fitted(self.nodes)
+        self.nodes = shrunk(self.nodes)
         self.scheduler.registry.fit()
-        self.replica.fit()
+        self.replica.shrink()
 
     def retire(self, function: object, *, is_told: bool = False) -> None:
         """A function of a piece that is stopped. Whoever has read its result keeps that, unless he is told."""
@@ -346,7 +346,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def around(self) -> tuple[BaseSpace, Transaction]:
         """This space and the transaction of it that is around the code, for a function that handles an event."""
-        frame = HERE.get()
+        frame = CONTEXT.get()
         assert frame is not None
         assert frame.tx is not None
         return self, frame.tx
@@ -483,7 +483,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
             seq=replica.seq,
             commits=replica.commit_count,
             pending=replica.pending_count,
-            rejected=self.rejected,
+            rejected=self.rejected_count,
             groups=self._lease.storage.groups,
             documents=replica.document_count,
             runs=self.counts.all(),
@@ -525,13 +525,13 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def enter(self) -> None:
         self.check_open()
-        self.tokens.append(HERE.set(Frame(self, None, HERE.get())))
+        self.tokens.append(CONTEXT.set(ContextFrame(self, None, CONTEXT.get())))
 
     def leave(self) -> None:
         token = self.tokens.pop()
         # Left in another context than it was entered in: what is around the code there is not ours to change.
         with suppress(ValueError):
-            HERE.reset(token)
+            CONTEXT.reset(token)
 
     def abandon(self) -> None:
         """Close what could not be opened to the end. What was committed is still decided."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.cells.rejection import all_of
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.scheduler.events.outcomes import Outcomes
 
 
@@ -22,13 +22,13 @@ def rounds(outcomes: Outcomes) -> Iterator[None]:
         yield
 
 
-def raise_lost(home: Home, outcomes: Outcomes) -> None:
+def raise_lost(home: SpacePort, outcomes: Outcomes) -> None:
     """Raise, once, for commits that were rolled back without a caller waiting; and for events that are only in memory.
 
     The latter as long as that is so.
     """
-    if home.lost:
-        lost, home.lost = home.lost, []
+    if home.unreported:
+        lost, home.unreported = home.unreported, []
         raise all_of(lost, home.name)
     unstored = outcomes.unstored()
     if unstored is not None:

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from headwater.cells.reading import MEND
+from headwater.cells.reading import FIX_ADVICE
 from headwater.declare.workflows.topic import Topic
 from headwater.declare.workflows.webhook import Refusal, Webhook
 from headwater.errors import (
@@ -96,7 +96,7 @@ class TopicIntake:
         try:
             value = topic.from_json(hosted.space, given)
         except SchemaError as error:
-            told = error.message.removesuffix(MEND).replace("cannot read", "cannot publish to", 1)
+            told = error.message.removesuffix(FIX_ADVICE).replace("cannot read", "cannot publish to", 1)
             raise SchemaError(told, **error.facts) from None
         # A service that sends an id again means the same event (Stripe counts down a field in it); with an
         # Idempotency-Key the sender has promised that the payload is the same.

@@ -122,13 +122,13 @@ class Backend(Protocol):
     def begin(self) -> None:
         """From here to the next `append`, or to `give_up`: one transaction."""
 
-    def mark(self) -> None:
+    def savepoint(self) -> None:
         """A place in the transaction to come back to."""
 
-    def unmark(self, *, keep: bool) -> None:
+    def end_savepoint(self, *, keep: bool) -> None:
         """Go on from the mark with what was written since, or as if it had not been."""
 
-    def give_up(self) -> None:
+    def roll_back(self) -> None:
         """Undo what was begun, if something was."""
 
     def append(
@@ -190,7 +190,7 @@ class Backend(Protocol):
     def damaged_observations(self, *, drop: bool = False) -> int:
         """Rows that are not as they were written, of whatever branch: nobody is given them. How many there are."""
 
-    def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
+    def head_seqs(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
         """Of every folded document of this very branch: its newest place, and whether it is there."""
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from headwater.errors import LimitError, MergeConflictError, NameRefusedError
-from headwater.store.commit import Commit, DeleteDoc, ForkEntry, Operation, Outcome, Refused, SetDoc
-from headwater.store.document import Found
+from headwater.store.commit import Commit, CommitOutcome, DeleteDoc, ForkEntry, Operation, Refused, SetDoc
+from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -38,7 +38,7 @@ def fork(engine: Engine, clock: Clock, name: str, parent: BranchId = MAIN, at: S
     if name in documents.branches:
         raise NameRefusedError(f"there is a branch {name!r} already, and names are never reused", branch=name)
     fork_seq = engine.head if at is None else at
-    documents.check_kept(fork_seq, engine.head)
+    documents.check_available(fork_seq, engine.head)
     return engine.append_fork(ForkEntry(BranchId(name), parent, fork_seq, clock.now_ms()))
 
 
@@ -49,14 +49,14 @@ def _encoded_size(name: str) -> int:
         return KEY_BYTES_MAX + 1
 
 
-def merge(engine: Engine, source: BranchId, into: BranchId = MAIN) -> Outcome:
+def merge(engine: Engine, source: BranchId, into: BranchId = MAIN) -> CommitOutcome:
     """Bring what a branch changed into the branch it came from, or any other. The outcome is for attached replicas."""
     documents = engine.documents
     documents.branch(source)
     documents.branch(into)
     if source == into:
         raise NameRefusedError(f"cannot merge branch {source!r} into itself", branch=source)
-    met = _last_met(engine, source, into)
+    met = _merge_base(engine, source, into)
     operations: list[Operation] = []
     conflicts: list[DocKey] = []
     for doc in _written(engine, source, into):
@@ -86,7 +86,7 @@ def merge(engine: Engine, source: BranchId, into: BranchId = MAIN) -> Outcome:
     return outcome
 
 
-class _Met(msgspec.Struct, frozen=True):
+class _MergeBase(msgspec.Struct, frozen=True):
     """What two branches know of each other."""
 
     source: Seq
@@ -99,12 +99,12 @@ class _Met(msgspec.Struct, frozen=True):
     """The last merge of the target into the source, likewise."""
 
 
-def _last_met(engine: Engine, source: BranchId, into: BranchId) -> _Met:
+def _merge_base(engine: Engine, source: BranchId, into: BranchId) -> _MergeBase:
     branches = engine.documents.branches
     there = [(through, seq) for name, through, seq in branches[into].merges if name == source]
     back = [(through, seq) for name, through, seq in branches[source].merges if name == into]
     shared = min(_forked(engine, source, into), _forked(engine, into, source))
-    return _Met(
+    return _MergeBase(
         source=max([shared, *(through for through, _ in there)]),
         into=max([shared, *(through for through, _ in back)]),
         there=max(there, default=(NEVER, NEVER)),
@@ -112,7 +112,7 @@ def _last_met(engine: Engine, source: BranchId, into: BranchId) -> _Met:
     )
 
 
-def _unchanged(engine: Engine, doc: DocKey, found: Found, met: tuple[Seq, Seq], other: BranchId) -> bool:
+def _unchanged(engine: Engine, doc: DocKey, found: StoredDocument, met: tuple[Seq, Seq], other: BranchId) -> bool:
     """Is this still what both sides held when they last met? Then it is nobody's change since."""
     through, seq = met
     if found.seq > seq or through < engine.documents.horizon.seq:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from headwater.store.commit import CommitEntry, DeleteDoc, Operation, PatchDoc, SetDoc
-from headwater.store.document import Found, read_entry
+from headwater.store.document import StoredDocument, read_entry
 from headwater.store.engine import Engine
 from headwater.values.diff import changes_between
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
@@ -22,7 +22,7 @@ from headwater.values.tree import ABSENT
 _PAGE: Final = 512
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedDocument(msgspec.Struct, frozen=True):
     """A document in a listing."""
 
     doc: DocKey
@@ -30,7 +30,7 @@ class Listed(msgspec.Struct, frozen=True):
     live: bool
 
 
-class Event(msgspec.Struct, frozen=True):
+class HistoryEntry(msgspec.Struct, frozen=True):
     """One commit in the history of a document."""
 
     seq: Seq
@@ -59,29 +59,29 @@ def _tag(op: msgspec.Struct) -> str:
     return str(op.__struct_config__.tag)
 
 
-def place(engine: Engine, branch: BranchId, at: Seq | None) -> Seq:
+def read_seq(engine: Engine, branch: BranchId, at: Seq | None) -> Seq:
     """The place to read at: the newest, or a given one that is checked to be kept."""
     engine.documents.branch(branch)
     if at is None:
         return engine.head
-    engine.documents.check_kept(at, engine.head)
+    engine.documents.check_available(at, engine.head)
     return at
 
 
-def read(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> Found:
+def read(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> StoredDocument:
     """A document, now or then."""
-    return engine.documents.at(branch, doc, place(engine, branch, at))
+    return engine.documents.at(branch, doc, read_seq(engine, branch, at))
 
 
 def listing(
     engine: Engine, branch: BranchId = MAIN, *, prefix: str = "", at: Seq | None = None, deleted: bool = False
-) -> Iterator[Listed]:
+) -> Iterator[ListedDocument]:
     """Documents whose key starts with `prefix`, in key order, as of a place; deleted ones only if asked for."""
-    through = place(engine, branch, at)
+    through = read_seq(engine, branch, at)
     for doc in keys(engine, branch, prefix):
         found = engine.documents.at(branch, doc, through)
         if found.seq and (deleted or found.value is not ABSENT):
-            yield Listed(doc, found.seq, found.value is not ABSENT)
+            yield ListedDocument(doc, found.seq, found.value is not ABSENT)
 
 
 def keys(engine: Engine, branch: BranchId, prefix: str = "") -> Iterator[DocKey]:
@@ -113,21 +113,21 @@ def _tail_keys(engine: Engine, branch: BranchId, prefix: str) -> list[DocKey]:
     return sorted(doc for doc in engine.documents.tail.by_document().get(branch, ()) if doc.startswith(prefix))
 
 
-def history(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[Event]:
+def history(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[HistoryEntry]:
     """What happened to a document as a branch sees it, newest first."""
-    for revision in engine.documents.revisions(branch, doc, NEVER, place(engine, branch, at)):
+    for revision in engine.documents.revisions(branch, doc, NEVER, read_seq(engine, branch, at)):
         row = engine.backend.row(revision.seq)
         assert row is not None
         entry = read_entry(row)
         assert isinstance(entry, CommitEntry)
-        yield Event(revision.seq, entry.at, entry.session, entry.local_seq, entry.branch, revision.operations)
+        yield HistoryEntry(revision.seq, entry.at, entry.session, entry.local_seq, entry.branch, revision.operations)
 
 
 def diff(engine: Engine, before: Seq, after: Seq, branch: BranchId = MAIN) -> Iterator[Change]:
     """What differs on a branch between two places of the log, document by document."""
     documents = engine.documents
-    place(engine, branch, before)
-    place(engine, branch, after)
+    read_seq(engine, branch, before)
+    read_seq(engine, branch, after)
     for doc in sorted(_changed(engine, *sorted((before, after)))):
         old, new = documents.at(branch, doc, before), documents.at(branch, doc, after)
         yield from changes_between(doc, old.value, new.value)

@@ -107,7 +107,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """If it is what a run came to: by which operation, and what the run has read, for `observations`."""
 
 
-class Note(msgspec.Struct, frozen=True, gc=False):
+class NewObservation(msgspec.Struct, frozen=True, gc=False):
     """A run has come to what stands there already: nothing to write, but what it has read is kept, if it is so still.
 
     `basis` is a commit without operations: what was read, on which branch.
@@ -177,14 +177,14 @@ class Tables(Protocol):
         """What whoever uses the tables remembers of them. Empty whenever something may have been taken back."""
 
 
-class Rider(Protocol):
+class TableTransaction(Protocol):
     """What is done to other tables of the database in the transaction of a commit, or in one of its own.
 
     It is called when the commit is about to be accepted, after those before it, and may look at what they did. If it
     raises, nothing of it and of the commit is kept, and the commit is refused.
     """
 
-    def ride(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+    def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """Do it; what documents are to be written besides. `look` is for documents as they are now."""
 
     def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
@@ -204,14 +204,14 @@ class Submission(msgspec.Struct, eq=False):
 
     commit: Commit
     effects: tuple[Effect, ...] = ()
-    notes: tuple[Note, ...] = ()
+    observations: tuple[NewObservation, ...] = ()
     """Of runs before it that had nothing to write."""
-    rider: Rider | None = None
-    comes_again: bool = False
+    table_transaction: TableTransaction | None = None
+    is_resent: bool = False
     """If there is no room for it on the disk, its session sends it again: until then nothing after it is decided."""
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
+class CommitOutcome(msgspec.Struct, frozen=True, gc=False):
     """A decided commit, as every attached replica is told of it, in the order of the log."""
 
     commit: Commit

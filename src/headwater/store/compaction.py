@@ -42,7 +42,7 @@ def compact(engine: Engine, before: Seq | None, progress: Progress = lambda _don
     documents = engine.documents
     old = documents.horizon.seq
     if before is not None:
-        documents.check_kept(before, engine.head)
+        documents.check_available(before, engine.head)
         forks = [row.fork_seq for row in documents.branches.values() if row.parent is not None]
         horizon = Seq(min([before, *forks]))
         if horizon > old:
@@ -57,13 +57,13 @@ def _drop(engine: Engine, seq: Seq, progress: Progress) -> None:
     if row is None:
         raise CorruptError(f"commit {seq} is missing from the log", seq=seq)
     for branch in engine.documents.branches:
-        _keep_documents(engine, branch, seq, progress)
-    horizon = Horizon(seq, row.chain, kept_digest(engine, seq))
+        _snapshot_documents(engine, branch, seq, progress)
+    horizon = Horizon(seq, row.chain, snapshot_digest(engine, seq))
     engine.backend.drop_log(horizon)
     engine.documents.horizon = horizon
 
 
-def kept_digest(engine: Engine, horizon: Seq) -> bytes:
+def snapshot_digest(engine: Engine, horizon: Seq) -> bytes:
     """Stands for all documents as of the horizon: what the log was needed for before it was dropped."""
     digest = sha256()
     for branch in sorted(engine.documents.branches):
@@ -77,7 +77,7 @@ def kept_digest(engine: Engine, horizon: Seq) -> bytes:
     return digest.digest()
 
 
-def _keep_documents(engine: Engine, branch: BranchId, horizon: Seq, progress: Progress) -> None:
+def _snapshot_documents(engine: Engine, branch: BranchId, horizon: Seq, progress: Progress) -> None:
     """A snapshot of every document the branch itself wrote by then, where it last wrote it."""
     after = DocKey("")
     done = 0

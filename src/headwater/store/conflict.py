@@ -22,16 +22,16 @@ EVERYTHING: Touches = (Touch((), True),)
 """What set and delete touch, and every patch whose effect is not known exactly."""
 
 
-class _Place:
+class _PathNode:
     """One step of the tree: the newest writes at, around and below it."""
 
-    __slots__ = ("below", "leaf", "places", "shape")
+    __slots__ = ("below", "children", "leaf", "shape")
 
     def __init__(self) -> None:
         self.leaf = NEVER
         self.shape = NEVER
         self.below = NEVER
-        self.places: dict[Step, _Place] | None = None
+        self.children: dict[Step, _PathNode] | None = None
 
 
 class TouchIndex:
@@ -40,20 +40,20 @@ class TouchIndex:
     __slots__ = ("_root",)
 
     def __init__(self) -> None:
-        self._root = _Place()
+        self._root = _PathNode()
 
-    def note(self, touches: Touches, seq: Seq) -> None:
+    def record(self, touches: Touches, seq: Seq) -> None:
         """A commit at this place of the log touched these paths."""
         for touch in touches:
             place = parent = self._root
             place.below = seq
             for step in touch.path:
                 parent = place
-                if place.places is None:
-                    place.places = {}
-                below = place.places.get(step)
+                if place.children is None:
+                    place.children = {}
+                below = place.children.get(step)
                 if below is None:
-                    below = place.places[step] = _Place()
+                    below = place.children[step] = _PathNode()
                 place = below
                 place.below = seq
             place.leaf = seq
@@ -65,7 +65,7 @@ class TouchIndex:
         place = self._root
         newest = place.leaf
         for step in path:
-            below = None if place.places is None else place.places.get(step)
+            below = None if place.children is None else place.children.get(step)
             if below is None:
                 return newest
             place = below
@@ -118,21 +118,21 @@ def first_unseen(path: Path, depth: Depth, writes: Iterable[Write]) -> Seq | Non
         elif strange and type(layer[0]) is not PatchDoc:
             strange = []  # written whole: the view and the document are one again
         elif strange:
-            places = [place for operation in layer for place in _places(operation)]
+            places = [place for operation in layer for place in _written_paths(operation)]
             met = [seq for touch, seq in strange if any(overlaps(touch.path, place) for place in places)]
             if met:
                 strange += [(Touch(place, reshaped=True), met[0]) for place in places]
     return next((seq for touch, seq in strange if notices(path, depth, touch)), None)
 
 
-def _places(operation: Operation) -> list[Path]:
+def _written_paths(operation: Operation) -> list[Path]:
     """What decides the effect of an operation, and all that it can change."""
     if not isinstance(operation, PatchDoc):
         return [()]
-    places = [_place(op, op.path) for op in operation.ops]
-    return places + [_place(op, op.source) for op in operation.ops if type(op) is Move]
+    places = [_written_path(op, op.path) for op in operation.ops]
+    return places + [_written_path(op, op.source) for op in operation.ops if type(op) is Move]
 
 
-def _place(op: PatchOp, path: Path) -> Path:
+def _written_path(op: PatchOp, path: Path) -> Path:
     """Elements of a list depend on those before them: the list as a whole, unless one is replaced by another."""
     return path[:-1] if path and type(path[-1]) is int and type(op) is not Replace else path

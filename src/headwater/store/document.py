@@ -23,14 +23,14 @@ from headwater.values.patch import Touch, Touches, apply_patch
 from headwater.values.tree import ABSENT, Maybe, same
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class StoredDocument(msgspec.Struct, frozen=True, gc=False):
     """A document as of some place in the log; `seq` is its newest revision there, NEVER if it has none."""
 
     value: Maybe
     seq: Seq
 
 
-NOT_FOUND: Final = Found(ABSENT, NEVER)
+NOT_FOUND: Final = StoredDocument(ABSENT, NEVER)
 
 
 def apply_operation(before: Maybe, operation: Operation) -> tuple[Maybe, Touches]:
@@ -117,17 +117,17 @@ class Documents:
         self.branches: dict[BranchId, BranchRow] = {row.name: row for row in backend.branches()}
         self.branches.setdefault(MAIN, BranchRow(MAIN, None, NEVER, Millis(0)))
 
-    def take_in(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
+    def add_rows(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
         """Rows of the log are durable."""
         for row, entry in zip(rows, entries, strict=True):
             if type(entry) is CommitEntry:
                 self.tail.add(row.seq, entry, len(row.body))
                 if entry.merged is not None:
-                    self._note_merge(entry.branch, *entry.merged, row.seq)
+                    self._add_merge(entry.branch, *entry.merged, row.seq)
             elif type(entry) is ForkEntry:
                 self.branches[entry.name] = BranchRow(entry.name, entry.parent, entry.fork_seq, entry.at)
 
-    def _note_merge(self, branch: BranchId, source: BranchId, through: Seq, seq: Seq) -> None:
+    def _add_merge(self, branch: BranchId, source: BranchId, through: Seq, seq: Seq) -> None:
         row = self.branches[branch]
         self.branches[branch] = msgspec.structs.replace(row, merges=(*row.merges, (source, through, seq)))
 
@@ -145,7 +145,7 @@ class Documents:
             raise NotFoundError(message, branch=name)
         return row
 
-    def at(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
+    def at(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument:
         """The document as of a place in the log."""
         row: BranchRow | None = self.branch(branch)
         while row is not None:
@@ -156,7 +156,7 @@ class Documents:
             row = self.branches[row.parent] if row.parent is not None else None
         return NOT_FOUND
 
-    def on_branch(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
+    def on_branch(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument:
         """The document by revisions of this very branch; NOT_FOUND if it has none so early."""
         pending: list[Revision] = []
         newest = NEVER
@@ -178,7 +178,7 @@ class Documents:
         for revision in reversed(pending):
             for operation in revision.operations:
                 value, _ = apply_operation(value, operation)
-        return Found(value, newest)
+        return StoredDocument(value, newest)
 
     def _backwards(self, branch: BranchId, doc: DocKey, through: Seq) -> Iterator[tuple[Revision, bytes | None]]:
         """Revisions from newest to oldest; a snapshot comes as its encoded body, an empty one for a deletion."""
@@ -219,7 +219,7 @@ class Documents:
             through = min(through, row.fork_seq)
             row = self.branches[row.parent] if row.parent is not None else None
 
-    def check_kept(self, seq: Seq, head: Seq) -> None:
+    def check_available(self, seq: Seq, head: Seq) -> None:
         """Raise HistoryError unless this place of the log can be read at."""
         if self.horizon.seq <= seq <= head:
             return

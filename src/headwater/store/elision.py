@@ -31,7 +31,7 @@ def is_elided(commit: Commit, effects: Iterable[Effect]) -> bool:
     )
 
 
-def mark_of(commit: Commit) -> bytes:
+def operations_digest(commit: Commit) -> bytes:
     """Stands for what a commit asks for."""
     return digest_of(encode_operations(commit.operations))
 
@@ -39,7 +39,9 @@ def mark_of(commit: Commit) -> bytes:
 def elided(commit: Commit, states: Iterable[DocState], head: Seq, *, again: bool) -> Elided:
     """What is remembered of it: it counts as accepted where the newest of its documents was written."""
     whole = frozenset(each.doc for each in commit.operations if type(each) is not PatchDoc)
-    return Elided(max((state.seq for state in states), default=head) or head, head, whole, mark_of(commit), again)
+    return Elided(
+        max((state.seq for state in states), default=head) or head, head, whole, operations_digest(commit), again
+    )
 
 
 def newer_basis(
@@ -82,5 +84,5 @@ def seen_through(session: Session, read: PendingRead) -> PendingRead:
         for number, each in session.elided.items()
         if read.doc in each.whole and any(first <= number <= last for first, last in read.layers)
     ]
-    place = session.elided[max(numbers)].place if numbers else read.basis
+    place = session.elided[max(numbers)].head if numbers else read.basis
     return msgspec.structs.replace(read, basis=place) if place > read.basis else read

@@ -34,21 +34,21 @@ from headwater.store.commit import (
     Absent,
     Commit,
     CommitEntry,
+    CommitOutcome,
     Committed,
     Conflict,
     Effect,
     Entry,
     ForkEntry,
-    Note,
+    NewObservation,
     Operation,
     OriginCommitted,
-    Outcome,
     PendingRead,
     Precondition,
     Read,
     Refused,
-    Rider,
     Submission,
+    TableTransaction,
     ValueIs,
     Verdict,
     encode_entry,
@@ -56,10 +56,10 @@ from headwater.store.commit import (
 )
 from headwater.store.conflict import first_unseen, notices, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry
-from headwater.store.elision import elided, is_elided, mark_of, newer_basis, seen_through
+from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.folding import build_fold
 from headwater.store.log_recovery import unfolded
-from headwater.store.pending_layers import are_all, writes_told
+from headwater.store.pending_layers import are_all_writes, layered_writes
 from headwater.store.sessions import Session, Sessions
 from headwater.store.state_cache import DocState, Recent, StateCache
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
@@ -85,12 +85,12 @@ class _Batch:
     fold: Fold | None = None
     observed: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
     # A rider was called: a transaction of the database has begun.
-    ridden: bool = False
+    has_table_writes: bool = False
     # What one rider does can be undone without the others. Not at first: hardly ever is one refused.
-    has_marks: bool = False
+    has_savepoints: bool = False
 
 
-class _RiderRefusedError(Exception):
+class _TableRefusedError(Exception):
     """A group is decided again, so that what one rider has done goes alone."""
 
 
@@ -109,28 +109,28 @@ class Engine:
         self.states = StateCache(backend, self.documents)
         start = Horizon(horizon.seq, horizon.chain or GENESIS)
         for row, entry in unfolded(backend, self.documents.folded, self.head, start):
-            self._take_in((row,), (entry,))
+            self._advance((row,), (entry,))
             if isinstance(entry, CommitEntry):
-                self._sessions.note(self._sessions.get(entry.session), entry.local_seq, Committed(row.seq))
+                self._sessions.record(self._sessions.get(entry.session), entry.local_seq, Committed(row.seq))
 
     # -- admission -----------------------------------------------------------------------------------------
 
-    def admit(self, submissions: Sequence[Submission]) -> list[Outcome]:
+    def admit(self, submissions: Sequence[Submission]) -> list[CommitOutcome]:
         """Decide commits in order and make the accepted ones durable, together. Raises StoreError: none was kept."""
         try:
             return self._admit(submissions, has_marks=False)
-        except _RiderRefusedError:
+        except _TableRefusedError:
             return self._admit(submissions, has_marks=True)
 
-    def _admit(self, submissions: Sequence[Submission], *, has_marks: bool) -> list[Outcome]:
-        batch = _Batch(self._clock.now_ms(), fold=self._due_fold(), has_marks=has_marks)
+    def _admit(self, submissions: Sequence[Submission], *, has_marks: bool) -> list[CommitOutcome]:
+        batch = _Batch(self._clock.now_ms(), fold=self._due_fold(), has_savepoints=has_marks)
         try:
             outcomes = [self._decide(submission, batch) for submission in submissions]
             self._write(batch)
         except BaseException:
             self._undo(batch)
-            if batch.ridden:
-                self.backend.give_up()
+            if batch.has_table_writes:
+                self.backend.roll_back()
             raise
         self.states.evict()
         return outcomes
@@ -139,47 +139,49 @@ class Engine:
         """From now on the space uses a feature: no program opens it that does not know it. Before the first use."""
         self.backend.require(feature)
 
-    def let_go(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
+    def release(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
         """Hold documents no longer that nobody is going to ask for soon: they are read again if somebody does."""
         try:
             self.fold()
         except UnavailableError:
             # No room to fold: they stay in memory until there is.
             return
-        self.states.let_go(branch, docs)
+        self.states.release(branch, docs)
 
     def last_of(self, session: SessionId) -> LocalSeq:
         """The newest commit of a session that was decided."""
         return self._sessions.get(session).last
 
-    def note(self, notes: Sequence[Note]) -> int:
+    def observe(self, notes: Sequence[NewObservation]) -> int:
         """Keep what runs have read that had nothing to write, as far as it is still so. Returns how many were kept."""
         batch = _Batch(self._clock.now_ms())
-        self._note(notes, batch)
+        self._observe(notes, batch)
         self._write(batch)
         return len(batch.observed)
 
-    def _note(self, notes: Sequence[Note], batch: _Batch) -> None:
+    def _observe(self, notes: Sequence[NewObservation], batch: _Batch) -> None:
         for note in notes:
             basis = note.basis
             if self._objection(basis, self._sessions.get(basis.session)) is None:
                 place: Seq = self.head + len(batch.rows)  # type: ignore[assignment]  # as in `_link`
                 batch.observed.append((basis.branch, ObservationRow(note.doc, place, note.body)))
 
-    def _decide(self, submission: Submission, batch: _Batch) -> Outcome:
+    def _decide(self, submission: Submission, batch: _Batch) -> CommitOutcome:
         commit = submission.commit
-        if submission.notes:
-            self._note(submission.notes, batch)
-        if submission.rider is not None and commit.local_seq == UNNUMBERED:
-            return self._ride(submission, submission.rider, batch)
+        if submission.observations:
+            self._observe(submission.observations, batch)
+        if submission.table_transaction is not None and commit.local_seq == UNNUMBERED:
+            return self._apply_tables(submission, submission.table_transaction, batch)
         session = self._sessions.get(commit.session)
         if commit.local_seq <= session.last:
-            return Outcome(commit, self._replay(session, commit, batch, rides=submission.rider is not None))
+            return CommitOutcome(
+                commit, self._replay(session, commit, batch, rides=submission.table_transaction is not None)
+            )
         verdict = self._objection(commit, session)
         effects = submission.effects
-        if verdict is None and submission.rider is not None:
-            outcome = self._ride(submission, submission.rider, batch)
-            self._sessions.note(session, commit.local_seq, outcome.verdict)
+        if verdict is None and submission.table_transaction is not None:
+            outcome = self._apply_tables(submission, submission.table_transaction, batch)
+            self._sessions.record(session, commit.local_seq, outcome.verdict)
             return outcome
         if verdict is None:
             states = self._matching(submission)
@@ -194,13 +196,13 @@ class Engine:
                     return self._elide(commit, session, states, effects, batch)
                 verdict = self._append(commit, states, effects, batch)
         assert verdict is not None
-        self._sessions.note(session, commit.local_seq, verdict)
+        self._sessions.record(session, commit.local_seq, verdict)
         batch.decided.append(commit)
-        return Outcome(commit, verdict, effects if type(verdict) is Committed else ())
+        return CommitOutcome(commit, verdict, effects if type(verdict) is Committed else ())
 
     def _elide(
         self, commit: Commit, session: Session, states: list[DocState], effects: tuple[Effect, ...], batch: _Batch
-    ) -> Outcome:
+    ) -> CommitOutcome:
         """Somebody has come to the same before: it is accepted, and takes no place."""
         place = Seq(self.head + len(batch.rows))
         found = elided(commit, states, place, again=commit.local_seq <= session.last)
@@ -214,39 +216,39 @@ class Engine:
             batch.observed.append((commit.branch, row))
         self._sessions.elide(session, commit.local_seq, found)
         batch.decided.append(commit)
-        return Outcome(commit, Committed(found.seq), effects)
+        return CommitOutcome(commit, Committed(found.seq), effects)
 
-    def _ride(self, submission: Submission, rider: Rider, batch: _Batch) -> Outcome:
+    def _apply_tables(self, submission: Submission, rider: TableTransaction, batch: _Batch) -> CommitOutcome:
         """A commit, and what is done in the same transaction to other tables of the database; or only that."""
-        if not batch.ridden:
-            batch.ridden = True
+        if not batch.has_table_writes:
+            batch.has_table_writes = True
             self.backend.begin()
         commit = submission.commit
-        if batch.has_marks:
-            self.backend.mark()
+        if batch.has_savepoints:
+            self.backend.savepoint()
         try:
-            more = tuple(rider.ride(self.backend.tables, lambda doc: self.states.get(commit.branch, doc).value))
+            more = tuple(rider.apply(self.backend.tables, lambda doc: self.states.get(commit.branch, doc).value))
         except (StoreError, InvariantError):
             raise
         except HeadwaterError as error:
-            outcome = Outcome(commit, Refused(error.message, code=error.code))
+            outcome = CommitOutcome(commit, Refused(error.message, code=error.code))
             if commit.local_seq != UNNUMBERED:
                 batch.decided.append(commit)
         else:
-            outcome = self._carried(commit, more, batch)
+            outcome = self._with_table_writes(commit, more, batch)
         accepted = type(outcome.verdict) is Committed
-        if batch.has_marks:
-            self.backend.unmark(keep=accepted)
+        if batch.has_savepoints:
+            self.backend.end_savepoint(keep=accepted)
         elif not accepted:
-            raise _RiderRefusedError
+            raise _TableRefusedError
         return outcome
 
-    def _carried(self, commit: Commit, more: tuple[Operation, ...], batch: _Batch) -> Outcome:
+    def _with_table_writes(self, commit: Commit, more: tuple[Operation, ...], batch: _Batch) -> CommitOutcome:
         """The commit with what its rider adds to it. One of its own that has nothing to write takes no place."""
         place = Seq(self.head + len(batch.rows))
         if commit.local_seq == UNNUMBERED:
             if not more:
-                return Outcome(commit, Committed(place))
+                return CommitOutcome(commit, Committed(place))
             # Nobody will ask for it again: its number is its place.
             commit = msgspec.structs.replace(commit, local_seq=LocalSeq(place + 1))
         if more:
@@ -254,17 +256,17 @@ class Engine:
         batch.decided.append(commit)
         applied = self._apply(commit)
         if not isinstance(applied, tuple):
-            return Outcome(commit, applied)
+            return CommitOutcome(commit, applied)
         states, effects = applied
         verdict = self._append(commit, states, effects, batch)
-        return Outcome(commit, verdict, effects if type(verdict) is Committed else ())
+        return CommitOutcome(commit, verdict, effects if type(verdict) is Committed else ())
 
     def _replay(self, session: Session, commit: Commit, batch: _Batch, *, rides: bool) -> Verdict:
         """A commit that was decided before gets the same verdict again, before anything else is looked at."""
         before = session.elided.get(commit.local_seq)
         if before is not None:
-            if before.mark != mark_of(commit):
-                raise _taken(commit, before.seq)
+            if before.digest != operations_digest(commit):
+                raise _number_reused(commit, before.seq)
             return Committed(before.seq)
         seq = self._sessions.seq_of(session, commit.local_seq)
         if seq is None:
@@ -278,7 +280,7 @@ class Engine:
             return stored if stored is not None else Conflict("decided before, and rejected")
         entry = batch.entries[seq - self.head - 1] if seq > self.head else self._entry(seq)
         if entry is not None and not _is_of(entry, commit, rides=rides):
-            raise _taken(commit, seq)
+            raise _number_reused(commit, seq)
         return Committed(seq)
 
     def _entry(self, seq: Seq) -> Entry | None:
@@ -311,7 +313,7 @@ class Engine:
             if pending.basis > self.head:
                 return self._from_the_future(pending.doc, pending.basis)
             state = self.states.get(commit.branch, pending.doc)
-            if not are_all(session, state, pending):
+            if not are_all_writes(session, state, pending):
                 conflict = self._undermined(commit.branch, session, state, pending)
                 if conflict is not None:
                     return conflict
@@ -372,11 +374,11 @@ class Engine:
         if later is None:
             if read.basis < self.documents.horizon.seq:
                 return _conflict(read.doc, read, state.seq)
-            later = self._recall(branch, state, read)
-        unseen = first_unseen(read.path, read.depth, writes_told(later, session, read))
+            later = self._writes_in_log(branch, state, read)
+        unseen = first_unseen(read.path, read.depth, layered_writes(later, session, read))
         return None if unseen is None else _conflict(read.doc, read, unseen)
 
-    def _recall(self, branch: BranchId, state: DocState, read: PendingRead) -> list[Recent]:
+    def _writes_in_log(self, branch: BranchId, state: DocState, read: PendingRead) -> list[Recent]:
         """Writes since a place that only the log remembers with their authors, newest first."""
         later = [recent for recent in reversed(state.recent) if recent.seq > self.head]
         for revision in self.documents.revisions(branch, read.doc, read.basis, self.head):
@@ -462,12 +464,12 @@ class Engine:
     # -- writing -------------------------------------------------------------------------------------------
 
     def _write(self, batch: _Batch) -> None:
-        if batch.rows or batch.fold is not None or batch.observed or batch.ridden:
+        if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
             self.backend.append(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
             self.documents.after_fold(batch.fold)
             self._sessions.folded(batch.fold.through)
-        self._take_in(batch.rows, batch.entries)
+        self._advance(batch.rows, batch.entries)
 
     def _write_or_undo(self, batch: _Batch) -> None:
         try:
@@ -476,10 +478,10 @@ class Engine:
             self._undo(batch)
             raise
 
-    def _take_in(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
+    def _advance(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
         """Rows are durable: the tail, the branches and the head move on."""
         if rows:
-            self.documents.take_in(rows, entries)
+            self.documents.add_rows(rows, entries)
             self.head = rows[-1].seq
             self._chain = rows[-1].chain
 
@@ -498,7 +500,7 @@ class Engine:
         self._write_or_undo(batch)
         return seq
 
-    def append_merge(self, commit: Commit, merged: tuple[BranchId, Seq]) -> Outcome:
+    def append_merge(self, commit: Commit, merged: tuple[BranchId, Seq]) -> CommitOutcome:
         """A commit that no session asked for, checked by who made it: the merge of a branch."""
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
         applied = self._apply(commit)
@@ -508,7 +510,7 @@ class Engine:
         batch.decided.append(commit)
         verdict = self._append(commit, states, effects, batch, merged)
         self._write_or_undo(batch)
-        return Outcome(commit, verdict, effects)
+        return CommitOutcome(commit, verdict, effects)
 
     # -- folding -------------------------------------------------------------------------------------------
 
@@ -524,7 +526,7 @@ class Engine:
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))
 
 
-def _taken(commit: Commit, seq: Seq) -> LocalProtocolError:
+def _number_reused(commit: Commit, seq: Seq) -> LocalProtocolError:
     message = (
         f"commit {commit.local_seq} of session {commit.session} was accepted at {seq} with other operations; "
         "a local sequence number names one commit for ever"

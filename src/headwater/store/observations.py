@@ -80,7 +80,7 @@ class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid
     """What is kept of a run: by which code, and what it has read."""
 
     format: int
-    print: bytes
+    fingerprint: bytes
     """Stands for the function, and everything besides documents that its result depends on."""
     reads: tuple[SeenRead, ...]
     extra: Extra | None = None
@@ -124,14 +124,14 @@ def digest_of(body: bytes) -> bytes:
     return blake2b(body, digest_size=DIGEST_BYTES).digest()
 
 
-Place: TypeAlias = tuple[BranchId, DocKey]
+ResultKey: TypeAlias = tuple[BranchId, DocKey]
 
 
 def newest(
     entries: Iterable[tuple[Seq, CommitEntry, int]], known: Callable[[BranchId, DocKey], ObservationRow | None]
-) -> dict[Place, tuple[Seq, ObservationRow | None]]:
+) -> dict[ResultKey, tuple[Seq, ObservationRow | None]]:
     """What a stretch of the log says of each computation that ran in it; None where that cannot be told any more."""
-    found: dict[Place, tuple[Seq, ObservationRow | None]] = {}
+    found: dict[ResultKey, tuple[Seq, ObservationRow | None]] = {}
     for seq, entry, _ in entries:
         if entry.seen is None:
             continue

@@ -13,7 +13,7 @@ from headwater.store.sessions import Session
 from headwater.store.state_cache import DocState, Recent
 
 
-def are_all(session: Session, state: DocState, read: PendingRead) -> bool:
+def are_all_writes(session: Session, state: DocState, read: PendingRead) -> bool:
     """One layer, or two: are they in the log, and all that was written since what was confirmed? Mostly so."""
     recent, layers, basis = state.recent, read.layers, read.basis
     count = len(layers)
@@ -29,7 +29,7 @@ def are_all(session: Session, state: DocState, read: PendingRead) -> bool:
     return (recent[-count - 1].seq if len(recent) > count else state.floor) <= basis
 
 
-def writes_told(later: Iterable[Recent], session: Session, read: PendingRead) -> Iterator[Write]:
+def layered_writes(later: Iterable[Recent], session: Session, read: PendingRead) -> Iterator[Write]:
     """Writes of a document, newest first, as `first_unseen` wants them: oldest first, named layers with operations.
 
     What came before a layer that wrote the document whole shows nowhere any more, and is left out.

@@ -21,7 +21,7 @@ import msgspec
 
 from headwater.errors import AddressError, HeadwaterError, UsageError
 from headwater.store.backend import LogRow
-from headwater.store.browsing import listing, place, read
+from headwater.store.browsing import listing, read, read_seq
 from headwater.store.commit import Entry, SetDoc
 from headwater.store.document import read_entry
 from headwater.store.engine import GENESIS, Engine
@@ -62,7 +62,7 @@ class Header(msgspec.Struct):
 
 def export_documents(engine: Engine, name: str, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[str]:
     """Every live document as of one place, as lines."""
-    through = place(engine, branch, at)
+    through = read_seq(engine, branch, at)
     header = Header("documents", FORMAT, name, through, branch, ends=True, features=_features(engine))
     return _closed(header, _document_lines(engine, branch, through))
 

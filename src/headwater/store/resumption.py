@@ -35,20 +35,20 @@ class Listing:
     seq: Seq
     rows: dict[DocKey, ObservationRow]
     # The newest place of each document, and whether it is there. Of those inherited in an older state: not known.
-    places: dict[DocKey, tuple[Seq, bool] | None]
+    heads: dict[DocKey, tuple[Seq, bool] | None]
     # Whose rows stand on a branch that this one was made from.
     inherited: frozenset[DocKey] = frozenset()
 
     def is_newer(self, doc: DocKey, than: Seq) -> bool:
         """Whether it may have been written since."""
-        if doc not in self.places:
+        if doc not in self.heads:
             return False
-        place = self.places[doc]
+        place = self.heads[doc]
         return place is None or place[0] > than
 
-    def is_there(self, doc: DocKey) -> bool:
+    def exists(self, doc: DocKey) -> bool:
         """Whether there is such a document."""
-        place = self.places.get(doc, (NEVER, False))
+        place = self.heads.get(doc, (NEVER, False))
         return place is None or place[1]
 
 
@@ -80,13 +80,13 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
         row = documents.branch(row.parent)
     found = Listing(branch, engine.head, rows, {}, frozenset(inherited))
     if len(rows) > FEW:
-        found.places = _all_places(engine, views)
+        found.heads = _all_heads(engine, views)
     else:
         # In a space with many documents, of which few are read.
         for each in rows.values():
-            found.places.update(places_of(engine, found, each, (each.doc,)).places)
+            found.heads.update(heads_of(engine, found, each, (each.doc,)).heads)
         if rows:
-            found.places.update((doc, _place_of(engine, branch, doc)) for doc in besides)
+            found.heads.update((doc, _head_of(engine, branch, doc)) for doc in besides)
     return found
 
 
@@ -113,32 +113,32 @@ def _observations(engine: Engine, branch: BranchId, prefix: str) -> dict[DocKey,
     return found
 
 
-def _all_places(engine: Engine, views: Iterable[tuple[BranchId, Seq]]) -> dict[DocKey, tuple[Seq, bool] | None]:
+def _all_heads(engine: Engine, views: Iterable[tuple[BranchId, Seq]]) -> dict[DocKey, tuple[Seq, bool] | None]:
     """Of a branch and those it inherits from, each as far as it does."""
-    places: dict[DocKey, tuple[Seq, bool] | None] = {}
+    heads: dict[DocKey, tuple[Seq, bool] | None] = {}
     for name, through in views:
-        heads = {doc: (seq, live) for doc, seq, live in engine.backend.head_places(name)}
+        newest_of = {doc: (seq, live) for doc, seq, live in engine.backend.head_seqs(name)}
         for doc, revisions in engine.documents.tail.by_document().get(name, {}).items():
-            heads[doc] = (revisions[-1].seq, type(revisions[-1].operations[-1]) is not DeleteDoc)
-        found = {doc: place if place[0] <= through else None for doc, place in heads.items()}
-        places = found | places if places else found
-    return places
+            newest_of[doc] = (revisions[-1].seq, type(revisions[-1].operations[-1]) is not DeleteDoc)
+        found = {doc: head if head[0] <= through else None for doc, head in newest_of.items()}
+        heads = found | heads if heads else found
+    return heads
 
 
-def places_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
+def heads_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
     """One row, with how new everything is now that it names."""
     observation = decode_observation(row.body)
     docs = {read[0] if isinstance(read, tuple) else read for read in observation.reads} if observation else set()
-    found = places(engine, listed.branch, (*docs, *outputs))
+    found = heads(engine, listed.branch, (*docs, *outputs))
     return Listing(listed.branch, engine.head, {row.doc: row}, found, listed.inherited)
 
 
-def places(engine: Engine, branch: BranchId, docs: Iterable[DocKey]) -> dict[DocKey, tuple[Seq, bool] | None]:
+def heads(engine: Engine, branch: BranchId, docs: Iterable[DocKey]) -> dict[DocKey, tuple[Seq, bool] | None]:
     """How new each of these is now."""
-    return {doc: _place_of(engine, branch, doc) for doc in docs}
+    return {doc: _head_of(engine, branch, doc) for doc in docs}
 
 
-def _place_of(engine: Engine, branch: BranchId, doc: DocKey) -> tuple[Seq, bool]:
+def _head_of(engine: Engine, branch: BranchId, doc: DocKey) -> tuple[Seq, bool]:
     documents = engine.documents
     through = engine.head
     row = documents.branch(branch)
@@ -212,13 +212,13 @@ def drop_stale(engine: Engine) -> int:
     engine.fold()
     dropped = engine.backend.damaged_observations(drop=True)
     for branch in engine.documents.branches:
-        gone = {doc for doc, _, live in engine.backend.head_places(branch) if not live}
+        gone = {doc for doc, _, live in engine.backend.head_seqs(branch) if not live}
         rows = engine.backend.observations(branch) if gone else []
         dropped += drop_unclaimed(engine, branch, [row.doc for row in rows if row.doc in gone])
     return dropped
 
 
-def kept_size(engine: Engine, branch: BranchId, prefix: str = "") -> tuple[int, int]:
+def observations_size(engine: Engine, branch: BranchId, prefix: str = "") -> tuple[int, int]:
     """How many observations there are of runs on a branch, and how many bytes they are."""
     rows = _observations(engine, branch, prefix)
     return len(rows), sum(len(row.body) for row in rows.values())

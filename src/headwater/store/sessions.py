@@ -21,13 +21,13 @@ class Elided(msgspec.Struct, frozen=True, gc=False):
 
     seq: Seq
     """Where the newest of its documents was written: what its session was told."""
-    place: Seq
+    head: Seq
     """How far the log was when it was decided."""
     whole: frozenset[DocKey]
     """Documents that it has written as a whole: whoever has seen it has seen them as they were at that place."""
-    mark: bytes
+    digest: bytes
     """Stands for what it asked for: its number names it for ever, as those of the others do."""
-    again: bool
+    is_repeated: bool
     """Later ones of its session were decided before: it was forgotten that it had been decided."""
 
 
@@ -71,7 +71,7 @@ class Sessions:
         """
         seq = session.accepted.get(local_seq)
         if seq is None and local_seq in session.elided:
-            return session.elided[local_seq].place
+            return session.elided[local_seq].head
         return seq or self._backend.replayed(session.id, local_seq)
 
     def first_missing(self, session: Session, first: LocalSeq, last: LocalSeq) -> LocalSeq | None:
@@ -90,7 +90,7 @@ class Sessions:
         before = LocalSeq(layers[0][0] - 1)
         return not before or NEVER < (self.seq_of(session, before) or NEVER) <= basis
 
-    def note(self, session: Session, local_seq: LocalSeq, verdict: Verdict) -> None:
+    def record(self, session: Session, local_seq: LocalSeq, verdict: Verdict) -> None:
         """A commit was decided."""
         if type(verdict) is Committed:
             self._move(session, local_seq)
@@ -122,14 +122,14 @@ class Sessions:
             session.accepted.pop(local_seq, None)
             session.rejected.pop(local_seq, None)
             gone = session.elided.pop(local_seq, None)
-            if gone is None or not gone.again:
+            if gone is None or not gone.is_repeated:
                 session.last = min(session.last, LocalSeq(local_seq - 1))
 
     def folded(self, through: Seq) -> None:
         """Everything accepted up to here can be asked of the backend now; what was written with the fold cannot."""
         for session in list(self._known.values()):
             session.accepted = {number: seq for number, seq in session.accepted.items() if seq > through}
-            quiet = not any(each.place > self._folded for each in session.elided.values())
+            quiet = not any(each.head > self._folded for each in session.elided.values())
             if not session.accepted and not session.rejected and quiet:
                 del self._known[session.id]
         self._folded = through

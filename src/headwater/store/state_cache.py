@@ -20,7 +20,7 @@ from headwater.values.address import Depth
 from headwater.values.codec import encode
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq, SessionId
 from headwater.values.patch import Touches
-from headwater.values.shrink import fitted
+from headwater.values.shrink import shrunk
 from headwater.values.tree import ABSENT, Maybe, Path
 
 _STATE_BYTES: Final = 600
@@ -38,7 +38,7 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     touches: Touches
 
 
-_NOBODY: Final = SessionId("")
+_NO_SESSION: Final = SessionId("")
 _NONE_RECENT: Final[list[Recent]] = []
 """Shared by all documents that were only read, and therefore never appended to."""
 
@@ -60,7 +60,7 @@ class DocState:
     floor: Seq
     # Newest write of anybody but `author`, whose are all since.
     others: Seq
-    author: SessionId = _NOBODY
+    author: SessionId = _NO_SESSION
     # Writes after `floor`, with their authors, oldest first; the index has seen the first `indexed` of them.
     recent: list[Recent] = field(default_factory=lambda: _NONE_RECENT)
     indexed: int = 0
@@ -94,15 +94,15 @@ class DocState:
 
     def newest_touch(self, path: Path, depth: Depth) -> Seq:
         """The newest write since `floor` that a read of this path would notice."""
-        return self._note_recent().newest(path, depth)
+        return self._index_recent().newest(path, depth)
 
-    def _note_recent(self) -> TouchIndex:
+    def _index_recent(self) -> TouchIndex:
         """Most writes are never asked about: they enter the index when the first question comes."""
         index = self.index
         if index is None:
             index = self.index = TouchIndex()
         for recent in self.recent[self.indexed :]:
-            index.note(recent.touches, recent.seq)
+            index.record(recent.touches, recent.seq)
         self.indexed = len(self.recent)
         return index
 
@@ -167,7 +167,7 @@ class StateCache:
         if state is not None:
             self._bytes -= _STATE_BYTES
 
-    def let_go(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
+    def release(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
         """Forget states that are true, for nobody is going to ask for them soon."""
         states = self._states.get(branch, {})
         gone = {id(state): doc for doc in docs if (state := states.get(doc)) is not None}
@@ -175,7 +175,7 @@ class StateCache:
         for doc in gone.values():
             state = states.pop(doc)
             self._bytes -= _STATE_BYTES + _BLOWUP * state.bound
-        self._states[branch] = fitted(states)
+        self._states[branch] = shrunk(states)
 
     def after_fold(self, fold: Fold) -> None:
         """Snapshots were taken: rebuilding starts there. Writes are remembered until the next fold."""

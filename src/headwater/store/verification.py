@@ -18,7 +18,7 @@ import msgspec
 from headwater.errors import CorruptError, InvariantError, UsageError
 from headwater.store.backend import BranchRow, HeadRow, Progress
 from headwater.store.commit import CommitEntry, ForkEntry
-from headwater.store.compaction import kept_digest
+from headwater.store.compaction import snapshot_digest
 from headwater.store.document import Documents, apply_operation, read_entry
 from headwater.store.engine import GENESIS, Engine
 from headwater.values.codec import encode
@@ -32,7 +32,7 @@ _FINDINGS_MAX: Final = 100
 """After so many the file is beyond doubt; the rest would only scroll."""
 
 
-class Report(msgspec.Struct):
+class VerificationReport(msgspec.Struct):
     """What was looked at and what was wrong with it."""
 
     commits: int = 0
@@ -47,9 +47,9 @@ class Report(msgspec.Struct):
         return not self.findings
 
 
-def verify(engine: Engine, progress: Progress = lambda _done, _total: None) -> Report:
+def verify(engine: Engine, progress: Progress = lambda _done, _total: None) -> VerificationReport:
     """Check one space. Findings are listed, not raised; an unreadable page ends the check with a finding."""
-    report = Report()
+    report = VerificationReport()
     try:
         report.findings += engine.backend.integrity()
         _check_chain(engine, report, progress)
@@ -65,7 +65,7 @@ def verify(engine: Engine, progress: Progress = lambda _done, _total: None) -> R
     return report
 
 
-def _check_chain(engine: Engine, report: Report, progress: Progress) -> None:
+def _check_chain(engine: Engine, report: VerificationReport, progress: Progress) -> None:
     horizon = engine.documents.horizon
     expected, chain = horizon.seq, horizon.chain or GENESIS
     for row in engine.backend.log(horizon.seq, engine.head):
@@ -82,10 +82,10 @@ def _check_chain(engine: Engine, report: Report, progress: Progress) -> None:
     progress(engine.head - horizon.seq, engine.head - horizon.seq)
 
 
-def _check_caches(engine: Engine, report: Report) -> None:
+def _check_caches(engine: Engine, report: VerificationReport) -> None:
     """Heads, revisions and snapshots against a fresh fold of the log."""
     horizon = engine.documents.horizon
-    if horizon.seq and horizon.digest != kept_digest(engine, horizon.seq):
+    if horizon.seq and horizon.digest != snapshot_digest(engine, horizon.seq):
         report.findings.append(f"the documents kept as of {horizon.seq} are not those that were kept")
     for branch in list(engine.documents.branches):
         heads = _heads(engine, branch)
@@ -93,7 +93,7 @@ def _check_caches(engine: Engine, report: Report) -> None:
             _check_documents(engine, branch, batch, report)
 
 
-def _check_observations(engine: Engine, report: Report) -> None:
+def _check_observations(engine: Engine, report: VerificationReport) -> None:
     """What is kept of runs: each row whole, and none newer than the log. Functions without one just run."""
     damaged = engine.backend.damaged_observations()
     if damaged:
@@ -112,7 +112,9 @@ def _heads(engine: Engine, branch: BranchId) -> Iterator[tuple[DocKey, HeadRow]]
         after = page[-1].doc
 
 
-def _check_documents(engine: Engine, branch: BranchId, heads: dict[DocKey, HeadRow], report: Report) -> None:
+def _check_documents(
+    engine: Engine, branch: BranchId, heads: dict[DocKey, HeadRow], report: VerificationReport
+) -> None:
     documents, backend = engine.documents, engine.backend
     horizon = documents.horizon.seq
     # A branch starts from its parent's documents, and after a horizon from snapshots: they are all there is below it.
@@ -133,7 +135,9 @@ def _check_documents(engine: Engine, branch: BranchId, heads: dict[DocKey, HeadR
             report.findings.append(f"{doc} reads differently from what the log says")
 
 
-def _refold(engine: Engine, branch: BranchId, values: dict[DocKey, Maybe], report: Report) -> dict[DocKey, list[Seq]]:
+def _refold(
+    engine: Engine, branch: BranchId, values: dict[DocKey, Maybe], report: VerificationReport
+) -> dict[DocKey, list[Seq]]:
     """Move the documents through the whole log, comparing with every snapshot on the way; returns their revisions."""
     seqs: dict[DocKey, list[Seq]] = {doc: [] for doc in values}
     snapshots = {doc: {row.seq: row.body for row in engine.backend.snapshots(branch, doc)} for doc in values}
@@ -157,7 +161,7 @@ def _refold(engine: Engine, branch: BranchId, values: dict[DocKey, Maybe], repor
     return seqs
 
 
-def _check_entries(engine: Engine, report: Report) -> None:
+def _check_entries(engine: Engine, report: VerificationReport) -> None:
     """Every document in the log has a head, every commit is known by its sender's number, every branch is as it was."""
     documents, backend = engine.documents, engine.backend
     branches: dict[BranchId, BranchRow] = {MAIN: documents.branches[MAIN]}
@@ -185,7 +189,7 @@ def _check_branches(
     documents: Documents,
     forked: dict[BranchId, BranchRow],
     merges: dict[BranchId, list[tuple[BranchId, Seq, Seq]]],
-    report: Report,
+    report: VerificationReport,
 ) -> None:
     """Branches begin after the horizon; their merges may have been before it."""
     for name in sorted(forked.keys() | documents.branches.keys()):

@@ -9,20 +9,20 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from headwater.cells.pending_commit import Failure, Pulled
-from headwater.store.commit import Commit, Committed, Operation, Outcome, Seen
-from headwater.store.document import Found
+from headwater.store.commit import Commit, CommitOutcome, Committed, Operation, Seen
+from headwater.store.document import StoredDocument
 from headwater.sync import frames
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT
 
-Item: TypeAlias = Outcome | Failure | Pulled
+Item: TypeAlias = CommitOutcome | Failure | Pulled
 
 
 class Brought(Pulled, frozen=True, gc=False):
     """A document that the commit after it makes, and that nobody here has asked for: it is watched from now on."""
 
 
-_ABSENT: Final = Found(ABSENT, NEVER)
+_ABSENT: Final = StoredDocument(ABSENT, NEVER)
 
 
 def brought(docs: Iterable[DocKey]) -> list[Item]:
@@ -32,12 +32,12 @@ def brought(docs: Iterable[DocKey]) -> list[Item]:
 
 def pulled(docs: Iterable[frames.FoundDoc]) -> list[Item]:
     """Documents as the server has them."""
-    return [Pulled(each.doc, Found(each.content, each.seq)) for each in docs]
+    return [Pulled(each.doc, StoredDocument(each.content, each.seq)) for each in docs]
 
 
-def up_to(seq: Seq, branch: BranchId) -> Outcome:
+def up_to(seq: Seq, branch: BranchId) -> CommitOutcome:
     """Everything is as of this place: what is fetched later has to be, too."""
-    return Outcome(Commit(SessionId(""), LocalSeq(0), branch=branch), Committed(seq))
+    return CommitOutcome(Commit(SessionId(""), LocalSeq(0), branch=branch), Committed(seq))
 
 
 def part_of(
@@ -49,7 +49,7 @@ def part_of(
     return tuple(operation for operation, is_kept in zip(operations, kept, strict=True) if is_kept), seen
 
 
-def own_of(items: Iterable[Item], session: SessionId) -> list[Outcome | Failure]:
+def own_of(items: Iterable[Item], session: SessionId) -> list[CommitOutcome | Failure]:
     """What became of the commits of a session."""
     return [each for each in items if not isinstance(each, Pulled) and each.commit.session == session]
 
@@ -59,7 +59,7 @@ def in_order(items: list[Item], session: SessionId) -> list[Item]:
     places: dict[LocalSeq, Seq] = {}
     place = NEVER
     for each in sorted(own_of(items, session), key=lambda each: each.commit.local_seq):
-        if isinstance(each, Outcome) and isinstance(each.verdict, Committed):
+        if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed):
             place = each.verdict.seq
         # What was rejected has no place: it comes right after the one before it.
         places[each.commit.local_seq] = place
@@ -71,7 +71,7 @@ def in_order(items: list[Item], session: SessionId) -> list[Item]:
         if item.commit.session == session:
             # Also a rejected one comes after all documents.
             return max(places[item.commit.local_seq], Seq(1)), item.commit.local_seq
-        assert isinstance(item, Outcome) and isinstance(item.verdict, Committed)
+        assert isinstance(item, CommitOutcome) and isinstance(item.verdict, Committed)
         return item.verdict.seq, LocalSeq(0)
 
     return sorted(items, key=key)

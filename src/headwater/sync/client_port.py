@@ -89,7 +89,7 @@ def transact(submission: Submission) -> Transact:
         commit.pending_reads,
         commit.preconditions,
         commit.seen,
-        tuple(map(note_fields, submission.notes)),
+        tuple(map(note_fields, submission.observations)),
     )
 
 

@@ -26,7 +26,7 @@ from headwater.errors import (
     SessionLostError,
     UnconfirmedError,
 )
-from headwater.store.commit import Commit, Committed, Note, Outcome, Submission, adopt_operation
+from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Submission, adopt_operation
 from headwater.sync import client_listener, frames
 from headwater.sync.client_listener import brought, in_order, own_of, part_of, pulled, up_to
 from headwater.sync.client_port import (
@@ -292,7 +292,7 @@ class ClientSession:
                     submission = self._settle(number)
                     if submission is not None:
                         self._note_fate(submission.commit, verdict)
-                        items.append(Outcome(submission.commit, verdict))
+                        items.append(CommitOutcome(submission.commit, verdict))
                 case CommitFailed(number, code, message) if is_of_the_disk(error := error_of(code, message)):
                     if number in self.outbox:
                         # No verdict: it is sent again.
@@ -321,7 +321,7 @@ class ClientSession:
         commit = Commit(
             new.session, LocalSeq(0), tuple(map(adopt_operation, operations)), branch=self._opening.branch, seen=seen
         )
-        return [*brought(new.brought), Outcome(commit, Committed(new.seq))]
+        return [*brought(new.brought), CommitOutcome(commit, Committed(new.seq))]
 
     def _note_fate(self, commit: Commit, verdict: object) -> None:
         docs = {operation.doc: None for operation in commit.operations}
@@ -487,7 +487,7 @@ class ClientSession:
         # A copy, in one step: other threads ask, too.
         return any(doc.startswith(prefix) for prefix in tuple(self.prefixes))
 
-    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...] = ()) -> None:
+    def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...] = ()) -> None:
         """What runs have read that had nothing to write. Not kept for later: it would not be so any more."""
         if self.phase is ClientPhase.LIVE:
             self._line.send(PutObservations(tuple(map(note_fields, notes)), gone))

@@ -21,7 +21,7 @@ import msgspec
 from headwater.errors import AddressError, HeadwaterError, RemoteProtocolError
 from headwater.store.commit import (
     DeleteDoc,
-    Note,
+    NewObservation,
     Operation,
     PatchDoc,
     PendingRead,
@@ -376,6 +376,6 @@ def _checked_patch(op: PatchOp) -> PatchOp:
     return adopt_patch(op, freeze)
 
 
-def note_fields(note: Note) -> tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]]:
+def note_fields(note: NewObservation) -> tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]]:
     """A note as it travels: whose it is, is known."""
     return note.doc, note.body, note.basis.reads, note.basis.pending_reads

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from headwater.errors import AccessError
-from headwater.store.commit import Commit, Note
+from headwater.store.commit import Commit, NewObservation
 from headwater.sync.frames import AskChanged, AskObservations, FromServer, Open, Pull, Unwatch, Watch
 from headwater.values.ids import DocKey, Seq
 
@@ -39,10 +39,10 @@ class ServerPort(Protocol):
     def open(self, asked: Open) -> None:
         """Open a space. Answered by `opened` or `refused`."""
 
-    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
+    def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
         """Have a commit decided. What becomes of it comes with the news."""
 
-    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+    def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
         """Keep what runs have read, and forget what is kept of others."""
 
     def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Final
 
 from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, ServerLimitError
-from headwater.store.commit import Absent, Commit, Note, OriginCommitted, PendingRead, Read, SetDoc, ValueIs
+from headwater.store.commit import Absent, Commit, NewObservation, OriginCommitted, PendingRead, Read, SetDoc, ValueIs
 from headwater.sync import frames
 from headwater.sync.frame_limits import (
     NAME_BYTES_MAX,
@@ -252,7 +252,7 @@ class ServerSession:
 
     def _notes(
         self, told: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...]
-    ) -> tuple[Note, ...]:
+    ) -> tuple[NewObservation, ...]:
         notes = []
         for doc, body, reads, rests in told:
             self._reach.check(doc)
@@ -260,7 +260,7 @@ class ServerSession:
             if not self._reach.holds_all_of(body):
                 continue
             basis = Commit(self.session, LocalSeq(0), (), reads, rests, (), self.branch)
-            notes.append(Note(doc, body, basis))
+            notes.append(NewObservation(doc, body, basis))
         return tuple(notes)
 
     def _note(self, frame: PutObservations) -> None:

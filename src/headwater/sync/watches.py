@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from headwater.cells.pending_commit import Failure
-from headwater.store.commit import Committed, Effect, Outcome, PatchDoc, Seen, SetDoc
+from headwater.store.commit import CommitOutcome, Committed, Effect, PatchDoc, Seen, SetDoc
 from headwater.store.observations import decode_observation, docs_of
 from headwater.sync.frames import CommitFailed, Judged, New, News, Written, encode_frame
 from headwater.values.address import Address
@@ -101,7 +101,9 @@ class Watches(Generic[W]):
 
     # -- telling -------------------------------------------------------------------------------------------
 
-    def tell(self, decided: Iterable[Outcome | Failure], before: Seq, seq: Seq) -> Iterator[tuple[W, bytes, list[New]]]:
+    def tell(
+        self, decided: Iterable[CommitOutcome | Failure], before: Seq, seq: Seq
+    ) -> Iterator[tuple[W, bytes, list[New]]]:
         """What each is told, as a frame and as what it is made of. The log was known up to `before`, and is to `seq`.
 
         A commit that was sent again, or came to what stands there already, has a place that is known: only its session
@@ -112,7 +114,7 @@ class Watches(Generic[W]):
             mine = self._by_session.get(outcome.commit.session)
             if mine is not None:
                 told.setdefault(mine, []).append(_judged(outcome))
-            if type(outcome) is Outcome and type(outcome.verdict) is Committed:
+            if type(outcome) is CommitOutcome and type(outcome.verdict) is Committed:
                 if mine is not None:
                     # Whoever writes a document holds it, and has to hear what others do to it.
                     self.add(mine, (each.doc for each in outcome.commit.operations))
@@ -128,7 +130,7 @@ class Watches(Generic[W]):
                 frame = frames[key] = encode_frame(News(seq, tuple(news)))
             yield watcher, frame, news
 
-    def _written(self, outcome: Outcome, seq: Seq, mine: W | None) -> Iterator[tuple[W, Written]]:
+    def _written(self, outcome: CommitOutcome, seq: Seq, mine: W | None) -> Iterator[tuple[W, Written]]:
         commit = outcome.commit
         docs = list(dict.fromkeys(operation.doc for operation in commit.operations))
         private = _private(commit.seen)
@@ -175,7 +177,7 @@ def _private(seen: Seen | None) -> list[DocKey]:
 
 
 def _part(
-    outcome: Outcome,
+    outcome: CommitOutcome,
     seq: Seq,
     docs: tuple[DocKey, ...],
     brought: tuple[DocKey, ...],
@@ -190,15 +192,15 @@ def _part(
     return Written(seq, commit.session, tuple(commit.operations[index] for index in chosen), seen, brought)
 
 
-def _judged(outcome: Outcome | Failure) -> Judged | CommitFailed:
+def _judged(outcome: CommitOutcome | Failure) -> Judged | CommitFailed:
     number = outcome.commit.local_seq
-    if type(outcome) is Outcome:
+    if type(outcome) is CommitOutcome:
         return Judged(number, outcome.verdict)
     assert isinstance(outcome, Failure)
     return CommitFailed(number, outcome.error.code, outcome.error.message)
 
 
-def _linked(outcome: Outcome) -> dict[DocKey, None]:
+def _linked(outcome: CommitOutcome) -> dict[DocKey, None]:
     """Documents that a commit has made, and to which it has also written a link."""
     made = {effect.doc for effect in outcome.effects if _is_made(effect)}
     found: dict[DocKey, None] = {}

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from headwater.app import App
-from headwater.cells.context import HERE
+from headwater.cells.context import CONTEXT
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.async_space import AsyncSpace
 from headwater.host.console_capture import OnConsole, unheard

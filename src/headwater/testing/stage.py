@@ -140,7 +140,7 @@ class PlainStage(Stage):
                 break
             space.wait_for_disk()
             self._turn()
-            if not space.news and not space.has_come and not endless:
+            if not space.inbox and not space.has_come and not endless:
                 return
         raise restless()
 

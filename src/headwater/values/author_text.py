@@ -61,7 +61,7 @@ def message_of(error: BaseException) -> str:
     return describe(error)
 
 
-def says_same(one: BaseException | None, other: BaseException | None) -> bool:
+def same_message(one: BaseException | None, other: BaseException | None) -> bool:
     """Whether two errors are of one class and say the same."""
     if one is None or other is None:
         return one is other

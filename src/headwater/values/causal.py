@@ -12,11 +12,11 @@ from typing import Final
 
 from headwater.errors import LimitError, NameRefusedError
 from headwater.values.address import Address
-from headwater.values.chunked import WideList
+from headwater.values.chunked import ChunkedList
 from headwater.values.codec import encode
 from headwater.values.ids import DocId
 from headwater.values.intake import SCALARS
-from headwater.values.link import Link, parse_link
+from headwater.values.link import LinkRecord, parse_link
 from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
 
 _DIGEST_BYTES: Final = 20
@@ -45,20 +45,20 @@ def _reduce(cause: object) -> object:
     """A cause as a value. {"/": [...]} is a place; a map that has the key "/" itself is put into a {"/": map}."""
     if isinstance(cause, Address):
         return {LINK_TAG: ["address", cause.space, cause.doc, cause.path]}
-    if isinstance(cause, Link):
-        return {LINK_TAG: ["link", cause.place()]}
+    if isinstance(cause, LinkRecord):
+        return {LINK_TAG: ["link", cause.fields()]}
     if isinstance(cause, Mapping):
         link = _as_link(cause)
         if link is not None:
             return _reduce(link)
         reduced = {key: _reduce(item) for key, item in cause.items()}
         return {LINK_TAG: reduced} if LINK_TAG in cause else reduced
-    if isinstance(cause, list | tuple | WideList):
+    if isinstance(cause, list | tuple | ChunkedList):
         return [_reduce(item) for item in cause]
     return cause
 
 
-def _as_link(cause: Mapping[object, object]) -> Link | None:
+def _as_link(cause: Mapping[object, object]) -> LinkRecord | None:
     """The link, if the map is one as it stands in a document."""
     inner = cause.get(LINK_TAG) if len(cause) == 1 else None
     is_like = isinstance(inner, Mapping) and LINK_VERSION in inner

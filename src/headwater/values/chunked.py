@@ -19,7 +19,7 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, Va
 from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final, overload
 
-from headwater.values.frozen import UnchangingList, UnchangingMap
+from headwater.values.frozen import ImmutableList, ImmutableMap
 from headwater.values.value_limits import CHUNK_MAX
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _HALF: Final = CHUNK_MAX // 2
 
-Kept: TypeAlias = tuple[object, object] | None
+Cached: TypeAlias = tuple[object, object] | None
 """A memory for whoever makes something of a whole container: what for, and what was made (see `schema`)."""
 
 
@@ -42,7 +42,7 @@ class _Items(ItemsView[str, "Value"]):
     """In chunks, rather than with a search for every key."""
 
     __slots__ = ()
-    _mapping: WideMap
+    _mapping: ChunkedMap
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
         return chain.from_iterable(map(dict.items, self._mapping.chunks()))
@@ -52,26 +52,26 @@ class _Values(ValuesView["Value"]):
     """As above."""
 
     __slots__ = ()
-    _mapping: WideMap
+    _mapping: ChunkedMap
 
     def __iter__(self) -> Iterator[Value]:
         return chain.from_iterable(map(dict.values, self._mapping.chunks()))
 
 
 @final
-class WideMap(UnchangingMap, Mapping[str, "Value"]):
+class ChunkedMap(ImmutableMap, Mapping[str, "Value"]):
     """A sorted map of many keys, at least one. Equal to a dict with the same items."""
 
-    __slots__ = ("_chunks", "_firsts", "_len", "kept")
+    __slots__ = ("_chunks", "_firsts", "_len", "cached")
 
     def __init__(self, chunks: list[dict[str, Value]], firsts: list[str], length: int) -> None:
         self._chunks = chunks
         self._firsts = firsts
         self._len = length
-        self.kept: Kept = None
+        self.cached: Cached = None
 
     @classmethod
-    def of(cls, items: Mapping[str, Value]) -> WideMap:
+    def of(cls, items: Mapping[str, Value]) -> ChunkedMap:
         """The items must already be in sorted key order."""
         it = iter(items.items())
         chunks = list(iter(lambda: dict(islice(it, _HALF)), {}))
@@ -84,7 +84,7 @@ class WideMap(UnchangingMap, Mapping[str, "Value"]):
     def _at(self, key: str) -> int:
         return max(bisect_right(self._firsts, key) - 1, 0)
 
-    def _replaced(self, at: int, until: int, new: list[dict[str, Value]], grown: int) -> WideMap:
+    def _replaced(self, at: int, until: int, new: list[dict[str, Value]], grown: int) -> ChunkedMap:
         """This map with the chunks from `at` until `until` replaced, which changes its length by `grown`."""
         chunks = self._chunks.copy()
         chunks[at:until] = new
@@ -92,9 +92,9 @@ class WideMap(UnchangingMap, Mapping[str, "Value"]):
         if grown and not (len(new) == until - at == 1 and next(iter(new[0])) == firsts[at]):
             firsts = firsts.copy()
             firsts[at:until] = [next(iter(chunk)) for chunk in new]
-        return WideMap(chunks, firsts, self._len + grown)
+        return ChunkedMap(chunks, firsts, self._len + grown)
 
-    def put(self, key: str, value: Value) -> WideMap:
+    def put(self, key: str, value: Value) -> ChunkedMap:
         """This map with one key set."""
         at = self._at(key)
         chunk = self._chunks[at]
@@ -112,7 +112,7 @@ class WideMap(UnchangingMap, Mapping[str, "Value"]):
         cut = CHUNK_MAX if is_end else _HALF
         return self._replaced(at, at + 1, [dict(items[:cut]), dict(items[cut:])], 1)
 
-    def drop(self, key: str) -> WideMap:
+    def drop(self, key: str) -> ChunkedMap:
         """This map without one key that it holds."""
         chunks = self._chunks
         at = self._at(key)
@@ -161,7 +161,7 @@ class WideMap(UnchangingMap, Mapping[str, "Value"]):
     def __ror__(self, other: object) -> dict[str, Any]:
         return {**other, **self.flat()} if isinstance(other, Mapping) else NotImplemented
 
-    def unshared(self, other: WideMap) -> tuple[dict[str, Value], dict[str, Value]]:
+    def unshared(self, other: ChunkedMap) -> tuple[dict[str, Value], dict[str, Value]]:
         """What each of the two holds outside of chunks that are in both: all that can differ, and little more."""
         if self._firsts is other._firsts:
             pairs = [pair for pair in zip(self._chunks, other._chunks, strict=True) if pair[0] is not pair[1]]
@@ -173,7 +173,7 @@ class WideMap(UnchangingMap, Mapping[str, "Value"]):
         )
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, WideMap):
+        if isinstance(other, ChunkedMap):
             mine, theirs = self.unshared(other)
             return mine == theirs
         if isinstance(other, dict):
@@ -183,45 +183,45 @@ class WideMap(UnchangingMap, Mapping[str, "Value"]):
     __hash__ = None  # type: ignore[assignment]  # the way to say "unhashable"; typeshed knows it as a method
 
     def __reduce__(self) -> tuple[object, tuple[dict[str, Value]]]:
-        return WideMap.of, (self.flat(),)
+        return ChunkedMap.of, (self.flat(),)
 
     def __repr__(self) -> str:
         return f"WideMap({self._len} keys, {self._firsts[0]!r} ...)"
 
 
 @final
-class WideList(UnchangingList, Sequence["Value"]):
+class ChunkedList(ImmutableList, Sequence["Value"]):
     """An array of many elements, at least one. Equal to a list with the same elements."""
 
-    __slots__ = ("_chunks", "_len", "_starts", "kept")
+    __slots__ = ("_chunks", "_len", "_starts", "cached")
 
     def __init__(self, chunks: list[list[Value]], starts: list[int], length: int) -> None:
         self._chunks = chunks
         self._starts = starts
         self._len = length
-        self.kept: Kept = None
+        self.cached: Cached = None
 
     @classmethod
-    def of(cls, items: Iterable[Value]) -> WideList:
+    def of(cls, items: Iterable[Value]) -> ChunkedList:
         """The list of these elements."""
         it = iter(items)
         return cls._of_chunks(list(iter(lambda: list(islice(it, CHUNK_MAX)), [])))
 
     @classmethod
-    def _of_chunks(cls, chunks: list[list[Value]]) -> WideList:
+    def _of_chunks(cls, chunks: list[list[Value]]) -> ChunkedList:
         *starts, length = accumulate(map(len, chunks), initial=0)
         return cls(chunks, starts, length)
 
-    def put(self, index: int, value: Value) -> WideList:
+    def put(self, index: int, value: Value) -> ChunkedList:
         """This list with one existing element replaced."""
         at = bisect_right(self._starts, index) - 1
         chunk = self._chunks[at].copy()
         chunk[index - self._starts[at]] = value
         chunks = self._chunks.copy()
         chunks[at] = chunk
-        return WideList(chunks, self._starts, self._len)
+        return ChunkedList(chunks, self._starts, self._len)
 
-    def splice(self, index: int, delete: int, items: Sequence[Value]) -> WideList:
+    def splice(self, index: int, delete: int, items: Sequence[Value]) -> ChunkedList:
         """Delete a run of elements, but not all there are, and insert others in its place."""
         chunks = self._chunks
         if index == self._len:
@@ -240,17 +240,17 @@ class WideList(UnchangingList, Sequence["Value"]):
         cuts = [len(run) * piece // pieces for piece in range(pieces + 1)]
         chunks = chunks.copy()
         chunks[first:last] = [run[start:end] for start, end in pairwise(cuts)]
-        return WideList._of_chunks(chunks)
+        return ChunkedList._of_chunks(chunks)
 
-    def _appended(self, items: Sequence[Value]) -> WideList:
+    def _appended(self, items: Sequence[Value]) -> ChunkedList:
         """Elements that arrive in order fill the last chunk and open the next."""
         chunks = self._chunks.copy()
         last = [*chunks[-1], *items]
         chunks[-1] = last[:CHUNK_MAX]
         if len(last) <= CHUNK_MAX:
-            return WideList(chunks, self._starts, self._len + len(items))
+            return ChunkedList(chunks, self._starts, self._len + len(items))
         chunks += [last[start : start + CHUNK_MAX] for start in range(CHUNK_MAX, len(last), CHUNK_MAX)]
-        return WideList._of_chunks(chunks)
+        return ChunkedList._of_chunks(chunks)
 
     @overload
     def __getitem__(self, index: int) -> Value: ...
@@ -286,7 +286,7 @@ class WideList(UnchangingList, Sequence["Value"]):
     copy = flat
 
     def __add__(self, other: object) -> list[Any]:
-        return [*self, *other] if isinstance(other, list | WideList) else NotImplemented
+        return [*self, *other] if isinstance(other, list | ChunkedList) else NotImplemented
 
     def __radd__(self, other: object) -> list[Any]:
         return [*other, *self] if isinstance(other, list) else NotImplemented
@@ -296,7 +296,7 @@ class WideList(UnchangingList, Sequence["Value"]):
 
     __rmul__ = __mul__
 
-    def unshared(self, other: WideList) -> list[tuple[int, list[Value], list[Value]]]:
+    def unshared(self, other: ChunkedList) -> list[tuple[int, list[Value], list[Value]]]:
         """Of two lists of equal length the runs that can differ: the index of each, and what the two have there."""
         if self._starts != other._starts:
             return [(0, self.flat(), other.flat())]
@@ -304,7 +304,7 @@ class WideList(UnchangingList, Sequence["Value"]):
         return [run for run in runs if run[1] is not run[2]]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, WideList):
+        if isinstance(other, ChunkedList):
             return self._len == other._len and all(mine == theirs for _, mine, theirs in self.unshared(other))
         if isinstance(other, list):
             return self._len == len(other) and self.flat() == other
@@ -313,7 +313,7 @@ class WideList(UnchangingList, Sequence["Value"]):
     __hash__ = None  # type: ignore[assignment]  # as for WideMap
 
     def __reduce__(self) -> tuple[object, tuple[list[Value]]]:
-        return WideList.of, (self.flat(),)
+        return ChunkedList.of, (self.flat(),)
 
     def __repr__(self) -> str:
         return f"WideList({self._len} elements)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
-_HARMLESS: Final = frozenset(
+_WITHOUT_RULES: Final = frozenset(
     {
         *("title", "frozen", "validate_assignment", "arbitrary_types_allowed", "from_attributes", "extra"),
         *("populate_by_name", "alias_generator", "validate_by_name", "validate_by_alias", "serialize_by_alias"),
@@ -54,7 +54,7 @@ def is_ruled_model(cls: Any) -> bool:  # noqa: ANN401  # a pydantic model
         return True
     if any("__get_pydantic_core_schema__" in vars(each) for each in cls.__mro__[: cls.__mro__.index(base)]):
         return True
-    return any(value and name not in _HARMLESS for name, value in cls.model_config.items())
+    return any(value and name not in _WITHOUT_RULES for name, value in cls.model_config.items())
 
 
 def is_ruled_tuple(cls: type) -> bool:

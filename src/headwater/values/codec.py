@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from headwater.errors import AddressError
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.tree import is_array, is_map
-from headwater.values.value_limits import WIDE_FROM
+from headwater.values.value_limits import CHUNKED_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ Plain: TypeAlias = object
 
 def flatten(value: object) -> object:
     """A wide container as the built-in one; msgspec encodes the others itself."""
-    if isinstance(value, WideMap | WideList):
+    if isinstance(value, ChunkedMap | ChunkedList):
         return value.flat()
     raise TypeError(f"{type(value).__name__} got into a value tree")
 
@@ -62,12 +62,12 @@ def adopt(plain: Plain) -> Value:
         for key, item in plain.items():
             if type(item) is dict or type(item) is list:
                 plain[key] = adopt(item)
-        return FrozenDict(plain) if len(plain) <= WIDE_FROM else WideMap.of(plain)
+        return FrozenDict(plain) if len(plain) <= CHUNKED_FROM else ChunkedMap.of(plain)
     if type(plain) is list:
         for index, item in enumerate(plain):
             if type(item) is dict or type(item) is list:
                 plain[index] = adopt(item)
-        return FrozenList(plain) if len(plain) <= WIDE_FROM else WideList.of(plain)
+        return FrozenList(plain) if len(plain) <= CHUNKED_FROM else ChunkedList.of(plain)
     return plain  # type: ignore[return-value]  # the decoder makes nothing else but scalars
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headwater.values.chunked import WideList
+from headwater.values.chunked import ChunkedList
 from headwater.values.frozen import FrozenDict
 from headwater.values.notifications import Change
 from headwater.values.tree import ABSENT, Maybe, Path, get, is_array, is_container, is_map, same, unshared
@@ -50,7 +50,7 @@ def differences(  # noqa: C901  # one function, for it is one frame of the stack
 
 def _runs(before: Array, after: Array) -> list[tuple[int, Array | list[Value], Array | list[Value]]]:
     """The parts of two lists of equal length that can differ, with the index each starts at."""
-    if type(before) is WideList and type(after) is WideList:
+    if type(before) is ChunkedList and type(after) is ChunkedList:
         return [*before.unshared(after)]
     return [(0, before, after)]
 

@@ -34,7 +34,7 @@ def _refuse(kind: str, verb: str) -> NoReturn:
     raise FrozenError(message, kind=kind, verb=verb)
 
 
-class Unchanging:
+class Immutable:
     """Copies of what never changes are the thing itself."""
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class Unchanging:
         return self
 
 
-class UnchangingMap(Unchanging):
+class ImmutableMap(Immutable):
     """Every way to change a map in place, refused. Must stand before `dict` among the bases."""
 
     __slots__ = ()
@@ -76,7 +76,7 @@ class UnchangingMap(Unchanging):
         _refuse("dict", "update")
 
 
-class UnchangingList(Unchanging):
+class ImmutableList(Immutable):
     """Every way to change an array in place, refused. Must stand before `list` among the bases."""
 
     __slots__ = ()
@@ -119,7 +119,7 @@ class UnchangingList(Unchanging):
 
 
 @final
-class FrozenDict(UnchangingMap, dict[str, "Value"]):
+class FrozenDict(ImmutableMap, dict[str, "Value"]):
     """A map with sorted keys. Build with `tree.freeze` or `codec.decode`, which sort and check."""
 
     __slots__ = ()
@@ -129,7 +129,7 @@ class FrozenDict(UnchangingMap, dict[str, "Value"]):
 
 
 @final
-class FrozenList(UnchangingList, list["Value"]):
+class FrozenList(ImmutableList, list["Value"]):
     """An array. Build with `tree.freeze` or `codec.decode`, which check."""
 
     __slots__ = ()

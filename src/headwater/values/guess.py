@@ -12,13 +12,13 @@ from headwater.errors import SchemaError
 
 _SHOWN_MAX: Final = 4
 """Elements of a tuple that are named one by one."""
-_LOOKED_AT_MAX: Final = 100
+_CHECKED_MAX: Final = 100
 """Elements of a list or dict that are looked at for the type to name."""
 
 
 def check_untyped(name: str, value: object) -> None:
     """Refuse a result that would not be read as it was returned, and name the type to write."""
-    if isinstance(value, list | tuple | dict) and not comes_back(value):
+    if isinstance(value, list | tuple | dict) and not round_trips(value):
         message = (
             f"the result of {name}() would not be read as it was returned: without a type, tuples become lists, and "
             f"keys are text. Write its type: def {name}(...) -> {hint_text(value)}"
@@ -26,7 +26,7 @@ def check_untyped(name: str, value: object) -> None:
         raise SchemaError(message, name=name)
 
 
-def comes_back(value: object) -> bool:
+def round_trips(value: object) -> bool:
     """Whether it is read as it was stored without a type: a tuple comes back as a list, and keys have to be text."""
     level: list[object] = [value]
     while level:
@@ -60,5 +60,5 @@ def hint_text(value: object) -> str:
 
 
 def _united(items: Iterable[object]) -> str:
-    found = dict.fromkeys(hint_text(item) for item, _ in zip(items, range(_LOOKED_AT_MAX), strict=False))
+    found = dict.fromkeys(hint_text(item) for item, _ in zip(items, range(_CHECKED_MAX), strict=False))
     return " | ".join(found) or "Any"

@@ -16,12 +16,12 @@ from enum import Enum, Flag
 from typing import Annotated, Any, Final, Literal, NoReturn, Self, TypeVar, Union, cast, get_args, get_origin
 
 from headwater.errors import DeclarationError, SchemaError
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.codec import encode
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import SIZE_SPREAD, RefusedError, spend
 from headwater.values.records import RecordSchema
-from headwater.values.schema import ANY, Handle, LazySchema, Schema, short, solid, too_deep, widen
+from headwater.values.schema import ANY, Handle, LazySchema, Schema, short, solid, to_chunked, too_deep
 from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema, LiteralSchema
 from headwater.values.schema_containers import ListSchema, MapSchema, RowSchema, TupleSchema
 from headwater.values.schema_fields import QUALIFIERS, complete, fill, record_kind
@@ -51,8 +51,8 @@ _KNOWN: Final[dict[object, Schema]] = {
     types.NoneType: NONE,
     **{schema.takes()[0]: schema for schema in TEXTS},
     **dict.fromkeys((Any, object, Value), ANY),
-    **dict.fromkeys((list, Sequence, FrozenList, WideList, Array), _LIST),
-    **dict.fromkeys((dict, Mapping, FrozenDict, WideMap, Map), _DICT),
+    **dict.fromkeys((list, Sequence, FrozenList, ChunkedList, Array), _LIST),
+    **dict.fromkeys((dict, Mapping, FrozenDict, ChunkedMap, Map), _DICT),
     tuple: RowSchema(ANY),
 }
 
@@ -123,7 +123,7 @@ class _Reader:
     def __init__(self, where: str) -> None:
         self.known: dict[object, Schema] = {}
         self._where = where
-        self._places: list[str] = []
+        self._labels: list[str] = []
         self._owners: list[Schema] = []
         self._made: list[tuple[Schema, str]] = []
         self._is_open = True
@@ -140,7 +140,7 @@ class _Reader:
         if key in self.known:
             return self.known[key]
         if place:
-            self._places.append(place)
+            self._labels.append(place)
         lazy = LazySchema(_text(hint))
         if key is not None:
             self.known[key] = lazy
@@ -151,20 +151,20 @@ class _Reader:
         if key is not None:
             self.known[key] = schema
         if place:
-            self._places.pop()
+            self._labels.pop()
         return schema
 
-    def _place(self) -> str:
-        return self._places[-1] if self._places else ""
+    def _label(self) -> str:
+        return self._labels[-1] if self._labels else ""
 
     def _refuse(self, reason: str, place: str | None = None) -> NoReturn:
-        place = self._place() if place is None else place
+        place = self._label() if place is None else place
         told = ": ".join(filter(None, (self._where or "a type", place, reason)))
         raise DeclarationError(f"cannot declare {told}", where=self._where, place=place, reason=reason) from None
 
-    def _keep(self, schema: Schema) -> Schema:
+    def _register(self, schema: Schema) -> Schema:
         """Note a schema that has to be settled."""
-        self._made.append((schema, self._place()))
+        self._made.append((schema, self._label()))
         return schema
 
     def _make(self, hint: Any, key: object) -> Schema:  # noqa: ANN401, PLR0911  # any object; a return for each kind
@@ -182,14 +182,14 @@ class _Reader:
             return self._annotated(hint, args)
         if base is Self and self._owners:
             return self._owners[-1]
-        meant = self._meant(base, args)
+        meant = self._resolve(base, args)
         if meant is not base:
             return self.read(meant)
         if not isinstance(base, type):
             self._refuse(f"{_text(hint)} cannot be stored; {_instead(hint)}")
         return self._of_class(hint, base, args, key)
 
-    def _meant(self, base: Any, args: tuple[Any, ...]) -> object:  # noqa: ANN401
+    def _resolve(self, base: Any, args: tuple[Any, ...]) -> object:  # noqa: ANN401
         """What the words of `typing` that stand for another hint stand for; any other hint is itself."""
         if getattr(base, "_name", None) in QUALIFIERS and args:
             return args[0]
@@ -206,7 +206,7 @@ class _Reader:
 
     def _of_class(self, hint: object, base: type, args: tuple[Any, ...], key: object) -> Schema:
         if base in {list, Sequence}:
-            return self._keep(ListSchema(self.read(args[0] if args else Any)))
+            return self._register(ListSchema(self.read(args[0] if args else Any)))
         if base is tuple:
             return self._tuple(hint, args)
         if base in {dict, Mapping}:
@@ -225,7 +225,7 @@ class _Reader:
         except ValueError as error:
             self._refuse(str(error))
         self._owners.pop()
-        return self._keep(record)
+        return self._register(record)
 
     def _annotated(self, hint: object, args: tuple[Any, ...]) -> Schema:
         schema = self.read(args[0])
@@ -235,7 +235,7 @@ class _Reader:
             self._refuse(str(error))
         if rules and isinstance(schema, Handle):
             self._refuse(f"{schema.expected} takes no rules; put them into the type of what it holds")
-        return self._keep(RuledSchema(schema, rules, bounds_of(args[1:]), args[1:])) if rules else schema
+        return self._register(RuledSchema(schema, rules, bounds_of(args[1:]), args[1:])) if rules else schema
 
     def _union(self, args: Iterable[object]) -> Schema:
         options = list(dict.fromkeys(self.read(arg) for arg in args))
@@ -244,7 +244,7 @@ class _Reader:
                 if not _is_tree(option):
                     self._refuse(_clash_text(option, ANY))
             return ANY
-        return options[0] if len(options) == 1 else self._keep(UnionSchema(options))
+        return options[0] if len(options) == 1 else self._register(UnionSchema(options))
 
     def _choice(self, kind: Callable[[Any], Schema], choices: object) -> Schema:
         try:
@@ -254,23 +254,23 @@ class _Reader:
 
     def _tuple(self, hint: object, args: tuple[Any, ...]) -> Schema:
         if len(args) == 2 and args[1] is ...:  # noqa: PLR2004
-            return self._keep(RowSchema(self.read(args[0])))
+            return self._register(RowSchema(self.read(args[0])))
         if any(
             getattr(arg, "__unpacked__", False) or getattr(get_origin(arg), "_name", None) == "Unpack" for arg in args
         ):
             self._refuse(f"{_text(hint)} cannot be stored; use tuple[T, ...], or tuple[A, B] of a fixed length")
-        return self._keep(TupleSchema([self.read(arg) for arg in args]))
+        return self._register(TupleSchema([self.read(arg) for arg in args]))
 
     def _dict(self, key: object, item: object) -> Schema:
         keys = self.read(key)
         if keys is STR or keys is ANY:
-            return self._keep(MapSchema(self.read(item)))
+            return self._register(MapSchema(self.read(item)))
         if not keys.is_key or (isinstance(keys.bare, ChoiceSchema) and not keys.bare.has_keys()):
             self._refuse(
                 f"{_text(key)} cannot be the key of a dict; keys are kept as text: "
                 "use str, int, UUID, date, an Enum or a Literal"
             )
-        return self._keep(MapSchema(self.read(item), keys))
+        return self._register(MapSchema(self.read(item), keys))
 
     def finish(self) -> None:
         """Settle what was made, and look at what could not be judged before."""
@@ -331,9 +331,9 @@ def infer(default: object, *, where: str = "") -> Schema:  # noqa: PLR0911  # on
         return _KNOWN[kind]
     if kind is tuple:
         return _KNOWN[tuple]
-    if isinstance(default, list | WideList):
+    if isinstance(default, list | ChunkedList):
         return _LIST
-    if isinstance(default, dict | WideMap):
+    if isinstance(default, dict | ChunkedMap):
         is_numbered = bool(default) and all(type(key) is int for key in default)
         return schema_of(dict[int, Any]) if is_numbered else _DICT
     if not isinstance(default, Enum):
@@ -354,7 +354,7 @@ def freeze_with(schema: Schema, value: object, at: str) -> Value:
         kind = type(value)
         if kind is bool or (kind is int and INT_MIN <= value <= INT_MAX):  # type: ignore[operator]
             return value  # type: ignore[return-value]
-        return widen(freeze(value, at))
+        return to_chunked(freeze(value, at))
     try:
         stored = schema.store(value)
         measure(stored)

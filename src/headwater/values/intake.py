@@ -15,7 +15,7 @@ from headwater.values.value_limits import DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PLACE_STEPS_MAX: Final = 8
+_PATH_STEPS_MAX: Final = 8
 """Steps of a path that a message shows; of longer ones it leaves out the middle."""
 
 
@@ -36,8 +36,8 @@ class RefusedError(Exception):
         """The error for the caller, naming the place within what is called `at`."""
         path = tuple(reversed(self.steps))
         shown = [step_text(step) for step in path]
-        if len(shown) > _PLACE_STEPS_MAX:
-            shown[_PLACE_STEPS_MAX // 2 : 1 - _PLACE_STEPS_MAX // 2] = ["..."]
+        if len(shown) > _PATH_STEPS_MAX:
+            shown[_PATH_STEPS_MAX // 2 : 1 - _PATH_STEPS_MAX // 2] = ["..."]
         where = f"{'/'.join(shown)} in {at}" if shown else at
         error = LimitError if self.limit else AddressError
         return error(f"cannot store {where}: {self.reason}", path=path, reason=self.reason)

@@ -28,7 +28,7 @@ DECLARED_SCOPES: Final = frozenset({"user", "session"})
 """Scopes by name alone: which instance is meant depends on who follows the link."""
 
 
-class Link(msgspec.Struct, frozen=True):
+class LinkRecord(msgspec.Struct, frozen=True):
     """Fields left out are those of the document the link stands in; the path always starts at its root."""
 
     doc: DocId | None = None
@@ -44,7 +44,7 @@ class Link(msgspec.Struct, frozen=True):
             fields["overwrite"] = "redirect"
         return FrozenDict({LINK_TAG: FrozenDict({LINK_VERSION: map_of(fields)})})
 
-    def place(self) -> Value:
+    def fields(self) -> Value:
         """What the link names, without how it is to be written through."""
         return map_of(self._fields())
 
@@ -71,7 +71,7 @@ class _Fields(msgspec.Struct):
     overwrite: Any = None
 
 
-def parse_link(value: Maybe) -> Link | None:
+def parse_link(value: Maybe) -> LinkRecord | None:
     """The link that stands here; None if what stands here is anything else, also a malformed link."""
     if not is_link(value):
         return None
@@ -86,10 +86,10 @@ def parse_link(value: Maybe) -> Link | None:
     if fields.space == "":
         return None
     redirect = fields.overwrite == "redirect"
-    return Link(doc=fields.id, path=fields.path, space=fields.space, scope=fields.scope, redirect=redirect)
+    return LinkRecord(doc=fields.id, path=fields.path, space=fields.space, scope=fields.scope, redirect=redirect)
 
 
-def target(link: Link, at: Address, instance_of: Callable[[str], Scope] | None = None) -> Address:
+def target(link: LinkRecord, at: Address, instance_of: Callable[[str], Scope] | None = None) -> Address:
     """One hop: the place a link names, seen from the place it stands at.
 
     A link that says only `user` or `session` means the instance of whoever follows it: `instance_of` tells.
@@ -157,7 +157,7 @@ def write_target(read: Callable[[Address], Maybe], at: Address) -> Address:
     return resolved.address
 
 
-def link_to(doc: DocKey, path: Path = (), *, redirect: bool = False) -> Link:
+def link_to(doc: DocKey, path: Path = (), *, redirect: bool = False) -> LinkRecord:
     """An absolute link within the space to a document of a given key."""
     scope, name = split_key(doc)
-    return Link(doc=name, path=path, scope=scope.text, redirect=redirect)
+    return LinkRecord(doc=name, path=path, scope=scope.text, redirect=redirect)

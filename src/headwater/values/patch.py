@@ -36,7 +36,7 @@ from headwater.values.tree import (
     ABSENT,
     CONTAINERS,
     LINK_TAG,
-    Absent,
+    AbsentType,
     Array,
     Map,
     Maybe,
@@ -341,7 +341,7 @@ def _increment(root: Maybe, op: Increment) -> tuple[Maybe, Touches]:
     return rebuild(root, path, len(path), new, "increment"), (Touch(path, reshaped=False),)
 
 
-def _sum(old: float | Absent, by: float) -> float:
+def _sum(old: float | AbsentType, by: float) -> float:
     if type(by) is not int and type(by) is not float:
         raise RefusedError(f"{by!r} is not a number to add")
     SCALARS[type(by)](by)
@@ -362,7 +362,7 @@ def _remove_by_value(root: Maybe, op: RemoveByValue) -> tuple[Maybe, Touches]:
     return new, (Touch(op.path, reshaped=False),)
 
 
-def _array_or_absent(root: Maybe, path: Path, verb: str) -> Array | Absent:
+def _array_or_absent(root: Maybe, path: Path, verb: str) -> Array | AbsentType:
     found = existing_or_absent(root, path, verb)
     if found is ABSENT or is_array(found):
         return found

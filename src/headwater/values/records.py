@@ -15,21 +15,21 @@ from typing import Any, Final
 
 import msgspec
 
-from headwater.values.chunked import WideMap
+from headwater.values.chunked import ChunkedMap
 from headwater.values.frozen import FrozenDict
 from headwater.values.intake import RefusedError
-from headwater.values.schema import Forms, Handle, LinkMet, Schema, misfit, short, solid, too_deep
+from headwater.values.schema import Forms, Handle, LinkFound, Schema, misfit, short, solid, too_deep
 from headwater.values.schema_choices import LiteralSchema
 from headwater.values.schema_containers import MAPS, ReadDict, new_map
-from headwater.values.schema_ruled import told_by
+from headwater.values.schema_ruled import message_of_check
 from headwater.values.schema_twins import freeze_into, make_twin
-from headwater.values.tree import ABSENT, LINK_TAG, Absent, Map, Value, is_link
+from headwater.values.tree import ABSENT, LINK_TAG, AbsentType, Map, Value, is_link
 
 _COPIES: Final = (list, dict, tuple)
 """What a constructor may have made of what it was given, to own it."""
 
 
-class Field(msgspec.Struct, eq=False):
+class RecordField(msgspec.Struct, eq=False):
     """One field; `key` is its name in the tree."""
 
     name: str
@@ -55,17 +55,22 @@ class RecordSchema(Schema):
     def __init__(self, cls: type, expected: str) -> None:
         super().__init__(expected)
         self.cls = cls
-        self.fields: tuple[Field, ...] = ()
+        self.fields: tuple[RecordField, ...] = ()
         self.tag: tuple[str, Value] | None = None
-        self.by_key: dict[str, Field] = {}
-        self._deep: tuple[Field, ...] = ()
+        self.by_key: dict[str, RecordField] = {}
+        self._deep: tuple[RecordField, ...] = ()
         self.tags: dict[str, LiteralSchema] = {}
         self.needed: set[str] = set()
         self._twin: type | None = None
         self._ruled = False
 
     def complete(
-        self, fields: Iterable[Field], *, is_frozen: bool, is_ruled: bool = False, tag: tuple[str, Value] | None = None
+        self,
+        fields: Iterable[RecordField],
+        *,
+        is_frozen: bool,
+        is_ruled: bool = False,
+        tag: tuple[str, Value] | None = None,
     ) -> None:
         """Told once what it consists of. Raises ValueError for a class that cannot have a frozen twin.
 
@@ -134,8 +139,8 @@ class RecordSchema(Schema):
     def load(self, value: Value, binder: object) -> object:
         if type(value) is FrozenDict:
             if LINK_TAG in value and is_link(value):
-                raise LinkMet
-        elif type(value) is not WideMap:
+                raise LinkFound
+        elif type(value) is not ChunkedMap:
             raise self.unfit(value)
         if self.tag is not None and value.get(self.tag[0], self.tag[1]) != self.tag[1]:
             raise RefusedError(f"expected {self.tag[0]} {self.tag[1]!r}, got {short(value[self.tag[0]])}")
@@ -148,7 +153,7 @@ class RecordSchema(Schema):
                 continue
             try:
                 given[field.name] = field.schema.load(item, binder)
-            except (RefusedError, LinkMet) as met:
+            except (RefusedError, LinkFound) as met:
                 met.steps.append(field.key)
                 raise
             except RecursionError:
@@ -172,7 +177,7 @@ class RecordSchema(Schema):
         try:
             return self._construct(given)
         except Exception as error:  # noqa: BLE001  # an author's constructor may raise anything
-            raise RefusedError(f"{self.expected} refuses it: {told_by(error)}") from None
+            raise RefusedError(f"{self.expected} refuses it: {message_of_check(error)}") from None
 
     def _construct(self, given: dict[str, object]) -> object:
         return self.cls(**given)
@@ -217,7 +222,7 @@ class RecordSchema(Schema):
         field = self.by_key.get(step)  # type: ignore[arg-type]  # an index is never found
         return None if field is None else field.schema
 
-    def field_default(self, step: str | int) -> Value | Absent:
+    def field_default(self, step: str | int) -> Value | AbsentType:
         field = self.by_key.get(step)  # type: ignore[arg-type]  # as above
         if field is None or field.default is None:
             return ABSENT
@@ -283,7 +288,7 @@ class ModelSchema(RecordSchema):
         super().__init__(cls, expected)
         self._aliases: dict[str, str] = {}
 
-    def know(self, aliases: dict[str, str]) -> None:
+    def set_aliases(self, aliases: dict[str, str]) -> None:
         """Told once under which names the model takes its fields."""
         self._aliases = aliases
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headwater.errors import AddressError, LimitError
 from headwater.values.author_text import clean, kind_of
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import RefusedError
-from headwater.values.tree import ABSENT, CONTAINERS, Absent, Map, Value, freeze, is_link
-from headwater.values.value_limits import WIDE_FROM
+from headwater.values.tree import ABSENT, CONTAINERS, AbsentType, Map, Value, freeze, is_link
+from headwater.values.value_limits import CHUNKED_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -37,7 +37,7 @@ Forms: TypeAlias = dict[type, frozenset[Value] | None]
 # --- refusing -----------------------------------------------------------------------------------------------
 
 
-class LinkMet(Exception):  # noqa: N818  # not a fault: the reader follows the link and comes back
+class LinkFound(Exception):  # noqa: N818  # not a fault: the reader follows the link and comes back
     """A link stands where the type has no handle. Collects the path backwards, as RefusedError does."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ def _shown(value: object) -> str:
         return clean(repr(value[:_SHOWN_MAX]) + ("..." if len(value) > _SHOWN_MAX else ""))
     if isinstance(value, int) and not -_DIGITS_MAX < value < _DIGITS_MAX:
         return f"of {value.bit_length()} bits"
-    if isinstance(value, list | tuple | dict | WideList | WideMap) and not hasattr(value, "_fields"):
+    if isinstance(value, list | tuple | dict | ChunkedList | ChunkedMap) and not hasattr(value, "_fields"):
         return f"of {len(value)} item{'s' * (len(value) != 1)}"
     text = " ".join(clean(repr(value)).split())
     return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
@@ -114,7 +114,7 @@ class Schema:
         """The schema one step below; None where there can be nothing."""
         return None
 
-    def field_default(self, step: str | int) -> Value | Absent:  # noqa: ARG002
+    def field_default(self, step: str | int) -> Value | AbsentType:  # noqa: ARG002
         """What a record's field holds when nothing is stored for it."""
         return ABSENT
 
@@ -149,14 +149,14 @@ class Schema:
     @property
     def has_handles(self) -> bool:
         """A handle stands here, or somewhere below."""
-        return self._look()[0]
+        return self._scan()[0]
 
     @property
     def may_hold_links(self) -> bool:
         """Anything at all may stand here or somewhere below: the tree must be scanned for links."""
-        return self._look()[1]
+        return self._scan()[1]
 
-    def _look(self) -> tuple[bool, bool]:
+    def _scan(self) -> tuple[bool, bool]:
         if self._facts is None:
             # By hand, not by asking the parts: types may contain themselves.
             seen, todo = {id(self)}, [self]
@@ -227,7 +227,7 @@ class Schema:
 
     def unfit(self, value: Value) -> Exception:
         """What `load` raises for something that is not of this type."""
-        return LinkMet() if is_link(value) else misfit(self.expected, value)
+        return LinkFound() if is_link(value) else misfit(self.expected, value)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.expected}>"
@@ -241,7 +241,7 @@ class Handle(Schema):
     has_handles = True
     may_hold_links = False
     is_leaf = True
-    stands_alone: bool = False
+    has_default: bool = False
     """Is there something to hand out although nothing is stored?"""
     ceiling: str = "session"
     """The narrowest scope that a link to it may lead to."""
@@ -253,7 +253,7 @@ class Handle(Schema):
     def as_handle(self, *, linked: bool) -> Handle:  # noqa: ARG002
         return self
 
-    def behind(self) -> Schema | type | None:
+    def target(self) -> Schema | type | None:
         """What it leads to: a value of a type, or a document of a class. None: nothing is known of it."""
         return None
 
@@ -274,7 +274,7 @@ class LazySchema(Schema):
     def child(self, step: str | int) -> Schema | None:
         return self.target.child(step)
 
-    def field_default(self, step: str | int) -> Value | Absent:
+    def field_default(self, step: str | int) -> Value | AbsentType:
         return self.target.field_default(step)
 
     def handle_steps(self) -> Iterable[str]:
@@ -318,12 +318,12 @@ class AnySchema(Schema):
 
     def store(self, value: object) -> Value:
         try:
-            return widen(freeze(value))
+            return to_chunked(freeze(value))
         except (AddressError, LimitError) as error:
             raise _as_refusal(error) from None
 
     def load(self, value: Value, binder: object) -> object:  # noqa: ARG002
-        return narrow(value)
+        return to_flat(value)
 
     def child(self, step: str | int) -> Schema:  # noqa: ARG002
         return self
@@ -342,51 +342,51 @@ def _as_refusal(error: AddressError | LimitError) -> RefusedError:
     return refused
 
 
-def widen(value: Value) -> Value:
+def to_chunked(value: Value) -> Value:
     """A long list or dict that `narrow` made, as the tree keeps such: else each later edit would copy it all."""
-    if type(value) is FrozenList and len(value) > WIDE_FROM:
-        return WideList.of(value)
-    if type(value) is FrozenDict and len(value) > WIDE_FROM:
-        return WideMap.of(value)
+    if type(value) is FrozenList and len(value) > CHUNKED_FROM:
+        return ChunkedList.of(value)
+    if type(value) is FrozenDict and len(value) > CHUNKED_FROM:
+        return ChunkedMap.of(value)
     return value
 
 
-def narrow(value: Value) -> Value:
+def to_flat(value: Value) -> Value:
     """The tree with all wide containers as frozen dicts and lists; the very same tree if it has none."""
     kind = type(value)
-    if kind is FrozenDict or kind is WideMap:
-        return _narrow_map(value)  # type: ignore[arg-type]
-    if kind is FrozenList or kind is WideList:
-        return _narrow_array(value)  # type: ignore[arg-type]
+    if kind is FrozenDict or kind is ChunkedMap:
+        return _flat_map(value)  # type: ignore[arg-type]
+    if kind is FrozenList or kind is ChunkedList:
+        return _flat_array(value)  # type: ignore[arg-type]
     return value
 
 
-def _narrow_map(value: FrozenDict | WideMap) -> FrozenDict:
-    if type(value) is WideMap:
-        if value.kept is None or value.kept[0] is not ANY:
-            value.kept = (ANY, _narrow_map(FrozenDict(value.flat())))
-        return value.kept[1]  # type: ignore[return-value]
+def _flat_map(value: FrozenDict | ChunkedMap) -> FrozenDict:
+    if type(value) is ChunkedMap:
+        if value.cached is None or value.cached[0] is not ANY:
+            value.cached = (ANY, _flat_map(FrozenDict(value.flat())))
+        return value.cached[1]  # type: ignore[return-value]
     assert type(value) is FrozenDict
     if CONTAINERS.isdisjoint(map(type, value.values())):
         return value
     changed: dict[str, Value] = {}
     for key, item in value.items():
-        if type(item) in CONTAINERS and (inner := narrow(item)) is not item:
+        if type(item) in CONTAINERS and (inner := to_flat(item)) is not item:
             changed[key] = inner
     return FrozenDict({**value, **changed}) if changed else value
 
 
-def _narrow_array(value: FrozenList | WideList) -> FrozenList:
-    if type(value) is WideList:
-        if value.kept is None or value.kept[0] is not ANY:
-            value.kept = (ANY, _narrow_array(FrozenList(value.flat())))
-        return value.kept[1]  # type: ignore[return-value]
+def _flat_array(value: FrozenList | ChunkedList) -> FrozenList:
+    if type(value) is ChunkedList:
+        if value.cached is None or value.cached[0] is not ANY:
+            value.cached = (ANY, _flat_array(FrozenList(value.flat())))
+        return value.cached[1]  # type: ignore[return-value]
     assert type(value) is FrozenList
     if CONTAINERS.isdisjoint(map(type, value)):
         return value
     changed: list[Value] | None = None
     for index, item in enumerate(value):
-        if type(item) in CONTAINERS and (inner := narrow(item)) is not item:
+        if type(item) in CONTAINERS and (inner := to_flat(item)) is not item:
             changed = list(value) if changed is None else changed
             changed[index] = inner
     return value if changed is None else FrozenList(changed)

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from typing import Final, final
 
-from headwater.values.chunked import WideList, WideMap
-from headwater.values.frozen import FrozenDict, FrozenList, UnchangingList, UnchangingMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
+from headwater.values.frozen import FrozenDict, FrozenList, ImmutableList, ImmutableMap
 from headwater.values.intake import RefusedError, check_key
-from headwater.values.schema import ANY, Forms, LinkMet, Schema, misfit, solid, too_deep, widen
+from headwater.values.schema import ANY, Forms, LinkFound, Schema, misfit, solid, to_chunked, too_deep
 from headwater.values.tree import LINK_TAG, Map, Value, array_of, is_link, is_map, map_of
 
 
 @final
-class ReadList(UnchangingList, list[object]):
+class ReadList(ImmutableList, list[object]):
     """A list as read, of things that are no trees. No FrozenList: `tree.freeze` takes what is in those as checked."""
 
     __slots__ = ()
@@ -30,7 +30,7 @@ class ReadList(UnchangingList, list[object]):
 
 
 @final
-class ReadDict(UnchangingMap, dict[object, object]):
+class ReadDict(ImmutableMap, dict[object, object]):
     """A dict as read, with keys or values that are no trees. No FrozenDict, as above."""
 
     __slots__ = ()
@@ -47,8 +47,8 @@ def new_map(items: dict[str, Value]) -> Map:
     return made
 
 
-_ARRAYS: Final = (list, tuple, FrozenList, WideList, ReadList)
-MAPS: Final = (dict, FrozenDict, WideMap, ReadDict)
+_ARRAYS: Final = (list, tuple, FrozenList, ChunkedList, ReadList)
+MAPS: Final = (dict, FrozenDict, ChunkedMap, ReadDict)
 
 
 class ListSchema(Schema):
@@ -61,13 +61,13 @@ class ListSchema(Schema):
         self.item = item
 
     def store(self, value: object) -> Value:
-        if not isinstance(value, list | tuple | WideList):
+        if not isinstance(value, list | tuple | ChunkedList):
             raise misfit(self.expected, value)
         if self.item is ANY:
             return ANY.store(value)
-        is_tree = type(value) is FrozenList or type(value) is WideList
+        is_tree = type(value) is FrozenList or type(value) is ChunkedList
         if self.item.stores_all(value):
-            return widen(value) if is_tree else array_of(value)  # type: ignore[arg-type]
+            return to_chunked(value) if is_tree else array_of(value)  # type: ignore[arg-type]
         items: list[Value] = []
         store = self.item.store
         for index, item in enumerate(value):
@@ -79,19 +79,19 @@ class ListSchema(Schema):
             except RecursionError:
                 raise too_deep() from None
         if is_tree and all(map(is_, items, value)):
-            return widen(value)  # type: ignore[arg-type]
+            return to_chunked(value)  # type: ignore[arg-type]
         return array_of(items)
 
     def load(self, value: Value, binder: object) -> object:
         if type(value) is FrozenList:
             return self._load(value, binder)
-        if type(value) is not WideList:
+        if type(value) is not ChunkedList:
             raise self.unfit(value)
-        if value.kept is not None and value.kept[0] is self:
-            return value.kept[1]
+        if value.cached is not None and value.cached[0] is self:
+            return value.cached[1]
         loaded = self._load(FrozenList(value.flat()), binder)
         if not self.has_handles:
-            value.kept = (self, loaded)
+            value.cached = (self, loaded)
         return loaded
 
     def _load(self, value: FrozenList, binder: object) -> Sequence[object]:
@@ -103,7 +103,7 @@ class ListSchema(Schema):
         for index, item in enumerate(value):
             try:
                 items.append(load(item, binder))
-            except (RefusedError, LinkMet) as met:
+            except (RefusedError, LinkFound) as met:
                 met.steps.append(index)
                 raise
             except RecursionError:
@@ -148,7 +148,7 @@ class TupleSchema(Schema):
         super().__init__(f"tuple[{', '.join(item.expected for item in self.items) or '()'}]")
 
     def store(self, value: object) -> Value:
-        if not isinstance(value, list | tuple | WideList) or len(value) != len(self.items):
+        if not isinstance(value, list | tuple | ChunkedList) or len(value) != len(self.items):
             raise misfit(self.expected, value)
         items: list[Value] = []
         for index, item in enumerate(value):
@@ -162,13 +162,13 @@ class TupleSchema(Schema):
         return array_of(items)
 
     def load(self, value: Value, binder: object) -> object:
-        if not isinstance(value, FrozenList | WideList) or len(value) != len(self.items):
+        if not isinstance(value, FrozenList | ChunkedList) or len(value) != len(self.items):
             raise self.unfit(value)
         items: list[object] = []
         for index, item in enumerate(value):
             try:
                 items.append(self.items[index].load(item, binder))
-            except (RefusedError, LinkMet) as met:
+            except (RefusedError, LinkFound) as met:
                 met.steps.append(index)
                 raise
             except RecursionError:
@@ -225,21 +225,21 @@ class MapSchema(Schema):
             except RecursionError:
                 raise too_deep() from None
         if is_map(value) and self.key is None and all(map(is_, items.values(), value.values())):
-            return widen(value)
+            return to_chunked(value)
         return new_map(items)
 
     def load(self, value: Value, binder: object) -> object:
         if type(value) is FrozenDict:
             if LINK_TAG in value and is_link(value):
-                raise LinkMet
+                raise LinkFound
             return self._load(value, binder)
-        if type(value) is not WideMap:
+        if type(value) is not ChunkedMap:
             raise self.unfit(value)
-        if value.kept is not None and value.kept[0] is self:
-            return value.kept[1]
+        if value.cached is not None and value.cached[0] is self:
+            return value.cached[1]
         loaded = self._load(FrozenDict(value.flat()), binder)
         if not self.has_handles:
-            value.kept = (self, loaded)
+            value.cached = (self, loaded)
         return loaded
 
     def _load(self, value: FrozenDict, binder: object) -> FrozenDict | ReadDict:
@@ -252,7 +252,7 @@ class MapSchema(Schema):
             try:
                 key = name if self.key is None else self.key.key_of(name)
                 items[key] = load(item, binder)
-            except (RefusedError, LinkMet) as met:
+            except (RefusedError, LinkFound) as met:
                 met.steps.append(name)
                 raise
             except RecursionError:

@@ -20,9 +20,9 @@ from headwater.values.author_text import text_of
 from headwater.values.class_rules import is_ruled_dataclass, is_ruled_model, is_ruled_tuple
 from headwater.values.records import (
     DataclassSchema,
-    Field,
     ModelSchema,
     NamedTupleSchema,
+    RecordField,
     RecordSchema,
     StructSchema,
     TypedDictSchema,
@@ -128,7 +128,7 @@ def _complete_dataclass(record: RecordSchema, args: tuple[object, ...], read: Re
         factory = None if each.default_factory is dataclasses.MISSING else each.default_factory
         default = _default(value, factory) if each.init else {"required": False}
         schema = read(hints[each.name], f"field {each.name!r} of {cls.__name__}")
-        fields.append(Field(each.name, each.name, schema, in_init=each.init, **default))
+        fields.append(RecordField(each.name, each.name, schema, in_init=each.init, **default))
     record.complete(fields, is_frozen=cls.__dataclass_params__.frozen, is_ruled=is_ruled_dataclass(cls))
 
 
@@ -159,7 +159,7 @@ def _complete_struct(record: RecordSchema, args: tuple[object, ...], read: Read)
         factory = getattr(default, "factory", None) if type(default).__module__.startswith("msgspec") else None
         value = _NO_DEFAULT if default is msgspec.NODEFAULT else default
         schema = read(hints[name], f"field {name!r} of {cls.__name__}")
-        fields.append(Field(name, key, schema, **_default(value, factory)))
+        fields.append(RecordField(name, key, schema, **_default(value, factory)))
     config = cls.__struct_config__
     tag = None if config.tag is None else (config.tag_field, config.tag)
     # Without fields there is nothing to write to, and no room for a twin.
@@ -193,9 +193,9 @@ def _complete_model(record: ModelSchema, read: Read) -> None:
         # The rules of one field are those of its type: a part is then checked without the whole.
         hint = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
         schema = read(hint, f"field {name!r} of {cls.__name__}")
-        fields.append(Field(name, name, schema, **default))
+        fields.append(RecordField(name, name, schema, **default))
         aliases[name] = name if config.get("validate_by_alias") is False else _alias(cls, name, info)
-    record.know(aliases)
+    record.set_aliases(aliases)
     record.complete(fields, is_frozen=bool(config.get("frozen")), is_ruled=is_ruled_model(cls))
 
 
@@ -211,18 +211,18 @@ def _alias(cls: type, name: str, info: Any) -> str:  # noqa: ANN401  # pydantic'
     )
 
 
-def _named_tuple_fields(cls: Any, args: tuple[object, ...], read: Read) -> Iterator[Field]:  # noqa: ANN401
+def _named_tuple_fields(cls: Any, args: tuple[object, ...], read: Read) -> Iterator[RecordField]:  # noqa: ANN401
     hints = hints_of(cls, args)
     for name in cls._fields:
         default = _default(cls._field_defaults.get(name, _NO_DEFAULT), None)
-        yield Field(name, name, read(hints.get(name, Any), f"field {name!r} of {cls.__name__}"), **default)
+        yield RecordField(name, name, read(hints.get(name, Any), f"field {name!r} of {cls.__name__}"), **default)
 
 
-def _typed_dict_fields(cls: Any, args: tuple[object, ...], read: Read) -> Iterator[Field]:  # noqa: ANN401
+def _typed_dict_fields(cls: Any, args: tuple[object, ...], read: Read) -> Iterator[RecordField]:  # noqa: ANN401
     for name, hint in hints_of(cls, args).items():
         is_required, inner = name in cls.__required_keys__, hint
         # Written as text, as all annotations are under `from __future__ import annotations`, marks are seen only now.
         while (mark := getattr(get_origin(inner), "_name", None)) in QUALIFIERS:
             is_required = {"Required": True, "NotRequired": False}.get(mark, is_required)
             inner = get_args(inner)[0]
-        yield Field(name, name, read(hint, f"field {name!r} of {cls.__name__}"), required=is_required)
+        yield RecordField(name, name, read(hint, f"field {name!r} of {cls.__name__}"), required=is_required)

@@ -21,7 +21,7 @@ import msgspec
 from headwater.values.author_text import describe, kind_of, text_of
 from headwater.values.intake import RefusedError
 from headwater.values.schema import Forms, Handle, Schema, short, solid
-from headwater.values.tree import Absent, Map, Value
+from headwater.values.tree import AbsentType, Map, Value
 
 Rule: TypeAlias = Callable[[Any], object]
 """Takes a value and returns it, or what it makes of it. Raises RefusedError."""
@@ -90,7 +90,7 @@ class RuledSchema(Schema):
     def child(self, step: str | int) -> Schema | None:
         return self.inner.child(step)
 
-    def field_default(self, step: str | int) -> Value | Absent:
+    def field_default(self, step: str | int) -> Value | AbsentType:
         return self.inner.field_default(step)
 
     def needs(self, step: str | int) -> bool:
@@ -249,13 +249,13 @@ def _by_pydantic(hint: object) -> Rule:
         try:
             made: object = adapter.validate_python(value)
         except Exception as error:  # noqa: BLE001  # a validator may raise anything
-            raise RefusedError(told_by(error)) from None
+            raise RefusedError(message_of_check(error)) from None
         return value if type(made) is type(value) and made == value else made
 
     return rule
 
 
-def told_by(error: Exception) -> str:
+def message_of_check(error: Exception) -> str:
     """What an author's own check has said, in one line; of a pydantic error each finding with its place."""
     try:
         told = [("/".join(map(str, found["loc"])), found["msg"]) for found in error.errors()]  # type: ignore[attr-defined]

@@ -21,16 +21,16 @@ from itertools import combinations
 from types import NoneType
 from typing import Final
 
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import RefusedError
-from headwater.values.schema import ANY, Handle, LinkMet, MisfitError, Schema, misfit, solid
+from headwater.values.schema import ANY, Handle, LinkFound, MisfitError, Schema, misfit, solid
 from headwater.values.schema_choices import ChoiceSchema
 from headwater.values.schema_scalars import FloatSchema
 from headwater.values.tree import LINK_TAG, Value, is_link, is_map
 
 _FORMS: Final = (NoneType, bool, int, float, str, bytes, FrozenList, FrozenDict)
-_WIDE: Final[dict[type, type]] = {WideList: FrozenList, WideMap: FrozenDict}
+_CHUNKED: Final[dict[type, type]] = {ChunkedList: FrozenList, ChunkedMap: FrozenDict}
 
 
 def _rank(option: Schema) -> int:
@@ -67,7 +67,7 @@ class UnionSchema(Schema):
                 fitting += [option for option in options if isinstance(option.bare, FloatSchema)]
             self._by_form[form] = (*fitting, *unknown)
         self._plain = frozenset(form for form, fitting in self._by_form.items() if fitting and form in fitting[0].plain)
-        for wide, form in _WIDE.items():
+        for wide, form in _CHUNKED.items():
             self._by_form[wide] = self._by_form[form]
 
     @property
@@ -92,7 +92,7 @@ class UnionSchema(Schema):
         if type(value) is FrozenDict and LINK_TAG in value and is_link(value):
             fitting = self._handles
             if not fitting:
-                raise LinkMet
+                raise LinkFound
         else:
             fitting = self._by_form[type(value)]
         told: RefusedError | None = None
@@ -161,12 +161,12 @@ def clash(union: UnionSchema) -> tuple[Schema, Schema] | None:
     for a, b in combinations(union.options, 2):
         mine, theirs = a.forms(), b.forms()
         for form in mine.keys() & theirs.keys():
-            if not _told_apart(a, mine[form], b, theirs[form]):
+            if not _are_distinct(a, mine[form], b, theirs[form]):
                 return a, b
     return None
 
 
-def _told_apart(a: Schema, mine: frozenset[Value] | None, b: Schema, theirs: frozenset[Value] | None) -> bool:
+def _are_distinct(a: Schema, mine: frozenset[Value] | None, b: Schema, theirs: frozenset[Value] | None) -> bool:
     if mine is None and theirs is None:
         return a.bare.differs_from(b.bare)
     for value in (mine or frozenset()) | (theirs or frozenset()):

@@ -23,8 +23,8 @@ import msgspec
 
 from headwater.values.frozen import FrozenDict
 from headwater.values.intake import RefusedError
-from headwater.values.records import Field, RecordSchema
-from headwater.values.schema import ANY, Handle, LinkMet, Schema, misfit, solid
+from headwater.values.records import RecordField, RecordSchema
+from headwater.values.schema import ANY, Handle, LinkFound, Schema, misfit, solid
 from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema, LiteralSchema
 from headwater.values.schema_containers import ListSchema, MapSchema, ReadDict, RowSchema, TupleSchema
 from headwater.values.schema_ruled import BOUNDS, RuledSchema, rules_of
@@ -108,7 +108,7 @@ class Shaping:
         return name
 
     def _handle(self, schema: Handle) -> Value:
-        behind = schema.behind()
+        behind = schema.target()
         if isinstance(behind, Schema):
             return freeze({"handle": self.shape(behind)})
         if behind is None:
@@ -173,7 +173,7 @@ class Shapes:
         required = _part(shape, "required")
         needed = {item for item in _items(required) if isinstance(item, str)}
         made = [
-            Field(str(key), str(key), self.schema(item), required=key in needed)
+            RecordField(str(key), str(key), self.schema(item), required=key in needed)
             for key, item in (cast("Mapping[str, Value]", fields) if is_map(fields) else {}).items()
         ]
         record.complete(made, is_frozen=True)
@@ -235,7 +235,7 @@ def misfit_of(schema: Schema, tree: Value) -> tuple[tuple[str | int, ...], str] 
     """Where a tree does not fit a type, and why; None if it does, or if that depends on where a link leads."""
     try:
         schema.load(tree, None)
-    except LinkMet:
+    except LinkFound:
         return None
     except RefusedError as refused:
         return tuple(reversed(refused.steps)), refused.reason

@@ -18,24 +18,24 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 import msgspec
 
 from headwater.errors import LimitError
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import SCALARS, SIZE_SPREAD, RefusedError, as_scalar, check_key, spend
-from headwater.values.value_limits import DEPTH_MAX, DOCUMENT_BYTES_MAX, WIDE_FROM, WIDE_UNTIL
+from headwater.values.value_limits import CHUNKED_FROM, CHUNKED_UNTIL, DEPTH_MAX, DOCUMENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 Scalar: TypeAlias = bool | int | float | str | bytes | None
-Map: TypeAlias = FrozenDict | WideMap
-Array: TypeAlias = FrozenList | WideList
+Map: TypeAlias = FrozenDict | ChunkedMap
+Array: TypeAlias = FrozenList | ChunkedList
 Value: TypeAlias = Scalar | Map | Array
 Step: TypeAlias = str | int
 Path: TypeAlias = tuple[Step, ...]
 """Keys (str) into maps and indexes (int) into lists; "3" and 3 are different steps."""
 
 
-class Absent(Enum):
+class AbsentType(Enum):
     """The one thing that is not a value: nothing is there. None is a value."""
 
     ABSENT = "absent"
@@ -47,8 +47,8 @@ class Absent(Enum):
         return False
 
 
-ABSENT: Final = Absent.ABSENT
-Maybe: TypeAlias = Value | Absent
+ABSENT: Final = AbsentType.ABSENT
+Maybe: TypeAlias = Value | AbsentType
 
 set_key: Final = dict.__setitem__
 """The way around FrozenDict's refusal, for a map that nobody has seen yet."""
@@ -57,17 +57,17 @@ LINK_VERSION: Final = "link@1"
 """A link is a map of one key, the tag, with a map that has the version as a key."""
 
 
-CONTAINERS: Final = frozenset({FrozenDict, FrozenList, WideMap, WideList})
+CONTAINERS: Final = frozenset({FrozenDict, FrozenList, ChunkedMap, ChunkedList})
 
 
 def is_map(value: object) -> TypeIs[Map]:
     """A map of either size."""
-    return type(value) is FrozenDict or type(value) is WideMap
+    return type(value) is FrozenDict or type(value) is ChunkedMap
 
 
 def is_array(value: object) -> TypeIs[Array]:
     """An array of either size."""
-    return type(value) is FrozenList or type(value) is WideList
+    return type(value) is FrozenList or type(value) is ChunkedList
 
 
 def is_link(value: object) -> TypeGuard[FrozenDict]:
@@ -83,7 +83,7 @@ def is_container(value: object) -> TypeGuard[Map | Array]:
     kind = type(value)
     if kind is FrozenDict:
         return not is_link(value)
-    return kind is FrozenList or kind is WideMap or kind is WideList
+    return kind is FrozenList or kind is ChunkedMap or kind is ChunkedList
 
 
 def child(value: Maybe, step: Step) -> Maybe:
@@ -92,9 +92,9 @@ def child(value: Maybe, step: Step) -> Maybe:
         if LINK_TAG in value and is_link(value):
             return ABSENT
         return value.get(step, ABSENT)  # type: ignore[arg-type]  # an index is never found
-    if type(value) is FrozenList or type(value) is WideList:
+    if type(value) is FrozenList or type(value) is ChunkedList:
         return value[step] if type(step) is int and 0 <= step < len(value) else ABSENT
-    if type(value) is WideMap and isinstance(step, str) and step in value:
+    if type(value) is ChunkedMap and isinstance(step, str) and step in value:
         return value[step]
     return ABSENT
 
@@ -116,7 +116,7 @@ def depth_of(value: Maybe) -> int:
         inside: list[Any] = []
         for container in level:
             kind = type(container)
-            inside.extend(container.values() if kind is FrozenDict or kind is WideMap else container)
+            inside.extend(container.values() if kind is FrozenDict or kind is ChunkedMap else container)
         level = inside
     return depth
 
@@ -144,7 +144,7 @@ def _exact(a: Maybe, b: Maybe) -> bool:
         # The keys of both are sorted, so the values pair up. One may be wide by where it came from.
         x, y = unshared(a, b)
         pairs = zip(x.values(), y.values(), strict=True)
-    elif type(a) is WideList and type(b) is WideList:
+    elif type(a) is ChunkedList and type(b) is ChunkedList:
         pairs = (pair for _, mine, theirs in a.unshared(b) for pair in zip(mine, theirs, strict=True))
     elif is_array(a) and is_array(b):
         pairs = zip(a, b, strict=True)
@@ -159,7 +159,7 @@ def _exact(a: Maybe, b: Maybe) -> bool:
 
 def unshared(a: Map, b: Map) -> tuple[Mapping[str, Value], Mapping[str, Value]]:
     """Two maps without entries that are known to be the same in both, at a cost far below looking at each."""
-    return a.unshared(b) if type(a) is WideMap and type(b) is WideMap else (a, b)
+    return a.unshared(b) if type(a) is ChunkedMap and type(b) is ChunkedMap else (a, b)
 
 
 def same_shape(a: Maybe, b: Maybe) -> bool:
@@ -184,7 +184,7 @@ def put_key(container: Map, key: str, value: Value) -> Map:
             new = FrozenDict(container)
             set_key(new, key, value)
             return new
-        if len(container) < WIDE_FROM:
+        if len(container) < CHUNKED_FROM:
             if not container or key > next(reversed(container)):
                 new = FrozenDict(container)
                 set_key(new, key, value)
@@ -192,15 +192,15 @@ def put_key(container: Map, key: str, value: Value) -> Map:
             items: dict[str, Value] = dict(container)
             items[key] = value
             return FrozenDict(sorted(items.items()))
-        return WideMap.of(container).put(key, value)
+        return ChunkedMap.of(container).put(key, value)
     return container.put(key, value)
 
 
 def drop_key(container: Map, key: str) -> Map:
     """The map without a key that it holds."""
-    if type(container) is WideMap:
+    if type(container) is ChunkedMap:
         smaller = container.drop(key)
-        return smaller if len(smaller) >= WIDE_UNTIL else FrozenDict(smaller.flat())
+        return smaller if len(smaller) >= CHUNKED_UNTIL else FrozenDict(smaller.flat())
     items = dict(container)
     del items[key]
     return FrozenDict(items)
@@ -208,7 +208,7 @@ def drop_key(container: Map, key: str) -> Map:
 
 def put_index(container: Array, index: int, value: Value) -> Array:
     """The array with one existing element replaced."""
-    if type(container) is WideList:
+    if type(container) is ChunkedList:
         return container.put(index, value)
     new = list(container)
     new[index] = value
@@ -218,25 +218,25 @@ def put_index(container: Array, index: int, value: Value) -> Array:
 def splice(container: Array, index: int, delete: int, items: Sequence[Value]) -> Array:
     """The array with a run of elements replaced by others. Bounds are the caller's business."""
     length = len(container) - delete + len(items)
-    if type(container) is WideList:
-        if length >= WIDE_UNTIL:
+    if type(container) is ChunkedList:
+        if length >= CHUNKED_UNTIL:
             return container.splice(index, delete, items)
         flat = container.flat()
     else:
         flat = list(container)
     flat[index : index + delete] = items
-    return FrozenList(flat) if length <= WIDE_FROM else WideList.of(flat)
+    return FrozenList(flat) if length <= CHUNKED_FROM else ChunkedList.of(flat)
 
 
 def map_of(items: Mapping[str, Value]) -> Map:
     """A map from values that are already frozen."""
     ordered = dict(sorted(items.items()))
-    return FrozenDict(ordered) if len(ordered) <= WIDE_FROM else WideMap.of(ordered)
+    return FrozenDict(ordered) if len(ordered) <= CHUNKED_FROM else ChunkedMap.of(ordered)
 
 
 def array_of(items: Sequence[Value]) -> Array:
     """An array from values that are already frozen."""
-    return FrozenList(items) if len(items) <= WIDE_FROM else WideList.of(items)
+    return FrozenList(items) if len(items) <= CHUNKED_FROM else ChunkedList.of(items)
 
 
 # --- from the outside ---------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def _freeze(value: object, depth: int, budget: list[int]) -> Value:
                 raise
         if not ordered:
             result = dict(sorted(result.items()))
-        return FrozenDict(result) if len(result) <= WIDE_FROM else WideMap.of(result)
+        return FrozenDict(result) if len(result) <= CHUNKED_FROM else ChunkedMap.of(result)
     if isinstance(value, list | tuple):
         _enter(depth, budget)
         items: list[Value] = []

@@ -22,10 +22,10 @@ INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**64 - 1
 """As above."""
 
-WIDE_FROM: Final = 512
+CHUNKED_FROM: Final = 512
 """Entries above which a container is kept in shared chunks: copying 512 entries still costs about 2 us."""
 
-WIDE_UNTIL: Final = 256
+CHUNKED_UNTIL: Final = 256
 """Entries below which it is kept in one piece again; half, so that one key more or less does not flip it."""
 
 CHUNK_MAX: Final = 256

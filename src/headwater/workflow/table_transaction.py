@@ -41,7 +41,7 @@ class Ride:
         self.error: HeadwaterError | None = None
         self.verdict: Verdict | None = None
 
-    def ride(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+    def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """All parts, in order; then the status documents follow."""
         book = self.book = WorkflowTables(tables, self._now(), look)
         try:

@@ -9,8 +9,8 @@ from headwater.cells.pending_commit import Failure
 from headwater.cells.replica import Replica
 from headwater.errors import HeadwaterError
 from headwater.store.backends.memory_backend import MemoryBackend
-from headwater.store.commit import Outcome, Submission
-from headwater.store.document import Found
+from headwater.store.commit import CommitOutcome, Submission
+from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
 from headwater.testing import SimClock
 from headwater.values.address import doc_key
@@ -29,9 +29,9 @@ class Desk:
         # Documents whose content is not at hand: `load` says None, and `pull` brings them.
         self.remote: set[DocKey] = set()
         self.replicas: list[Replica] = []
-        self._untold: list[Outcome | Failure] = []
+        self._untold: list[CommitOutcome | Failure] = []
 
-    def load(self, doc: DocKey, through: Seq) -> Found | None:
+    def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         return None if doc in self.remote else self.engine.documents.at(MAIN, doc, through)
 
     def submit(self, submission: Submission) -> None:
@@ -43,7 +43,7 @@ class Desk:
         self.replicas.append(replica)
         return replica
 
-    def decide(self) -> Sequence[Outcome]:
+    def decide(self) -> Sequence[CommitOutcome]:
         """Everything that waits goes through the engine."""
         group, self.waiting = self.waiting, []
         outcomes = self.engine.admit(group)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from headwater.cells.pending_commit import Pending
+from headwater.cells.pending_commit import PendingCommit
 from headwater.core import open_space
 from headwater.errors import AddressError
 from headwater.host.attached_replica import AttachedReplica
@@ -44,7 +44,7 @@ class Together:
         setup.detach()
         self.replicas = [storage.attach() for _ in range(3)]
         self.ears = [Ear(replica, **{name: deepcopy(START) for name in DOCS}) for replica in self.replicas]
-        self.pendings: list[Pending] = []
+        self.pendings: list[PendingCommit] = []
         self.settled: Counter[int] = Counter()
 
     def run(self, steps: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from headwater.cells.pending_commit import Pending
+from headwater.cells.pending_commit import PendingCommit
 from headwater.errors import AddressError, MergeConflictError
 from headwater.store.branching import fork
 from headwater.store.commit import Absent, Committed, Conflict, OriginCommitted, Precondition
@@ -42,7 +42,7 @@ class Meeting:
         self.peers = [self.hub.attach(name) for name in ("ann", "bob", "cyd")]
         self.peers.append(self.hub.attach("dee", "draft"))
         self.mirrors = [Mirror(peer, NAMES) for peer in self.peers]
-        self.sent: list[tuple[Peer, Pending]] = []
+        self.sent: list[tuple[Peer, PendingCommit]] = []
 
     def run(self, steps: int) -> None:
         for _ in range(steps):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.cells.pending_commit import Pending
+from headwater.cells.pending_commit import PendingCommit
 from headwater.errors import InvariantError, StoreFullError
 from headwater.store.branching import fork
 from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
@@ -45,7 +45,7 @@ def test_callbacks_run_once_after_the_documents_have_moved(hub: Hub) -> None:
 def test_callback_may_commit_again(hub: Hub) -> None:
     ann = hub.attach("ann")
 
-    def again(_first: Pending) -> None:
+    def again(_first: PendingCommit) -> None:
         ann.commit(edit("a", replace("x", to=2)))
 
     ann.commit(edit("a", replace("x", to=1))).on_settled(again)

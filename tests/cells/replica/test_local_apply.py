@@ -8,16 +8,16 @@ from headwater.cells.replica import Replica
 from headwater.errors import AddressError, ClosedError, LimitError
 from headwater.store.commit import (
     Absent,
+    CommitOutcome,
     Committed,
     Conflict,
     Effect,
-    Outcome,
     PendingRead,
     Read,
     Refused,
     Submission,
 )
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey, Seq, SessionId
 from headwater.values.notifications import Kind, Notification
@@ -208,7 +208,7 @@ class Far:
     def __init__(self) -> None:
         self.sent: list[Submission] = []
 
-    def load(self, _doc: DocKey, _through: Seq) -> Found | None:
+    def load(self, _doc: DocKey, _through: Seq) -> StoredDocument | None:
         return None
 
     def submit(self, submission: Submission) -> None:
@@ -220,19 +220,19 @@ def test_document_that_is_fetched_reads_as_absent_until_it_is_here() -> None:
     told: list[Notification] = []
     replica.listen(told.append)
     assert replica.read(doc_key("a")) is ABSENT
-    replica.pull(doc_key("a"), Found(freeze({"x": 1}), Seq(5)))
+    replica.pull(doc_key("a"), StoredDocument(freeze({"x": 1}), Seq(5)))
     assert replica.read(doc_key("a")) == {"x": 1}
     assert [(n.kind, len(n.changes)) for n in told] == [(Kind.PULL, 1)]
-    replica.pull(doc_key("a"), Found(freeze({"x": 1}), Seq(5)))
+    replica.pull(doc_key("a"), StoredDocument(freeze({"x": 1}), Seq(5)))
     assert len(told) == 1, "nothing changed the second time"
-    replica.pull(doc_key("a"), Found(freeze({"x": 0}), Seq(4)))
+    replica.pull(doc_key("a"), StoredDocument(freeze({"x": 0}), Seq(4)))
     assert replica.read(doc_key("a")) == {"x": 1}, "an older answer came late"
 
 
 def test_local_write_stays_on_top_of_what_is_fetched() -> None:
     replica = Replica(Far(), SessionId("ann"), seq=Seq(7))
     replica.commit([edit("a", add("mine", value=1))])
-    replica.pull(doc_key("a"), Found(freeze({"theirs": 2}), Seq(5)))
+    replica.pull(doc_key("a"), StoredDocument(freeze({"theirs": 2}), Seq(5)))
     assert replica.read(doc_key("a")) == {"mine": 1, "theirs": 2}
 
 
@@ -241,8 +241,8 @@ def test_fetched_document_that_holds_our_commit_already_does_not_show_it_twice()
     replica = Replica(far, SessionId("ann"), seq=Seq(7))
     replica.commit([edit("a", increment("n"))])
     [submission] = far.sent
-    replica.pull(doc_key("a"), Found(freeze({"n": 6}), Seq(8)))
+    replica.pull(doc_key("a"), StoredDocument(freeze({"n": 6}), Seq(8)))
     effect = Effect(doc_key("a"), freeze({"n": 5}), freeze({"n": 6}), ())
-    replica.integrate([Outcome(submission.commit, Committed(Seq(8)), (effect,))])
+    replica.integrate([CommitOutcome(submission.commit, Committed(Seq(8)), (effect,))])
     assert replica.read(doc_key("a")) == {"n": 6}
     assert isinstance(replica.read_mark(doc_key("a"), ()), Read)

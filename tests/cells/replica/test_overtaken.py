@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headwater.cells.replica import Replica
-from headwater.store.commit import Commit, Committed, Conflict, Effect, Outcome, PatchDoc, SetDoc, Submission
+from headwater.store.commit import Commit, CommitOutcome, Committed, Conflict, Effect, PatchDoc, SetDoc, Submission
 from headwater.store.conflict import EVERYTHING
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey, LocalSeq, Seq, SessionId
 from headwater.values.notifications import Notification
@@ -23,9 +23,9 @@ class Far:
     def __init__(self) -> None:
         self.sent: list[Submission] = []
 
-    def load(self, doc: DocKey, through: Seq) -> Found:
+    def load(self, doc: DocKey, through: Seq) -> StoredDocument:
         del doc, through
-        return Found(100, Seq(1))
+        return StoredDocument(100, Seq(1))
 
     def submit(self, submission: Submission) -> None:
         self.sent.append(submission)
@@ -41,9 +41,9 @@ def replica(far: Far) -> Replica:
     return Replica(far, SessionId("me"), seq=Seq(1))
 
 
-def theirs(doc: DocKey, before: Maybe, after: int, seq: int) -> Outcome:
+def theirs(doc: DocKey, before: Maybe, after: int, seq: int) -> CommitOutcome:
     commit = Commit(SessionId("they"), LocalSeq(seq), (SetDoc(doc, after),))
-    return Outcome(commit, Committed(Seq(seq)), (Effect(doc, before, after, EVERYTHING),))
+    return CommitOutcome(commit, Committed(Seq(seq)), (Effect(doc, before, after, EVERYTHING),))
 
 
 def pay(replica: Replica, amount: int) -> None:
@@ -68,7 +68,7 @@ def test_it_is_hidden_when_the_other_is_heard_of_and_not_only_with_its_verdict(r
     assert (replica.read(ANN), replica.read(BOB)) == (40, 100)
     assert seen == [(95, 105), (40, 100)]
     mine = far.sent[0].commit
-    replica.integrate([Outcome(mine, Conflict("overtaken", ANN))])
+    replica.integrate([CommitOutcome(mine, Conflict("overtaken", ANN))])
     assert (replica.read(ANN), replica.read(BOB)) == (40, 100)
     assert replica.pending_count == 0
 
@@ -90,14 +90,14 @@ def test_what_it_did_not_read_does_not_hide_it(replica: Replica) -> None:
 
 def test_another_place_of_the_same_document_does_not_hide_it(far: Far) -> None:
     start = map_of({"a": 1, "b": 1})
-    far.load = lambda *_: Found(start, Seq(1))  # type: ignore[method-assign]  # a document with two places
+    far.load = lambda *_: StoredDocument(start, Seq(1))  # type: ignore[method-assign]  # a document with two places
     replica = Replica(far, SessionId("me"), seq=Seq(1))
     replica.commit([PatchDoc(ANN, (Increment(("a",), 5),))], reads=[replica.read_mark(ANN, ("a",))])
     other = PatchDoc(ANN, (Increment(("b",), 1),))
     after = map_of({"a": 1, "b": 2})
     effect = Effect(ANN, start, after, (Touch(("b",), False),))
     commit = Commit(SessionId("they"), LocalSeq(2), (other,))
-    replica.integrate([Outcome(commit, Committed(Seq(2)), (effect,))])
+    replica.integrate([CommitOutcome(commit, Committed(Seq(2)), (effect,))])
     assert replica.read(ANN) == map_of({"a": 6, "b": 2})
 
 
@@ -106,6 +106,6 @@ def test_it_is_shown_again_if_it_lands_after_all(replica: Replica, far: Far) -> 
     replica.integrate([theirs(ANN, 100, 40, 3)])
     mine = far.sent[0].commit
     effects = (Effect(ANN, 100, 95, EVERYTHING), Effect(BOB, 100, 105, EVERYTHING))
-    replica.integrate([Outcome(mine, Committed(Seq(2)), effects)])
+    replica.integrate([CommitOutcome(mine, Committed(Seq(2)), effects)])
     # It was decided before the other: so Ann has what the other left.
     assert (replica.read(ANN), replica.read(BOB)) == (40, 105)

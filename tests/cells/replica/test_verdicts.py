@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.cells.pending_commit import Pending
+from headwater.cells.pending_commit import PendingCommit
 from headwater.cells.replica import Replica
 from headwater.errors import InvariantError
 from headwater.store.commit import Absent, Committed, Conflict, PendingRead, Read
-from headwater.store.document import Found
+from headwater.store.document import StoredDocument
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey, Seq
 from headwater.values.notifications import Kind, Notification
@@ -120,10 +120,10 @@ def test_document_that_had_to_be_fetched_is_told_as_a_pull() -> None:
     here = desk.replica("here")
     ear = Ear(here)
     assert see(here, "a") is NOTHING
-    here.pull(A, Found(freeze({"n": 1}), Seq(5)))
+    here.pull(A, StoredDocument(freeze({"n": 1}), Seq(5)))
     assert ear.heard() == [("pull", (), NOTHING, {"n": 1})]
-    here.pull(A, Found(freeze({"n": 1}), Seq(6)))
-    here.pull(A, Found(freeze({"n": 0}), Seq(4)))
+    here.pull(A, StoredDocument(freeze({"n": 1}), Seq(6)))
+    here.pull(A, StoredDocument(freeze({"n": 0}), Seq(4)))
     assert ear.told == [], "an equal one and an older one tell nothing"
     assert see(here, "a") == {"n": 1}
 
@@ -134,7 +134,7 @@ def test_pull_goes_below_own_layers() -> None:
     here = desk.replica("here")
     ear = Ear(here)
     here.commit([edit("a", add("mine", value=1))])
-    here.pull(A, Found(freeze({"theirs": 2}), Seq(5)))
+    here.pull(A, StoredDocument(freeze({"theirs": 2}), Seq(5)))
     assert ear.heard() == [("commit", (), NOTHING, {"mine": 1}), ("pull", ("theirs",), NOTHING, 2)]
 
 
@@ -163,7 +163,7 @@ def test_raising_callback_keeps_no_other_from_being_called() -> None:
     desk, here, _ = two_replicas()
     called: list[str] = []
 
-    def broken(_: Pending) -> None:
+    def broken(_: PendingCommit) -> None:
         called.append("broken")
         raise ZeroDivisionError
 

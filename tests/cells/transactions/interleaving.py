@@ -190,7 +190,7 @@ class Interleaving:
     def write(self, program: Program) -> None:
         """A write that changes something: one that does not is left out by the transaction, and means nothing here."""
         tx, operation = program.tx, self._operation()
-        before = plain(tx.look(operation.doc))
+        before = plain(tx.document(operation.doc))
         try:
             after = apply(before, (operation,), operation.doc)
         except MisfitError:
@@ -208,7 +208,7 @@ class Interleaving:
             case PatchDoc(doc, ops):
                 for op in ops:
                     tx.patch(doc, op)
-        assert exact(plain(tx.look(operation.doc))) == exact(after), "a transaction reads what it has written"
+        assert exact(plain(tx.document(operation.doc))) == exact(after), "a transaction reads what it has written"
         program.steps.append(Wrote(operation))
 
     def _operation(self) -> Operation:

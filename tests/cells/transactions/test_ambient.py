@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from headwater.cells.context import HERE, Addressed, Frame, find, innermost
-from headwater.cells.space_port import Home
+from headwater.cells.context import CONTEXT, Addressed, ContextFrame, find, innermost
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
 from headwater.errors import ClosedError, NotOpen
@@ -22,20 +22,20 @@ class App:
     """An owner of homes. `sole` is the only opening there is, if there is one."""
 
     def __init__(self) -> None:
-        self.sole: Home | None = None
+        self.sole: SpacePort | None = None
 
-    def sole_home(self, what: str | Addressed) -> Home:
+    def sole_space(self, what: str | Addressed) -> SpacePort:
         if self.sole is None:
             raise NotOpen(f"{what} is used where nothing is open")
         return self.sole
 
-    def open(self, name: str = "notes") -> Home:
-        return Home(Stage().here, name, self, SeededEntropy(1), None)
+    def open(self, name: str = "notes") -> SpacePort:
+        return SpacePort(Stage().here, name, self, SeededEntropy(1), None)
 
 
 def around() -> Transaction | None:
     """The transaction that this code is part of."""
-    frame = HERE.get()
+    frame = CONTEXT.get()
     return frame.tx if frame is not None else None
 
 
@@ -48,7 +48,7 @@ def app() -> App:
 
 
 def test_nothing_is_around_code_unless_something_was_opened(app: App) -> None:
-    assert (HERE.get(), innermost("x")) == (None, None)
+    assert (CONTEXT.get(), innermost("x")) == (None, None)
     with pytest.raises(NotOpen, match="a cell"):
         find(app, "a cell")
 
@@ -56,13 +56,13 @@ def test_nothing_is_around_code_unless_something_was_opened(app: App) -> None:
 def test_innermost_frame_wins_and_each_step_out_gives_back_the_one_before(app: App) -> None:
     home = app.open()
     with home.transaction() as tx:
-        outer = HERE.get()
+        outer = CONTEXT.get()
         assert find(app, "x") == (home, tx)
         with home.transaction():
-            assert HERE.get() is not outer
+            assert CONTEXT.get() is not outer
             assert find(app, "x") == (home, tx)
-        assert HERE.get() is outer
-    assert HERE.get() is None
+        assert CONTEXT.get() is outer
+    assert CONTEXT.get() is None
 
 
 def test_of_two_openings_of_one_app_the_innermost_is_meant(app: App) -> None:
@@ -77,13 +77,13 @@ def test_of_two_openings_of_one_app_the_innermost_is_meant(app: App) -> None:
 def test_app_is_found_behind_the_spaces_of_others(app: App) -> None:
     home, other = app.open(), App().open()
     with home.transaction() as tx:
-        token = HERE.set(Frame(other, None, HERE.get()))
+        token = CONTEXT.set(ContextFrame(other, None, CONTEXT.get()))
         try:
             assert find(app, "x") == (home, tx)
             assert find(other, "x") == (other, None)
             assert innermost("x") == (other, None)
         finally:
-            HERE.reset(token)
+            CONTEXT.reset(token)
 
 
 def test_cell_of_an_open_space_means_that_space_wherever_it_is(app: App) -> None:
@@ -96,14 +96,14 @@ def test_cell_of_an_open_space_means_that_space_wherever_it_is(app: App) -> None
 
 def test_opened_space_without_a_transaction_is_a_frame_too(app: App) -> None:
     home = app.open()
-    token = HERE.set(Frame(home, None, None))
+    token = CONTEXT.set(ContextFrame(home, None, None))
     try:
         assert find(app, "x") == (home, None)
         with home.transaction() as tx:
             assert find(app, "x") == (home, tx)
-        assert HERE.get() is not None
+        assert CONTEXT.get() is not None
     finally:
-        HERE.reset(token)
+        CONTEXT.reset(token)
 
 
 def test_only_opening_is_meant_where_nothing_says_which(app: App) -> None:
@@ -115,14 +115,14 @@ def test_frames_are_left_whatever_happens_in_them(app: App) -> None:
     home = app.open()
     with pytest.raises(ZeroDivisionError), home.transaction(), home.transaction():
         raise ZeroDivisionError
-    assert HERE.get() is None
+    assert CONTEXT.get() is None
 
 
 def test_space_that_is_wary_is_asked_first_wherever_it_is_found(app: App) -> None:
     home = app.open()
     app.sole = home
     with home.transaction() as tx:
-        home.closed = home.wary = True
+        home.closed = home.needs_check = True
         for found in (lambda: find(app, "count"), lambda: innermost("count"), lambda: home.transaction().__enter__()):
             with pytest.raises(ClosedError, match="was closed"):
                 found()
@@ -134,7 +134,7 @@ def test_space_that_is_wary_is_asked_first_wherever_it_is_found(app: App) -> Non
 def test_memo_of_a_frame_is_the_one_of_its_transaction(app: App) -> None:
     with app.open().transaction() as tx:
         tx.memo["cell"] = 1
-        frame = HERE.get()
+        frame = CONTEXT.get()
         assert frame is not None
         assert frame.memo is tx.memo
     assert frame.memo == {}, "what was remembered ends with the transaction"
@@ -167,7 +167,7 @@ def test_tasks_side_by_side_each_have_their_own(app: App) -> None:
             await asyncio.sleep(0)
             assert around() is tx
             await asyncio.sleep(0)
-            assert plain(tx.look(A)) == {str(number): number}
+            assert plain(tx.document(A)) == {str(number): number}
 
     async def main() -> None:
         async with asyncio.TaskGroup() as group:

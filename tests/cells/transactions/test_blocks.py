@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headwater.cells.context import HERE
-from headwater.cells.space_port import LOST_MAX, Home
+from headwater.cells.context import CONTEXT
+from headwater.cells.space_port import UNREPORTED_MAX, SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
 from headwater.errors import (
@@ -40,7 +40,7 @@ class OpenStage(Stage):
 
     def __init__(self, **start: object) -> None:
         super().__init__(**start)
-        self.home = Home(self.here, "notes", None, SeededEntropy(1), "ann")
+        self.home = SpacePort(self.here, "notes", None, SeededEntropy(1), "ann")
         self.passes = 0
 
         def catch_up() -> None:
@@ -98,11 +98,11 @@ def test_block_cannot_be_entered_inside_itself() -> None:
     stage = OpenStage()
     with stage.home.transaction() as tx:
         tx.set(A, (), 1)
-        around = HERE.get()
+        around = CONTEXT.get()
         block = stage.home.transaction()
         with block, pytest.raises(UsageError), block:
             pass
-        assert HERE.get() is around
+        assert CONTEXT.get() is around
     assert stage.now("a") == 1
 
 
@@ -146,7 +146,7 @@ def test_block_that_is_stale_at_its_end_raises_a_conflict() -> None:
     assert "a/n changed while the transaction was open" in error.message
     assert "Do it again" in error.message
     assert (error.facts["doc"], error.facts["path"]) == (A, ("n",))
-    assert (stage.now("b"), stage.home.lost) == (NOTHING, []), "told once, not by sync again"
+    assert (stage.now("b"), stage.home.unreported) == (NOTHING, []), "told once, not by sync again"
 
 
 def test_block_whose_edit_no_longer_fits_raises_a_conflict() -> None:
@@ -161,16 +161,16 @@ def test_block_that_is_refused_at_the_door_raises_what_the_door_says() -> None:
     stage.error = LimitError("too much of it")
     with pytest.raises(LimitError), stage.home.transaction() as tx:
         tx.set(A, (), 1)
-    assert (tx.is_rejected, HERE.get()) == (True, None)
+    assert (tx.is_rejected, CONTEXT.get()) == (True, None)
 
 
 def test_what_follows_is_run_when_something_is_to_be_run_or_taken_in() -> None:
     stage = OpenStage()
     for restless, news, passes in [(False, (), 0), (True, (), 1), (False, ("decided",), 2)]:
         with stage.home.transaction() as tx:
-            stage.home.restless, stage.home.news = restless, news
+            stage.home.has_work, stage.home.inbox = restless, news
             tx.set(A, (), passes)
-        stage.home.restless, stage.home.news = False, ()
+        stage.home.has_work, stage.home.inbox = False, ()
         assert stage.passes == passes
 
 
@@ -178,27 +178,27 @@ def test_what_is_known_already_is_taken_in_before_a_block_begins() -> None:
     """Or it would be rejected for what it could have seen. An inner block goes on with what the outer one sees."""
     stage = OpenStage(a={"n": 0})
     stage.elsewhere(edit("a", increment("n")))
-    stage.home.news = ("decided",)
+    stage.home.inbox = ("decided",)
 
     def catch_up() -> None:
-        stage.home.news = ()
+        stage.home.inbox = ()
         stage.tell()
 
     stage.home.catch_up = catch_up  # type: ignore[method-assign]
     with stage.home.transaction() as tx:
         tx.set(B, (), seen(tx, "a", "n"))
         stage.elsewhere(put("c", 1))
-        stage.home.news = ("decided",)
+        stage.home.inbox = ("decided",)
         with stage.home.transaction():
-            assert stage.home.news == ("decided",)
-        stage.home.news = ()
+            assert stage.home.inbox == ("decided",)
+        stage.home.inbox = ()
     stage.settle()
     assert (tx.status, stage.now("b")) == (Status.COMMITTED, 1)
 
 
 def test_nothing_follows_from_a_block_that_failed() -> None:
     stage = OpenStage()
-    stage.home.restless = True
+    stage.home.has_work = True
     with pytest.raises(ZeroDivisionError), stage.home.transaction():
         stray()
     assert stage.passes == 0
@@ -273,7 +273,7 @@ def test_abort_in_an_inner_block_ends_the_whole() -> None:
 
 def test_what_follows_is_run_once_when_the_outermost_block_is_left() -> None:
     stage = OpenStage()
-    stage.home.restless = True
+    stage.home.has_work = True
     with stage.home.transaction() as tx:
         with stage.home.transaction():
             tx.set(A, (), 1)
@@ -301,12 +301,12 @@ def test_single_write_that_is_taken_back_is_remembered_until_sync_tells() -> Non
     stage = OpenStage(a={"l": [1]})
     stage.elsewhere(drop("a"))
     stage.home.commit_one(edit("a", remove("l", 0)))
-    assert stage.home.lost == []
+    assert stage.home.unreported == []
     stage.settle()
-    [lost] = stage.home.lost
+    [lost] = stage.home.unreported
     assert isinstance(lost, ConflictError)
     assert "a transaction in space 'notes' was taken back" in lost.message
-    assert stage.home.rejected == 1
+    assert stage.home.rejected_count == 1
 
 
 def test_block_that_is_taken_back_after_it_was_left_is_remembered() -> None:
@@ -315,9 +315,9 @@ def test_block_that_is_taken_back_after_it_was_left_is_remembered() -> None:
     with stage.home.transaction() as tx:
         tx.set(B, (), seen(tx, "a", "n"))
     stage.settle()
-    [lost] = stage.home.lost
+    [lost] = stage.home.unreported
     assert isinstance(lost, ConflictError)
-    assert (tx.is_rejected, stage.home.rejected) == (True, 1)
+    assert (tx.is_rejected, stage.home.rejected_count) == (True, 1)
 
 
 def test_transaction_whose_end_somebody_waits_for_is_counted_but_not_remembered() -> None:
@@ -328,7 +328,7 @@ def test_transaction_whose_end_somebody_waits_for_is_counted_but_not_remembered(
     tx.set(B, (), seen(tx, "a", "n"))
     tx.commit()
     stage.settle()
-    assert (tx.is_rejected, stage.home.lost, stage.home.rejected) == (True, [], 1)
+    assert (tx.is_rejected, stage.home.unreported, stage.home.rejected_count) == (True, [], 1)
 
 
 def test_what_is_remembered_says_why_and_whose_it_was() -> None:
@@ -342,32 +342,32 @@ def test_what_is_remembered_says_why_and_whose_it_was() -> None:
     stage.home.commit_one(put("b", 1))
     stage.fail(FULL)
     stage.tell()
-    kinds: list[type[HeadwaterError]] = [type(lost) for lost in stage.home.lost]
+    kinds: list[type[HeadwaterError]] = [type(lost) for lost in stage.home.unreported]
     assert kinds == [PreconditionError, PreconditionError, RejectedError]
-    assert [lost.message.split(" in space")[0] for lost in stage.home.lost] == [
+    assert [lost.message.split(" in space")[0] for lost in stage.home.unreported] == [
         "transaction first()",
         "transaction second()",
         "a transaction",
     ]
-    assert stage.home.lost[2].__cause__ is FULL
+    assert stage.home.unreported[2].__cause__ is FULL
 
 
 def test_what_is_remembered_is_bounded_and_the_first_are_kept() -> None:
     stage = OpenStage()
-    for number in range(LOST_MAX + 5):
+    for number in range(UNREPORTED_MAX + 5):
         stage.home.commit_one(put(f"d{number}", 1))
         stage.fail(StoreFullError(f"no room for number {number}"))
     stage.tell()
-    assert (len(stage.home.lost), stage.home.rejected) == (LOST_MAX, LOST_MAX + 5)
-    assert "number 0" in stage.home.lost[0].message
-    assert f"number {LOST_MAX - 1}" in stage.home.lost[-1].message
+    assert (len(stage.home.unreported), stage.home.rejected_count) == (UNREPORTED_MAX, UNREPORTED_MAX + 5)
+    assert "number 0" in stage.home.unreported[0].message
+    assert f"number {UNREPORTED_MAX - 1}" in stage.home.unreported[-1].message
 
 
 def test_single_write_runs_what_follows_from_it() -> None:
     stage = OpenStage()
     stage.home.commit_one(put("a", 1))
     assert stage.passes == 0
-    stage.home.restless = True
+    stage.home.has_work = True
     stage.home.commit_one(put("a", 2))
     assert (stage.passes, stage.now("a")) == (1, 2)
 
@@ -376,7 +376,7 @@ def test_single_write_runs_what_follows_from_it() -> None:
 
 
 def minted(seed: int, cause: object, count: int = 3) -> list[str]:
-    home = Home(Stage().here, "notes", None, SeededEntropy(seed), None)
+    home = SpacePort(Stage().here, "notes", None, SeededEntropy(seed), None)
     tx = home.begin(cause=cause)
     return [home.mint("note", tx) for _ in range(count)]
 
@@ -393,12 +393,12 @@ def test_what_nothing_caused_gets_a_random_id() -> None:
 
 
 def test_ids_without_a_transaction_are_random() -> None:
-    home = Home(Stage().here, "notes", None, SeededEntropy(1), None)
+    home = SpacePort(Stage().here, "notes", None, SeededEntropy(1), None)
     assert len({home.mint("note", None) for _ in range(10)}) == 10
 
 
 def test_kind_is_part_of_the_id_and_the_cause() -> None:
-    home = Home(Stage().here, "notes", None, SeededEntropy(1), None)
+    home = SpacePort(Stage().here, "notes", None, SeededEntropy(1), None)
     notes, tasks = (home.mint(kind, home.begin(cause="same")) for kind in ("note", "task"))
     assert (notes.partition(":")[0], tasks.partition(":")[0]) == ("note", "task")
     assert notes.partition(":")[2] != tasks.partition(":")[2]
@@ -426,7 +426,7 @@ def test_scopes_name_the_instance_of_whoever_opened_the_space() -> None:
 
 @pytest.mark.parametrize("scope", ["user", "session"])
 def test_own_documents_need_to_know_whose(scope: str) -> None:
-    home = Home(Stage().here, "notes", None, SeededEntropy(1), None)
+    home = SpacePort(Stage().here, "notes", None, SeededEntropy(1), None)
     assert home.key("prefs", "space") == doc_key("prefs")
     with pytest.raises(NotOpen, match="actor="):
         home.key("prefs", scope)
@@ -441,17 +441,17 @@ def test_untracked_reads_show_what_is_visible_now_and_note_nothing() -> None:
     assert source.read(A, ("n",)) == 0
     stage.home.commit_one(edit("a", replace("n", to=1)))
     assert source.read(A, ("n",)) == 1
-    assert source.look(A) is stage.here.read(A)
+    assert source.document(A) is stage.here.read(A)
     assert source.read(B, ("n",)) is ABSENT
-    source.note(A, (), None)
+    source.record(A, (), None)
 
 
 def test_closed_space_says_how_to_go_on() -> None:
     stage = OpenStage()
-    stage.home.closed = stage.home.wary = True
+    stage.home.closed = stage.home.needs_check = True
     with pytest.raises(ClosedError, match="open it again"), stage.home.transaction():
         pass
-    assert HERE.get() is None
+    assert CONTEXT.get() is None
 
 
 def test_misfit_inside_a_block_undoes_it() -> None:

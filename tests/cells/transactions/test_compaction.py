@@ -12,7 +12,7 @@ from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_SCHEDULING,
     LINK_PROBE,
-    NOWHERE,
+    NO_MARK,
     Entry,
     Mark,
     compact,
@@ -30,7 +30,7 @@ EARLY, LATE = Mark(Seq(1), [], 0), Mark(Seq(2), [], 0)
 
 
 def places(*entries: tuple[Path, Depth]) -> list[Entry]:
-    return [Entry(A, path, depth, 0, NOWHERE) for path, depth in entries]
+    return [Entry(A, path, depth, 0, NO_MARK) for path, depth in entries]
 
 
 # --- the rule by examples -------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_neighbours_are_not_merged() -> None:
 
 
 def test_reads_of_different_versions_are_never_merged() -> None:
-    entries = [Entry(A, (), DEEP, 0, EARLY), Entry(A, (), DEEP, 0, LATE), Entry(A, ("x",), DEEP, 0, NOWHERE)]
+    entries = [Entry(A, (), DEEP, 0, EARLY), Entry(A, (), DEEP, 0, LATE), Entry(A, ("x",), DEEP, 0, NO_MARK)]
     assert compact(entries) == entries
 
 

@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 
 from headwater.cells.transaction import Transaction
-from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Signal, Status
+from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
 from headwater.errors import (
     AddressError,
     ClosedError,
@@ -258,8 +258,8 @@ def test_callback_may_begin_anew() -> None:
 
 USES: dict[str, Callable[[Transaction], object]] = {
     "read": lambda tx: tx.read(A),
-    "look": lambda tx: tx.look(A),
-    "note": lambda tx: tx.note(A, (), Depth.DEEP),
+    "look": lambda tx: tx.document(A),
+    "note": lambda tx: tx.record(A, (), Depth.DEEP),
     "set": lambda tx: tx.set(A, ("x",), 1),
     "set whole": lambda tx: tx.set(C, (), 1),
     "patch": lambda tx: tx.patch(A, increment("x")),
@@ -319,8 +319,8 @@ def test_aborted_transaction_leaves_no_trace() -> None:
 # --- the table ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("status", "signal"), list(product(Status, Signal)))
-def test_what_the_table_says_happens_and_nothing_else_can(status: Status, signal: Signal) -> None:
+@pytest.mark.parametrize(("status", "signal"), list(product(Status, TransactionSignal)))
+def test_what_the_table_says_happens_and_nothing_else_can(status: Status, signal: TransactionSignal) -> None:
     tx = Stage().begin("in between")
     tx.status = status
     after = TRANSITIONS.get((status, signal))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from headwater.cells.journal import Journal, Leanings
+from headwater.cells.journal import EditInputs, Journal
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
 from tests.cells.transactions.interleaving import Interleaving
@@ -56,7 +56,7 @@ def without_conflict_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_leanings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Leanings, "of", lambda *_: [])
+    monkeypatch.setattr(EditInputs, "of", lambda *_: [])
 
 
 def without_copies_of_savepoints(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from headwater.cells.journal import (
     IGNORED_FOR_SCHEDULING,
     LABEL_ONLY,
     LINK_PROBE,
-    NOWHERE,
+    NO_MARK,
     Entry,
     Flags,
     Journal,
@@ -29,7 +29,7 @@ DEEP, SHALLOW = Depth.DEEP, Depth.SHALLOW
 def journal_of(*notes: tuple[Path, Depth, Flags]) -> Journal:
     journal = Journal()
     for path, depth, flags in notes:
-        journal.note(A, path, depth, flags, NOWHERE)
+        journal.record(A, path, depth, flags, NO_MARK)
     return journal
 
 
@@ -48,11 +48,11 @@ def test_entries_come_in_the_order_they_were_first_made() -> None:
 
 def test_places_that_differ_in_anything_are_different_entries() -> None:
     journal = Journal()
-    marks = [NOWHERE]
+    marks = [NO_MARK]
     paths: list[Path] = [(), ("x",), ("x", "1"), ("x", 1)]
     expected = list(product([A, B], paths, [DEEP, SHALLOW], COMBINATIONS, marks))
     for doc, path, depth, flags, mark in expected:
-        journal.note(doc, path, depth, flags, mark)
+        journal.record(doc, path, depth, flags, mark)
     assert list(journal) == [Entry(*fields) for fields in expected]
     assert len(set(journal)) == len(expected)
 
@@ -73,7 +73,7 @@ def test_run_depends_on_what_it_read_unless_it_peeked_or_wrote_or_only_the_label
 ) -> None:
     expected = not flags & IGNORED_FOR_SCHEDULING and not flags & LABEL_ONLY and not flags & ATTEMPTED_WRITE
     found = journal_of((("x",), depth, flags)).dependencies()
-    assert found == ([Entry(A, ("x",), depth, 0, NOWHERE)] if expected else [])
+    assert found == ([Entry(A, ("x",), depth, 0, NO_MARK)] if expected else [])
 
 
 @pytest.mark.parametrize("flags", COMBINATIONS)
@@ -83,18 +83,18 @@ def test_commit_is_checked_for_what_it_read_unless_it_did_not_build_on_it_or_wro
 ) -> None:
     expected = not flags & IGNORED_FOR_CONFLICT and not flags & LABEL_ONLY and not flags & ATTEMPTED_WRITE
     found = journal_of((("x",), depth, flags)).conflicts()
-    assert found == ([Entry(A, ("x",), depth, 0, NOWHERE)] if expected else [])
+    assert found == ([Entry(A, ("x",), depth, 0, NO_MARK)] if expected else [])
 
 
 @pytest.mark.parametrize("flags", COMBINATIONS)
 @pytest.mark.parametrize("depth", Depth)
 def test_label_is_made_of_everything_with_its_flags(flags: Flags, depth: Depth) -> None:
-    assert journal_of((("x",), depth, flags)).labels() == [Entry(A, ("x",), depth, flags, NOWHERE)]
+    assert journal_of((("x",), depth, flags)).labels() == [Entry(A, ("x",), depth, flags, NO_MARK)]
 
 
 def test_place_that_was_peeked_at_and_also_read_is_depended_on_once() -> None:
     journal = journal_of((("x",), DEEP, IGNORED_FOR_SCHEDULING), (("x",), DEEP, 0), (("x",), DEEP, LINK_PROBE))
-    assert journal.dependencies() == [Entry(A, ("x",), DEEP, 0, NOWHERE)]
+    assert journal.dependencies() == [Entry(A, ("x",), DEEP, 0, NO_MARK)]
 
 
 def test_peeking_at_a_whole_document_does_not_hide_a_read_of_a_part() -> None:

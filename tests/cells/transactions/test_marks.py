@@ -203,7 +203,7 @@ class Life:
 
     def hold(self) -> None:
         doc, path, depth = self.random.choice(self.docs), self.random.choice([(), ("n",)]), self.random.choice([*Depth])
-        value, mark = self.here.hold(doc)
+        value, mark = self.here.snapshot(doc)
         assert value is self.here.read(doc)
         said = self.here.read_mark(doc, path, depth)
         self.counts[type(said).__name__] += 1
@@ -241,7 +241,7 @@ def test_mark_that_is_off_by_one_layer_says_something_else() -> None:
     desk = Desk()
     here = desk.replica("here")
     here.commit([put("a", 1)])
-    _, mark = here.hold(A)
+    _, mark = here.snapshot(A)
     said = here.read_mark(A, ())
     here.commit([put("a", 2)])
     assert mark.read(A, (), DEEP) == said

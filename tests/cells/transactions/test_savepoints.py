@@ -165,13 +165,13 @@ def test_going_back_and_forth_comes_to_the_same_as_never_having_gone_astray(rand
         point = two.savepoint()
         for _ in range(random.randrange(3)):
             try:
-                two.patch(A, some_op(random, two.look(A)))
+                two.patch(A, some_op(random, two.document(A)))
             except AddressError:
                 continue
         if random.random() < 0.2:
             two.delete(A)
         two.roll_back(point)
-        op = some_op(random, one.look(A))
+        op = some_op(random, one.document(A))
         try:
             one.patch(A, op)
         except AddressError:

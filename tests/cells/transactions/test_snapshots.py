@@ -75,7 +75,7 @@ def test_layer_that_was_seen_stays_seen_when_it_is_taken_back() -> None:
 def test_looking_or_writing_is_a_first_look_as_well() -> None:
     stage = Stage(a={"n": 0}, b={"n": 0})
     tx = stage.begin()
-    tx.look(A)
+    tx.document(A)
     tx.set(B, ("mine",), 1)
     stage.meanwhile(put("a", {"n": 1}), edit("b", increment("n")))
     assert (seen(tx, "a"), seen(tx, "b")) == ({"n": 0}, {"n": 0, "mine": 1})
@@ -212,7 +212,7 @@ def test_read_is_checked_unless_its_flags_say_otherwise(flags: Flags, checked: b
 def test_place_that_was_noted_is_checked_like_one_that_was_read() -> None:
     stage = Stage(a=START)
     tx = stage.begin()
-    tx.note(A, ("x",), DEEP)
+    tx.record(A, ("x",), DEEP)
     tx.set(B, (), 1)
     stage.meanwhile(edit("a", replace("x", to=9)))
     tx.commit()
@@ -222,7 +222,7 @@ def test_place_that_was_noted_is_checked_like_one_that_was_read() -> None:
 def test_what_was_only_looked_at_is_not_checked() -> None:
     stage = Stage(a=START)
     tx = stage.begin()
-    tx.look(A)
+    tx.document(A)
     tx.set(B, (), 1)
     stage.meanwhile(edit("a", replace("x", to=9)))
     tx.commit()
@@ -371,7 +371,7 @@ def test_thousand_appends_to_one_list_lean_on_it_once() -> None:
     for number in range(1000):
         tx.patch(A, append("l", items=[number]))
         tx.read(A, ("l",), SHALLOW)
-    assert len(tx._held[A].leanings._all) == 1  # type: ignore[union-attr]
+    assert len(tx._held[A].edit_inputs._all) == 1  # type: ignore[union-attr]
 
 
 # --- overtaken ------------------------------------------------------------------------------------------------

@@ -249,7 +249,7 @@ def test_equal_write_is_kept_where_an_own_edit_may_come_to_something_else_in_the
     stage = Stage(a=START)
     tx = stage.begin()
     tx.patch(A, mine)
-    said = get(tx.look(A), path)
+    said = get(tx.document(A), path)
     assert said is not ABSENT
     tx.set(A, path, said)
     stage.elsewhere(edit("a", theirs))
@@ -465,5 +465,5 @@ def test_apply_patch_shares_what_a_transaction_did_not_write() -> None:
     stage = Stage(a=START)
     tx = stage.begin()
     tx.set(A, ("x",), 5)
-    assert get(tx.look(A), ("m",)) is get(stage.here.read(A), ("m",))
-    assert tx.look(A) == apply_patch(stage.here.read(A), Replace(("x",), 5))[0]
+    assert get(tx.document(A), ("m",)) is get(stage.here.read(A), ("m",))
+    assert tx.document(A) == apply_patch(stage.here.read(A), Replace(("x",), 5))[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headwater as hw
-from headwater.cells.elements import Entry
+from headwater.cells.elements import ElementEntry
 from headwater.cells.reading import Readable
 from headwater.declare.functions.instances import Instance
 from headwater.scheduler.graph.node import Node, NodeSpec
@@ -493,7 +493,7 @@ def test_a_thousand_that_came_and_went_leave_nothing_in_memory(desk: Desk) -> No
             # Not of the store: that keeps what was written.
             space.sync()
             gc.collect()
-            kinds = (Node, NodeSpec, Instance, Entry, Readable, Attempt)
+            kinds = (Node, NodeSpec, Instance, ElementEntry, Readable, Attempt)
             return sum(isinstance(each, kinds) for each in gc.get_objects())
 
         before = left()

@@ -57,7 +57,7 @@ def test_an_answer_that_the_store_did_not_take_is_asked_for_again(
         engine = space._runtime._lease.local._engine
         real = engine.admit
 
-        def admit(group: Sequence[Submission]) -> list[Outcome]:
+        def admit(group: Sequence[Submission]) -> list[CommitOutcome]:
             docs = [operation.doc for each in group for operation in each.commit.operations]
             if failing[0] and any("weather" in doc for doc in docs):
                 raise StoreFullError("no room on the disk")

@@ -102,7 +102,7 @@ class Life:
     def pause(self) -> None:
         """Everything is decided and heard of, and what is to be kept is written down: as before a clean stop."""
         self.hub.settle()
-        self.hub.engine.note(self.here.replica.notes.take())
+        self.hub.engine.observe(self.here.replica.observations.take())
 
     def stop(self) -> None:
         """A clean stop, and the next opening."""

@@ -61,8 +61,8 @@ def fill() -> None:
     plant = Plant()
     shed.plants.append(plant)
     del plant.age
-    app.sole_home("lot").cell("garden.lot").value = {"name": "a"}
-    app.sole_home("box").cell("garden.box").value = {"name": "a"}
+    app.sole_space("lot").cell("garden.lot").value = {"name": "a"}
+    app.sole_space("box").cell("garden.box").value = {"name": "a"}
 
 
 tall = app.computed(name="tall"{version})(size)

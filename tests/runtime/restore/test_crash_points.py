@@ -13,7 +13,7 @@ from headwater.store import engine as engine_module
 from headwater.store import verification
 from headwater.store.backends import sqlite_file
 from headwater.store.backends.sqlite import SqliteBackend
-from headwater.store.commit import Commit, Committed, Note, Read, SetDoc, Submission
+from headwater.store.commit import Commit, Committed, NewObservation, Read, SetDoc, Submission
 from headwater.store.engine import Engine
 from headwater.store.observations import decode_observation, digest_of, encode_observation
 from headwater.store.resumption import listing
@@ -40,7 +40,7 @@ class Program:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._last = 0
-        self._notes: tuple[Note, ...] = ()
+        self._notes: tuple[NewObservation, ...] = ()
         self._is_known = False
 
     def commit(self, doc: DocKey, value: int, reads: tuple[Read, ...] = (), seen: bytes | None = None) -> Seq:
@@ -53,7 +53,7 @@ class Program:
             seen=None if seen is None else (0, seen),
         )
         notes, self._notes = self._notes, ()
-        [outcome] = self._engine.admit([Submission(commit, notes=notes)])
+        [outcome] = self._engine.admit([Submission(commit, observations=notes)])
         assert isinstance(outcome.verdict, Committed)
         return outcome.verdict.seq
 
@@ -66,14 +66,14 @@ class Program:
         stands = self._engine.documents.at(MAIN, PARITY, self._engine.head)
         if stands.value == value % 2:
             basis = Commit(SessionId("s"), LocalSeq(0), reads=(*reads, Read(PARITY, (), stands.seq)))
-            self._notes = (Note(PARITY, BODY, basis),)
+            self._notes = (NewObservation(PARITY, BODY, basis),)
         else:
             self.commit(PARITY, value % 2, reads, BODY)
 
     def flush(self) -> None:
         """As `sync` does."""
         notes, self._notes = self._notes, ()
-        self._engine.note(notes)
+        self._engine.observe(notes)
 
 
 def recorded_run() -> Disk:

@@ -180,7 +180,7 @@ def test_overlapping_write_makes_dirty_exactly_its_reader_and_runs_exactly_the_c
 
 
 def test_dirty_function_that_comes_to_the_same_wakes_nobody_below(shop: Shop) -> None:
-    with shop.open(), shop.app.sole_home("x").transaction():
+    with shop.open(), shop.app.sole_space("x").transaction():
         shop.prices.value = {"tea": 6, "jam": 5}
         shop.rate.value = 1
     with shop.open() as space:

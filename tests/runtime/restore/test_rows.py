@@ -10,10 +10,10 @@ import pytest
 
 from headwater.store.backend import ObservationRow
 from headwater.store.branching import fork
-from headwater.store.commit import Commit, Committed, Conflict, Note, Read, Submission
+from headwater.store.commit import Commit, Committed, Conflict, NewObservation, Read, Submission
 from headwater.store.compaction import compact
 from headwater.store.observations import Called, Extra, GateSettings, decode_observation, digest_of, encode_observation
-from headwater.store.resumption import drop_stale, listing, overlapping_writes, places_of, readers_of
+from headwater.store.resumption import drop_stale, heads_of, listing, overlapping_writes, readers_of
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import MAIN, BranchId, LocalSeq, Seq, SessionId
 from headwater.values.tree import Path as TreePath
@@ -44,7 +44,7 @@ class Runner:
         self._branch = BranchId(branch)
         self._last = 0
 
-    def ran(self, value: object, seen: bytes, *reads: Read, notes: tuple[Note, ...] = ()) -> Seq | None:
+    def ran(self, value: object, seen: bytes, *reads: Read, notes: tuple[NewObservation, ...] = ()) -> Seq | None:
         """Its place, or None if it was rejected."""
         self._last += 1
         commit = Commit(
@@ -55,11 +55,11 @@ class Runner:
             branch=self._branch,
             seen=(0, seen),
         )
-        [outcome] = self._space.engine.admit([Submission(commit, notes=notes)])
+        [outcome] = self._space.engine.admit([Submission(commit, observations=notes)])
         return outcome.verdict.seq if isinstance(outcome.verdict, Committed) else None
 
-    def note(self, seen: bytes, *reads: Read) -> Note:
-        return Note(RESULT, seen, Commit(self._session, LocalSeq(0), reads=reads, branch=self._branch))
+    def note(self, seen: bytes, *reads: Read) -> NewObservation:
+        return NewObservation(RESULT, seen, Commit(self._session, LocalSeq(0), reads=reads, branch=self._branch))
 
 
 def at(name: str, seq: int) -> Read:
@@ -132,7 +132,7 @@ def test_note_moves_the_row_on_without_a_commit(space: Space) -> None:
     runner.ran(1, body("a"))
     place = writer.accept(put("a", 2))
     head = space.engine.head
-    assert space.engine.note([runner.note(body("a", "b"), at("a", place))]) == 1
+    assert space.engine.observe([runner.note(body("a", "b"), at("a", place))]) == 1
     assert space.engine.head == head
     assert row_of(space) == ObservationRow(RESULT, Seq(place), body("a", "b"))
     space.reopen()
@@ -144,8 +144,8 @@ def test_note_whose_reads_are_not_so_any_more_is_dropped_alone_and_keeps_the_dir
     place = writer.accept(put("a", 1))
     first = runner.ran(1, body("a"))
     writer.accept(put("a", 2))
-    other = Note(doc_key("other"), body("b"), Commit(SessionId("x"), LocalSeq(0)))
-    assert space.engine.note([runner.note(body("a"), at("a", place)), other]) == 1
+    other = NewObservation(doc_key("other"), body("b"), Commit(SessionId("x"), LocalSeq(0)))
+    assert space.engine.observe([runner.note(body("a"), at("a", place)), other]) == 1
     found = listing(space.engine, MAIN)
     assert found.rows[RESULT].seq == first
     assert found.is_newer(doc_key("a"), found.rows[RESULT].seq)
@@ -154,7 +154,7 @@ def test_note_whose_reads_are_not_so_any_more_is_dropped_alone_and_keeps_the_dir
 def test_note_rides_on_the_next_commit_and_is_of_the_place_before_it(space: Space) -> None:
     writer, runner = space.writer("w"), Runner(space)
     place = writer.accept(put("a", 1))
-    note = Note(doc_key("other"), body("a"), Commit(SessionId("x"), LocalSeq(0), reads=(at("a", place),)))
+    note = NewObservation(doc_key("other"), body("a"), Commit(SessionId("x"), LocalSeq(0), reads=(at("a", place),)))
     runner.ran(1, body("a"), notes=(note,))
     assert listing(space.engine, MAIN).rows[doc_key("other")].seq == place
 
@@ -163,14 +163,14 @@ def test_older_row_from_the_log_does_not_replace_a_newer_note(space: Space) -> N
     runner = Runner(space)
     runner.ran(1, body("a"))
     place = space.writer("w").accept(put("a", 2))
-    space.engine.note([runner.note(body("b"))])
+    space.engine.observe([runner.note(body("b"))])
     assert row_of(space) == ObservationRow(RESULT, Seq(place), body("b"))
 
 
 def test_row_of_the_log_does_not_replace_a_note_that_was_made_after_that_commit(space: Space) -> None:
     runner = Runner(space)
     runner.ran(1, body("a"))
-    space.engine.note([runner.note(body("b"))])
+    space.engine.observe([runner.note(body("b"))])
     place = space.engine.head
     assert row_of(space) == ObservationRow(RESULT, place, body("b"))
 
@@ -178,7 +178,7 @@ def test_row_of_the_log_does_not_replace_a_note_that_was_made_after_that_commit(
 def test_note_is_not_taken_away_by_a_digest_of_the_same_place_whose_body_is_missing(space: Space) -> None:
     runner = Runner(space)
     runner.ran(1, digest_of(body("gone")))
-    space.engine.note([runner.note(body("b"))])
+    space.engine.observe([runner.note(body("b"))])
     assert row_of(space) == ObservationRow(RESULT, space.engine.head, body("b"))
 
 
@@ -254,7 +254,7 @@ def test_readers_of_a_place_are_those_that_read_at_above_or_below_it(space: Spac
         "shape": body(("d", (), True)),
         "elsewhere": body("e"),
     }.items():
-        space.engine.note([Note(doc_key(name), seen, Commit(SessionId("x"), LocalSeq(0)))])
+        space.engine.observe([NewObservation(doc_key(name), seen, Commit(SessionId("x"), LocalSeq(0)))])
     found = readers_of(space.engine, MAIN, doc_key("d"), ("a", "b"))
     assert sorted(found) == [doc_key("part"), doc_key("whole")]
     assert sorted(readers_of(space.engine, MAIN, doc_key("d"), ("a",))) == sorted(
@@ -291,7 +291,7 @@ def test_places_of_a_fork_are_its_own_or_its_parents_as_of_the_fork(space: Space
     row = ObservationRow(RESULT, Seq(1), body("a", "b", "c"))
     for _ in range(2):
         # Before and after the fold, and one by one as well as all together.
-        places = places_of(space.engine, listing(space.engine, BranchId("draft")), row, ()).places
+        places = heads_of(space.engine, listing(space.engine, BranchId("draft")), row, ()).heads
         assert places == {doc_key("a"): (first, True), doc_key("b"): (mine, True), doc_key("c"): (0, False)}
         space.reopen()
 

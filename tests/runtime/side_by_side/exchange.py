@@ -16,8 +16,8 @@ from headwater.scheduler.passes.attempt import Attempt
 from headwater.scheduler.passes.steps import Call
 from headwater.scheduler.scheduler import Scheduler, perform_directly
 from headwater.store.backends.memory_backend import MemoryBackend
-from headwater.store.commit import Outcome, Submission
-from headwater.store.document import Found
+from headwater.store.commit import CommitOutcome, Submission
+from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
 from headwater.store.resumption import listing, overlapping_writes
 from headwater.testing import SimClock
@@ -42,7 +42,7 @@ class Runtime:
     def __init__(self, exchange: Exchange, name: str) -> None:
         self._exchange = exchange
         self.outbox: list[Submission] = []
-        self.inbox: list[Outcome | Failure] = []
+        self.inbox: list[CommitOutcome | Failure] = []
         self.replica = Replica(self, SessionId(name), seq=exchange.engine.head)
         self.ran: list[str] = []
         self.errors: list[UserCodeError] = []
@@ -76,7 +76,7 @@ class Runtime:
 
     # -- for the replica -----------------------------------------------------------------------------------
 
-    def load(self, doc: DocKey, through: Seq) -> Found | None:
+    def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         return self._exchange.engine.documents.at(MAIN, doc, through)
 
     def submit(self, submission: Submission) -> None:
@@ -173,7 +173,7 @@ class Exchange:
         self.runtimes.append(runtime)
         return runtime
 
-    def deliver(self, outcomes: list[Outcome]) -> None:
+    def deliver(self, outcomes: list[CommitOutcome]) -> None:
         for runtime in self.runtimes:
             runtime.inbox += outcomes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.store.commit import Commit, Committed, Effect, Outcome, SetDoc
+from headwater.store.commit import Commit, CommitOutcome, Committed, Effect, SetDoc
 from headwater.sync.frames import Judged, Written
 from headwater.sync.watches import Watches
 from headwater.values.address import doc_key
@@ -25,10 +25,10 @@ class Watching:
         return doc.startswith("space/")
 
 
-def came_to(session: str, number: int, seq: int) -> Outcome:
+def came_to(session: str, number: int, seq: int) -> CommitOutcome:
     """A run has come to 10, and that is at a place of the log."""
     commit = Commit(SessionId(session), LocalSeq(number), (SetDoc(RESULT, 10),), seen=(0, b"what it has read"))
-    return Outcome(commit, Committed(Seq(seq)), (Effect(RESULT, 10, 10, ()),))
+    return CommitOutcome(commit, Committed(Seq(seq)), (Effect(RESULT, 10, 10, ()),))
 
 
 def test_elided_commit_in_the_group_of_the_first_is_told_to_its_session_alone() -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from headwater.cells.transaction_states import Signal
+from headwater.cells.transaction_states import TransactionSignal
 from headwater.core import Status, Transaction
 from headwater.errors import StoreFullError, WriteError
 from headwater.scheduler.events.handler_reads import READ_ONLY
@@ -234,7 +234,7 @@ def test_a_transaction_that_is_found_pending_can_be_named(ann: Clerk) -> None:
     found: list[bool] = []
 
     class Watched(Transaction):
-        def _signal(self, signal: Signal) -> None:
+        def _signal(self, signal: TransactionSignal) -> None:
             super()._signal(signal)
             found.append(self.status is not Status.PENDING or self.local_seq is not None)
 

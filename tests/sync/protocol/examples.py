@@ -53,7 +53,7 @@ from headwater.sync.frames import (
 from headwater.values.address import Depth
 from headwater.values.codec import digest
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
-from headwater.values.link import Link
+from headwater.values.link import LinkRecord
 from headwater.values.patch import (
     Add,
     AddUnique,
@@ -166,11 +166,11 @@ FROM_CLIENT: Final[list[tuple[str, FromClient]]] = [
                 SetDoc(DocKey("space/todo.items:1"), freeze({"title": "milk"})),
                 PatchDoc(
                     DocKey("space/todo.board"),
-                    (Append(("items",), items(Link(doc="todo.items:1").to_value())),),  # type: ignore[arg-type]  # a NewType of str
+                    (Append(("items",), items(LinkRecord(doc="todo.items:1").to_value())),),  # type: ignore[arg-type]  # a NewType of str
                 ),
                 SetDoc(
                     DocKey("space/todo.alias"),
-                    Link(path=("items", 0), scope="space", redirect=True).to_value(),
+                    LinkRecord(path=("items", 0), scope="space", redirect=True).to_value(),
                 ),
             ),
         ),
@@ -286,7 +286,7 @@ FROM_SERVER: Final[list[tuple[str, FromServer]]] = [
                         SetDoc(DocKey("space/todo.items:1"), freeze({"title": "milk"})),
                         PatchDoc(
                             DocKey("space/todo.board"),
-                            (Append(("items",), items(Link(doc="todo.items:1").to_value())),),  # type: ignore[arg-type]  # a NewType of str
+                            (Append(("items",), items(LinkRecord(doc="todo.items:1").to_value())),),  # type: ignore[arg-type]  # a NewType of str
                         ),
                     ),
                     brought=(DocKey("space/todo.items:1"),),

@@ -18,9 +18,9 @@ from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import (
     Absent,
     Commit,
+    CommitOutcome,
     DeleteDoc,
-    Note,
-    Outcome,
+    NewObservation,
     PatchDoc,
     PendingRead,
     Read,
@@ -88,9 +88,9 @@ class Place:
         self.head = self.engine.head
         self.times = 0
 
-    def decide(self, commit: Commit, notes: tuple[Note, ...] = ()) -> None:
+    def decide(self, commit: Commit, notes: tuple[NewObservation, ...] = ()) -> None:
         before = self.head
-        decided = self.engine.admit([Submission(commit, notes=notes)])
+        decided = self.engine.admit([Submission(commit, observations=notes)])
         self.head = self.engine.head
         for desk, frame, news in list(self.watches.tell(decided, before, self.head)):
             desk.talk.judged(sum(type(new).__name__ != "Written" for new in news))
@@ -153,12 +153,12 @@ class Desk:
         )
         place.times += 1
 
-    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
+    def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
         self._place.decide(commit, notes)
 
-    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
-        self._place.engine.note(notes)
-        self._place.engine.let_go(MAIN, gone)
+    def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
+        self._place.engine.observe(notes)
+        self._place.engine.release(MAIN, gone)
 
     def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         found = answer(self._place.engine, self, asked)
@@ -426,12 +426,12 @@ def summary(told: list[list[Item]]) -> list[list[str]]:
 
 
 def _is_marker(item: Item) -> bool:
-    return isinstance(item, Outcome) and item.commit.session != ANN and not item.commit.operations
+    return isinstance(item, CommitOutcome) and item.commit.session != ANN and not item.commit.operations
 
 
 def _short(item: Item) -> str:
     match item:
-        case Outcome(commit, verdict):
+        case CommitOutcome(commit, verdict):
             whose = f"own {commit.local_seq}" if commit.session == ANN else "other"
             return f"{whose} {type(verdict).__name__} {getattr(verdict, 'seq', '')}".rstrip()
         case Pulled(doc, found):

@@ -15,7 +15,7 @@ from headwater.access.access_control import AccessControl
 from headwater.access.rights import Right
 from headwater.errors import AccessError
 from headwater.host.system_clock import SystemClock
-from headwater.store.commit import Commit, Committed, Note, SetDoc, encode_operations
+from headwater.store.commit import Commit, Committed, NewObservation, SetDoc, encode_operations
 from headwater.sync.frames import (
     AskChanged,
     AskObservations,
@@ -80,7 +80,7 @@ class FuzzDesk:
         # As if whatever was shown was good: what comes after that is the point here.
         self.talk.opened(SpaceOpened(asked.space, SessionId("s"), b"", self.head, "ann", "write"), MAIN)
 
-    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
+    def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
         self.submitted += 1
         encode_operations(commit.operations)
         assert commit.session == "s"
@@ -89,7 +89,7 @@ class FuzzDesk:
         assert all(note.doc.startswith(OWN) for note in notes)
         self.talk.judged(1)
 
-    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+    def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
         assert all(each.startswith(OWN) for each in (*gone, *(note.doc for note in notes)))
 
     def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:

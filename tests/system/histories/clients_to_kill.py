@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import headwater as hw
-from headwater.cells.pending_commit import Pending
+from headwater.cells.pending_commit import PendingCommit
 from headwater.client import document_fetch, remote_storage, server_link
 from headwater.client.remote_replica import RemoteReplica
 from headwater.client.remote_storage import RemoteStorage
@@ -122,7 +122,7 @@ class Worker:
             # It rests on what was rejected, and was not sent.
             self.recorder.say(told=number, never=True)
 
-    def settled(self, number: int, pending: Pending) -> None:
+    def settled(self, number: int, pending: PendingCommit) -> None:
         verdict = pending.verdict
         if isinstance(verdict, Committed):
             self.recorder.say(told=number, seq=verdict.seq)
@@ -136,7 +136,7 @@ class Worker:
         while not self.recorder.is_over:
             with patience():
                 for _ in range(self.rng.randint(1, AT_ONCE)):
-                    with self.replica.turn:
+                    with self.replica.lock:
                         turn(self)
                 self.storage.wait()
                 self.replica.refresh()
@@ -182,7 +182,7 @@ def append(worker: Worker) -> None:
     rng = worker.rng
     names = [f"list:{number}" for number in range(LISTS)]
     if rng.random() < 0.1:
-        worker.replica.let_go(doc_key(rng.choice(names)))
+        worker.replica.release(doc_key(rng.choice(names)))
     seen = {name: worker.read(name) or [] for name in rng.sample(names, rng.choice([1, 2, 3]))}
     operations: list[Operation] = []
     added: dict[str, int] = {}
@@ -203,7 +203,7 @@ def transfer(worker: Worker) -> None:
     rng = worker.rng
     names = [f"account:{number}" for number in range(ACCOUNTS)]
     if rng.random() < 0.3:
-        worker.replica.let_go(doc_key(rng.choice(names)))
+        worker.replica.release(doc_key(rng.choice(names)))
     if rng.random() < 0.3:
         worker.recorder.say(balances=[worker.read(name) for name in names])
     one, other = rng.sample(names, 2)

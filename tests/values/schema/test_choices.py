@@ -12,8 +12,8 @@ import pytest
 from headwater.errors import DeclarationError
 from headwater.values.hints import schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link
-from headwater.values.schema import LinkMet
+from headwater.values.link import LinkRecord
+from headwater.values.schema import LinkFound
 from headwater.values.tree import freeze, same
 
 
@@ -150,8 +150,8 @@ def test_enum_may_know_what_its_values_were_called() -> None:
 
 @pytest.mark.parametrize("hint", [Literal["a"], Colour, Corner, Right])
 def test_link_is_met_where_a_choice_is_expected(hint: Any) -> None:
-    with pytest.raises(LinkMet):
-        schema_of(hint).load(Link(path=("a",)).to_value(), None)
+    with pytest.raises(LinkFound):
+        schema_of(hint).load(LinkRecord(path=("a",)).to_value(), None)
 
 
 def test_choices_that_would_be_stored_alike_cannot_be_declared() -> None:

@@ -15,18 +15,18 @@ from uuid import UUID
 import pytest
 
 from headwater.errors import AddressError, FrozenError
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.hints import schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link
-from headwater.values.schema import ANY, LinkMet, narrow
+from headwater.values.link import LinkRecord
+from headwater.values.schema import ANY, LinkFound, to_flat
 from headwater.values.schema_containers import ReadDict, ReadList
 from headwater.values.tree import freeze, same
 from headwater.values.value_limits import INT_MAX, KEY_BYTES_MAX
 
 LONG = 600
-LINK = Link(path=("a",)).to_value()
+LINK = LinkRecord(path=("a",)).to_value()
 
 UserId = NewType("UserId", str)
 
@@ -166,7 +166,7 @@ def test_stored_misfit_is_found_with_its_place(hint: Any, tree: Any, reason: str
     ],
 )
 def test_link_is_met_with_its_place(hint: Any, tree: Any, path: list[str | int]) -> None:
-    with pytest.raises(LinkMet) as caught:
+    with pytest.raises(LinkFound) as caught:
         schema_of(hint).load(freeze(tree), None)
     assert caught.value.steps[::-1] == path
 
@@ -283,15 +283,15 @@ def test_wide_containers_in_wide_ones_load_as_real_ones() -> None:
     loaded: Any = ANY.load(tree, None)
     assert type(loaded) is FrozenList
     assert type(loaded[0]) is FrozenList
-    assert narrow(tree) is loaded
+    assert to_flat(tree) is loaded
 
 
 def test_long_list_that_was_read_is_stored_as_a_wide_one_again() -> None:
     numbers, names = freeze(list(range(LONG))), freeze({f"{n:03}": n for n in range(LONG)})
     for schema in map(schema_of, (list[int], list[int | str], list, Any)):
-        assert type(schema.store(schema.load(numbers, None))) is WideList
+        assert type(schema.store(schema.load(numbers, None))) is ChunkedList
     for schema in map(schema_of, (dict[str, int], dict, Any)):
-        assert type(schema.store(schema.load(names, None))) is WideMap
+        assert type(schema.store(schema.load(names, None))) is ChunkedMap
 
 
 # --- what is read cannot be changed -----------------------------------------------------------------------------

@@ -37,12 +37,12 @@ from typing_extensions import TypedDict as BackportedDict
 
 from headwater.errors import DeclarationError
 from headwater.values import hints
-from headwater.values.chunked import WideList, WideMap
+from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.hints import infer, schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link
-from headwater.values.schema import ANY, Handle, LazySchema, LinkMet, Schema
+from headwater.values.link import LinkRecord
+from headwater.values.schema import ANY, Handle, LazySchema, LinkFound, Schema
 from headwater.values.tree import ABSENT, Array, Map, Scalar, Value, freeze, is_link
 from tests.values.schema import aliases
 from tests.values.schema.shapes import Box, Fixed, Frozen, Movie, Mutable, Node, Note, Point
@@ -97,8 +97,8 @@ def test_hint_that_means_anything_is_any(hint: Any) -> None:
         (Array, list),
         (FrozenDict, dict),
         (FrozenList, list),
-        (WideMap, dict),
-        (WideList, list),
+        (ChunkedMap, dict),
+        (ChunkedList, list),
         (None, type(None)),
     ],
 )
@@ -233,14 +233,14 @@ class Place(Handle):
 
     __slots__ = ("inner",)
 
-    stands_alone = True
+    has_default = True
 
     def __init__(self, inner: Schema) -> None:
         super().__init__(f"Ref[{inner.expected}]")
         self.inner = inner
 
     def store(self, value: object) -> Value:
-        return value.to_value() if isinstance(value, Link) else self.inner.store(value)
+        return value.to_value() if isinstance(value, LinkRecord) else self.inner.store(value)
 
     def load(self, value: Value, binder: object) -> object:
         if not is_link(value):
@@ -285,7 +285,7 @@ class Linked:
     others: list[Ref[Any]] = field(default_factory=list)
 
 
-LINK: Any = Link(path=("a",))
+LINK: Any = LinkRecord(path=("a",))
 
 
 def test_class_may_bring_its_own_schema() -> None:
@@ -403,7 +403,7 @@ def test_schema_that_says_no_more_is_no_key_and_takes_every_map() -> None:
     schema.settle()
     assert schema.fits(FrozenDict())
     assert not schema.differs_from(schema)
-    with pytest.raises(LinkMet):
+    with pytest.raises(LinkFound):
         raise schema.unfit(LINK.to_value())
 
 

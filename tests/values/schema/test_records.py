@@ -14,8 +14,8 @@ from headwater.errors import DeclarationError, FrozenError
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.hints import schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link
-from headwater.values.schema import LinkMet
+from headwater.values.link import LinkRecord
+from headwater.values.schema import LinkFound
 from headwater.values.tree import ABSENT, freeze, same
 from tests.values.schema.shapes import (
     Box,
@@ -41,7 +41,7 @@ from tests.values.schema.shapes import (
     Untyped,
 )
 
-LINK = Link(path=("a",)).to_value()
+LINK = LinkRecord(path=("a",)).to_value()
 
 FITTING: list[tuple[Any, Any, dict[str, Any]]] = [
     (Note, Note("a"), {"title": "a", "done": False, "tags": []}),
@@ -139,9 +139,9 @@ def test_stored_misfit_is_found_with_its_place(hint: Any, tree: Any, reason: str
 @pytest.mark.parametrize("hint", [Note, Point, Movie, Mutable])
 def test_link_is_met_instead_of_a_record_and_within_one(hint: Any) -> None:
     schema = schema_of(hint)
-    with pytest.raises(LinkMet):
+    with pytest.raises(LinkFound):
         schema.load(LINK, None)
-    with pytest.raises(LinkMet) as caught:
+    with pytest.raises(LinkFound) as caught:
         schema.load(freeze({"title": LINK, "x": LINK}), None)
     assert len(caught.value.steps) == 1
 

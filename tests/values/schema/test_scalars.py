@@ -14,8 +14,8 @@ import pytest
 
 from headwater.values.hints import schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link
-from headwater.values.schema import LinkMet, short
+from headwater.values.link import LinkRecord
+from headwater.values.schema import LinkFound, short
 from headwater.values.tree import freeze, same
 from headwater.values.value_limits import INT_MAX, INT_MIN
 
@@ -162,8 +162,8 @@ def test_stored_value_of_another_type_is_found(hint: Any, tree: Any, reason: str
 
 @pytest.mark.parametrize("hint", [int, float, str, bytes, bool, None, datetime])
 def test_link_is_met_where_a_scalar_is_expected(hint: Any) -> None:
-    with pytest.raises(LinkMet) as caught:
-        schema_of(hint).load(Link(path=("a",)).to_value(), None)
+    with pytest.raises(LinkFound) as caught:
+        schema_of(hint).load(LinkRecord(path=("a",)).to_value(), None)
     assert caught.value.steps == []
 
 
@@ -214,8 +214,8 @@ class Chatty:
         ([1], "list of 1 item"),
         ({}, "dict of 0 items"),
         ((1, 2), "tuple of 2 items"),
-        (freeze(list(range(600))), "WideList of 600 items"),
-        (freeze({str(n): n for n in range(600)}), "WideMap of 600 items"),
+        (freeze(list(range(600))), "ChunkedList of 600 items"),
+        (freeze({str(n): n for n in range(600)}), "ChunkedMap of 600 items"),
         (Broken(), "Broken"),
         (Chatty(), "Chatty( " + "x" * 52 + "..."),
         (Colour.RED, "Colour 'red'"),

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import pytest
 
 from headwater.errors import AddressError, HeadwaterError, LimitError, SchemaError
-from headwater.values.chunked import WideList
+from headwater.values.chunked import ChunkedList
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.intake import RefusedError
 from headwater.values.schema import ANY, Schema
@@ -88,7 +88,7 @@ def test_what_the_tree_refuses_below_a_type_is_a_matter_of_the_type_unless_it_is
 
 def test_long_list_that_was_read_is_wide_again() -> None:
     tree = freeze(list(range(600)))
-    assert type(freeze_with(ANY, ANY.load(tree, None), "x")) is WideList
+    assert type(freeze_with(ANY, ANY.load(tree, None), "x")) is ChunkedList
     assert freeze_with(ANY, [1], "x") == [1]
 
 

@@ -16,8 +16,8 @@ import pytest
 from headwater.errors import DeclarationError
 from headwater.values.hints import schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link
-from headwater.values.schema import ANY, LinkMet
+from headwater.values.link import LinkRecord
+from headwater.values.schema import ANY, LinkFound
 from headwater.values.tree import freeze, same
 from headwater.values.value_limits import INT_MAX
 from tests.values.schema.shapes import Cat, Circle, Dog, Movie, Note, OtherTagged, Point, Square, Tagged
@@ -168,10 +168,10 @@ def test_wide_containers_are_told_by_what_they_are() -> None:
 
 
 def test_link_is_met_where_no_option_is_a_handle() -> None:
-    with pytest.raises(LinkMet):
-        schema_of(Note | None).load(Link(path=("a",)).to_value(), None)
-    with pytest.raises(LinkMet) as caught:
-        schema_of(Note | None).load(freeze({"title": Link(path=("a",)).to_value()}), None)
+    with pytest.raises(LinkFound):
+        schema_of(Note | None).load(LinkRecord(path=("a",)).to_value(), None)
+    with pytest.raises(LinkFound) as caught:
+        schema_of(Note | None).load(freeze({"title": LinkRecord(path=("a",)).to_value()}), None)
     assert caught.value.steps == ["title"]
 
 

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from headwater.cells.context import Owner
 from headwater.cells.document_class import Doc
-from headwater.cells.document_operations import place_of
+from headwater.cells.document_operations import address_in
 from headwater.cells.reading import Readable
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_options import Writable, writables
 from headwater.errors import DeclarationError
@@ -44,6 +44,6 @@ def readables(where: str, given: object, owner: Owner) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def read_in(each: Read, space: Home) -> DocKey:
+def read_in(each: Read, space: SpacePort) -> DocKey:
     """The document that holds it in an open space."""
-    return doc_key(each.doc) if isinstance(each, Computed) else place_of(each, space)[0]
+    return doc_key(each.doc) if isinstance(each, Computed) else address_in(each, space)[0]

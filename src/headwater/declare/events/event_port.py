@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
 from headwater.scheduler.scheduler import Scheduler
@@ -27,7 +27,7 @@ class StoppedPieces(Protocol):
         """Why the piece handles no events, and what to do."""
 
 
-class EventPort(Home):
+class EventPort(SpacePort):
     """An open space, as handlers, streams and tickets see it."""
 
     scheduler: Scheduler
@@ -48,7 +48,7 @@ class EventPort(Home):
         """Register a handler: it handles the events of its stream from now on."""
 
     @abstractmethod
-    def around(self) -> tuple[Home, Transaction]:
+    def around(self) -> tuple[SpacePort, Transaction]:
         """This space, and its transaction around the running code."""
 
     @abstractmethod

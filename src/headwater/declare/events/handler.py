@@ -10,7 +10,7 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from headwater.cells.context import UNTRACKED, Owner, find
-from headwater.cells.detached_value import Sealed
+from headwater.cells.detached_value import DetachedValue
 from headwater.declare.events.declared_reads import Read, read_in, readables
 from headwater.declare.events.event_port import EventPort
 from headwater.declare.events.payload import Payload, check_parameters, hints_of
@@ -115,7 +115,7 @@ class Handler(Generic[P, R]):
         self._timeout_ms = timeout_ms
         self._change_group = change_group
         self._payload: Payload | None = None
-        self._result: Sealed | None = None
+        self._result: DetachedValue | None = None
         # builder: the piece it is part of, if it is part of one.
         self.within: Within | None = None
 
@@ -139,13 +139,13 @@ class Handler(Generic[P, R]):
         return self._payload
 
     @property
-    def result(self) -> Sealed:
+    def result(self) -> DetachedValue:
         """What it returns."""
         if self._result is None:
             where = f"the result of {self.name}()"
             hint = hints_of(self.__wrapped__, where).get("return", Any)
             schema = ANY if hint is Any else schema_of(hint, where=where)
-            self._result = Sealed(self._app, f"{self.doc}()", schema=schema)
+            self._result = DetachedValue(self._app, f"{self.doc}()", schema=schema)
         return self._result
 
     def register(self, space: EventPort) -> None:
@@ -157,7 +157,7 @@ class Handler(Generic[P, R]):
             name=self.name,
             fn=lambda sent: payload.call(fn, *space.around(), sent),
             reads=tuple(read_in(each, space) for each in self._reads),
-            store=self.result.seal,
+            store=self.result.to_tree,
             given=payload.given,
             is_async=is_async(fn),
             timeout_ms=self._timeout_ms,

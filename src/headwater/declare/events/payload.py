@@ -12,10 +12,10 @@ from inspect import Parameter, Signature
 from typing import Any, Final, cast, get_type_hints
 
 from headwater.cells.context import Owner
-from headwater.cells.detached_value import Sealed
-from headwater.cells.reading import MEND
-from headwater.cells.space_port import Home
-from headwater.cells.traverse import Source
+from headwater.cells.detached_value import DetachedValue
+from headwater.cells.reading import FIX_ADVICE
+from headwater.cells.space_port import SpacePort
+from headwater.cells.traverse import ReadSource
 from headwater.declare.functions.function_code import signature_of
 from headwater.errors import DeclarationError, SchemaError
 from headwater.values.hints import schema_of
@@ -52,10 +52,10 @@ class Payload:
         # So many are given by place; those that only have a name come after them.
         self._placed = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
         self._defaults: dict[str, Value] | None = None
-        self.fields: dict[str, Sealed] = {}
+        self.fields: dict[str, DetachedValue] = {}
         for name in signature.parameters:
             schema = schema_of(hints.get(name, Any), where=f"{where}, {name}") if name in hints else ANY
-            self.fields[name] = Sealed(owner, doc, (name,), schema=schema)
+            self.fields[name] = DetachedValue(owner, doc, (name,), schema=schema)
 
     @classmethod
     def of_function(cls, owner: Owner, fn: Callable[..., object], doc: str, where: str) -> Payload:
@@ -79,13 +79,13 @@ class Payload:
         if not kwargs and len(args) == self._placed == len(self.fields):
             # Nearly all, as `bind` would have it.
             named = zip(self.fields.items(), args, strict=True)
-            return map_of({name: field.seal(given) for (name, field), given in named})
+            return map_of({name: field.to_tree(given) for (name, field), given in named})
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self._where}: {error}; it takes {self._told()}") from None
         bound.apply_defaults()
-        return map_of({name: self.fields[name].seal(given) for name, given in bound.arguments.items()})
+        return map_of({name: self.fields[name].to_tree(given) for name, given in bound.arguments.items()})
 
     def given(self, sealed: Value) -> Value:
         """The payload without fields that have their default.
@@ -95,7 +95,7 @@ class Payload:
         if self._defaults is None:
             named = self._signature.parameters.items()
             defaults = {name: each.default for name, each in named if each.default is not Parameter.empty}
-            self._defaults = {name: self.fields[name].seal(default) for name, default in defaults.items()}
+            self._defaults = {name: self.fields[name].to_tree(default) for name, default in defaults.items()}
         if not self._defaults or not is_map(sealed):
             return sealed
         left = {
@@ -105,7 +105,7 @@ class Payload:
         }
         return map_of(left)
 
-    def from_json(self, home: Home, fields: Mapping[str, object]) -> Value:
+    def from_json(self, home: SpacePort, fields: Mapping[str, object]) -> Value:
         """What comes from outside of Python, by name. Raises SchemaError for what is unknown, missing or misfit."""
         if not isinstance(cast("object", fields), Mapping):
             raise SchemaError(f"{self._where}: fields by name are expected, not {fields!r}; it takes {self._told()}")
@@ -126,17 +126,17 @@ class Payload:
             if name in given:
                 sealed[name] = self._taken(home, field, freeze(given[name], field.address))
             elif parameter.default is not Parameter.empty:
-                sealed[name] = field.seal(parameter.default)
+                sealed[name] = field.to_tree(parameter.default)
             else:
                 raise SchemaError(f"{self._where}: {name} is missing; it takes {self._told()}", field=name)
         return map_of(sealed)
 
-    def _taken(self, home: Home, field: Sealed, given: Value) -> Value:
+    def _taken(self, home: SpacePort, field: DetachedValue, given: Value) -> Value:
         """One value, as it is kept. What is in it and has no place there is refused: a reader would pass it over."""
         try:
-            sealed = field.seal(field.unseal(home, home.untracked, given))
+            sealed = field.to_tree(field.from_tree(home, home.untracked, given))
         except SchemaError as error:
-            told = error.message.removesuffix(MEND).replace("cannot read", "cannot send", 1)
+            told = error.message.removesuffix(FIX_ADVICE).replace("cannot read", "cannot send", 1)
             raise SchemaError(told, **error.facts) from None
         stray = next(_strays(given, sealed), None)
         if stray is not None:
@@ -149,7 +149,7 @@ class Payload:
     def _told(self) -> str:
         return ", ".join(f"{name}: {field.expected}" for name, field in self.fields.items()) or "nothing"
 
-    def unsealed(self, home: Home, sealed: Value) -> dict[str, object]:
+    def unsealed(self, home: SpacePort, sealed: Value) -> dict[str, object]:
         """By name, as authors get it, without depending on anything."""
         there = cast("Mapping[str, Value]", sealed)
         found: dict[str, object] = {}
@@ -159,14 +159,14 @@ class Payload:
                 if default is Parameter.empty:
                     message = f"{self._where}: what is kept has no {name}; give it"
                     raise SchemaError(message, field=name)
-                found[name] = field.unseal(home, home.untracked, field.seal(default))
+                found[name] = field.from_tree(home, home.untracked, field.to_tree(default))
             else:
-                found[name] = field.unseal(home, home.untracked, there[name])
+                found[name] = field.from_tree(home, home.untracked, there[name])
         return found
 
     # -- handling ------------------------------------------------------------------------------------------
 
-    def call(self, fn: Callable[..., object], home: Home, source: Source, payload: Value) -> object:
+    def call(self, fn: Callable[..., object], home: SpacePort, source: ReadSource, payload: Value) -> object:
         """Call a function with what was sent. What an older version has sent is completed, or refused."""
         there = cast("Mapping[str, Value]", payload)
         given: list[object] = []
@@ -175,7 +175,7 @@ class Payload:
             if name not in there and default is Parameter.empty:
                 message = f"{self._where}: what was sent has no {name}; it was sent by another version of the program"
                 raise SchemaError(message, field=name)
-            given.append(field.unseal(home, source, there[name] if name in there else field.seal(default)))
+            given.append(field.from_tree(home, source, there[name] if name in there else field.to_tree(default)))
         placed = self._placed
         return fn(*given[:placed], **dict(zip(list(self.fields)[placed:], given[placed:], strict=True)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Generic, Literal, Self, TypeVar, cast
 
-from headwater.cells.detached_value import Sealed
+from headwater.cells.detached_value import DetachedValue
 from headwater.declare.events.event_port import EventPort
 from headwater.errors import (
     ClosedError,
@@ -35,7 +35,7 @@ class Ticket(Generic[R_co]):
 
     __slots__ = ("_event", "_result", "_space")
 
-    def __init__(self, space: EventPort, event: EventRecord, result: Sealed) -> None:
+    def __init__(self, space: EventPort, event: EventRecord, result: DetachedValue) -> None:
         self._space = space
         self._event = event
         self._result = result
@@ -88,7 +88,7 @@ class Ticket(Generic[R_co]):
         event = self._event
         title = event.handler.title
         if event.state is EventState.CONFIRMED or event.reason is HANDLED:
-            return cast("R_co", self._result.unseal(self._space, self._space.untracked, event.result))
+            return cast("R_co", self._result.from_tree(self._space, self._space.untracked, event.result))
         if isinstance(event.error, UnconfirmedError | PoisonedError):
             message = f"it is not known whether {event.id} was handled by {title}: {event.error.message}"
             raise UnconfirmedError(f"{message}. Look before you send it again", event=event.id) from event.error

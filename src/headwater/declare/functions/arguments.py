@@ -17,9 +17,9 @@ import msgspec
 
 from headwater.cells.context import Owner
 from headwater.cells.document_class import Doc, open_doc
-from headwater.cells.document_operations import told_apart
+from headwater.cells.document_operations import identity_key
 from headwater.cells.reading import Readable
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.declare.functions.instances import key_of
 from headwater.errors import HeadwaterError
 from headwater.store.observations import Arguments
@@ -72,7 +72,7 @@ def stored_arguments(fn: Callable[..., object], owner: Owner, bound: BoundArgume
 
 
 def remade_arguments(
-    fn: Callable[..., object], signature: Signature, owner: Owner, home: Home, stored: Arguments
+    fn: Callable[..., object], signature: Signature, owner: Owner, home: SpacePort, stored: Arguments
 ) -> BoundArguments | None:
     """The arguments of a stored form; None if the function does not take these any more."""
     if len(stored) != len(signature.parameters):
@@ -87,7 +87,7 @@ def remade_arguments(
     return BoundArguments(signature, found)
 
 
-def _argument(fn: Callable[..., object], name: str, owner: Owner, home: Home, part: tuple[str, ...]) -> object:
+def _argument(fn: Callable[..., object], name: str, owner: Owner, home: SpacePort, part: tuple[str, ...]) -> object:
     kind = part[0]
     if kind in _SCALARS:
         return _SCALARS[kind](part[1])
@@ -103,7 +103,7 @@ def _argument(fn: Callable[..., object], name: str, owner: Owner, home: Home, pa
         raise LookupError(part)
     doc = part[2].removeprefix(_EVERYBODYS)
     made = open_doc(cls, home, doc, doc_key(doc))
-    if told_apart(made) != part[2]:
+    if identity_key(made) != part[2]:
         raise LookupError(part)
     return made
 

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias, TypeVar, cast, overload
 from headwater.cells.cell import Cell
 from headwater.cells.context import Owner, find
 from headwater.cells.document_class import Doc
-from headwater.cells.document_operations import told_apart
+from headwater.cells.document_operations import identity_key
 from headwater.cells.elements import entry_for
 from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
-from headwater.cells.traverse import Source
+from headwater.cells.traverse import ReadSource
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.declarer import declarer
 from headwater.declare.functions.function_code import is_async, signature_of
@@ -87,7 +87,7 @@ class Branch:
             return f"computed {thing.doc}"
         if isinstance(thing, Readable):
             return f"cell {thing.address}"
-        return f"document {told_apart(thing)}" if isinstance(thing, Doc) else f"value {encode(self._value).hex()}"
+        return f"document {identity_key(thing)}" if isinstance(thing, Doc) else f"value {encode(self._value).hex()}"
 
 
 class Choice(Computed[[], T]):
@@ -154,7 +154,7 @@ class Choice(Computed[[], T]):
 
     def _stored(self, home: FunctionPort, tx: Transaction | None) -> Maybe:
         """The reference, noted, and not followed."""
-        source: Source = home.untracked if tx is None else tx
+        source: ReadSource = home.untracked if tx is None else tx
         doc = doc_key(self._doc)
         stored = source.read(doc)
         link = parse_link(stored)

@@ -13,7 +13,7 @@ from inspect import BoundArguments
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
-from headwater.cells.context import HERE, Frame, Owner, find
+from headwater.cells.context import CONTEXT, ContextFrame, Owner, find
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.arguments import remade_arguments, stored_arguments
 from headwater.declare.functions.enclosing_piece import Within
@@ -180,14 +180,14 @@ class Computed(Generic[P, R]):
     # -- reading -------------------------------------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901, PLR0911, PLR0912  # each call passes here: in one piece
-        frame = HERE.get()
+        frame = CONTEXT.get()
         if frame is not None and not args and not kwargs:
             # As for a cell: read before in this transaction, and nothing was written since.
             memo = frame.memo
             if self in memo:
                 return memo[self]  # type: ignore[return-value]  # a cast is a call
-            home, tx = frame.home, frame.tx
-            if tx is not None and not tx.wrote and home.owner is self._app and not home.wary:
+            home, tx = frame.space, frame.tx
+            if tx is not None and not tx.wrote and home.owner is self._app and not home.needs_check:
                 # As below, for what is current, which nearly all is that is read in a run.
                 node = home.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
                 if node is not None and not node.spec.is_async and home.scheduler.is_current(node):  # type: ignore[attr-defined]
@@ -227,7 +227,7 @@ class Computed(Generic[P, R]):
         self._make_current(home, tx, node)
         value = cell.value
         if tx is None:
-            if home.restless:
+            if home.has_work:
                 # What it wrote besides its result, others may have read.
                 home.catch_up()
         elif not self._parametrised:
@@ -236,7 +236,7 @@ class Computed(Generic[P, R]):
 
     def _make_current(self, home: FunctionPort, tx: Transaction | None, node: Node) -> None:
         """What a call would give is stored from now on. Raises what it raised; of what it came to, nothing is read."""
-        if tx is None and home.news:
+        if tx is None and home.inbox:
             home.catch_up()
         try:
             if tx is None or not home.scheduler.is_current(node):
@@ -244,14 +244,14 @@ class Computed(Generic[P, R]):
         except Exception:
             if tx is not None:
                 # Whoever was told of an error has to be told of its end.
-                tx.note(node.outputs[0], (), Depth.DEEP)
-            elif home.restless:
+                tx.record(node.outputs[0], (), Depth.DEEP)
+            elif home.has_work:
                 # Pieces that it has started before it failed have their turn, and then none.
                 home.catch_up()
             raise
         if node.spec.is_async and home.replica.read(node.outputs[0]) is ABSENT:
             if tx is not None:
-                tx.note(node.outputs[0], (), Depth.DEEP)
+                tx.record(node.outputs[0], (), Depth.DEEP)
             why = "it is under way, and whoever reads it runs again when it is there"
             raise NotReadyError(f"{self.name}() has no value yet: {why}", node=self.name)
 
@@ -346,11 +346,11 @@ class Computed(Generic[P, R]):
             )
             raise UsageError(message, node=self.name)
         tx.guarded = True
-        token = HERE.set(Frame(home, tx, HERE.get(), COMPUTED.format(self.name)))
+        token = CONTEXT.set(ContextFrame(home, tx, CONTEXT.get(), COMPUTED.format(self.name)))
         try:
             result = self.__wrapped__(*args, **kwargs)
         finally:
-            HERE.reset(token)
+            CONTEXT.reset(token)
         if type(result) is Invocation:
             message = (
                 f"{self.name}() returns {result!r}, and cannot be called in a transaction that has written, nor with "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.cells.context import HERE
+from headwater.cells.context import CONTEXT
 from headwater.cells.document_class import Doc
 from headwater.cells.elements import owner_of
 from headwater.cells.reading import Readable
@@ -22,7 +22,7 @@ def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # 
     around = BUILDER.get()
     if around is not None:
         return around
-    here = HERE.get()
+    here = CONTEXT.get()
     if here is not None and here.tx is not None and here.tx.node is not None:
         message = f"{what}: {here.tx.name} declares it each time it runs; declare it once, outside of any function"
         raise DeclarationError(f"{message}, or write a comprehension")

@@ -44,8 +44,8 @@ import msgspec
 
 from headwater._version import __version__
 from headwater.cells.document_class import Doc, DocHandle
-from headwater.cells.document_field import Field
-from headwater.cells.document_operations import told_apart
+from headwater.cells.document_field import DocField
+from headwater.cells.document_operations import identity_key
 from headwater.cells.reading import Readable
 from headwater.declare.functions.function_options import Declared
 from headwater.values.schema import Schema
@@ -163,7 +163,7 @@ class Prints:
             else:
                 yield from ("library", value.__module__ or "", value.__qualname__)
         elif isinstance(value, Doc):
-            yield from ("document", told_apart(value), self._of(type(value), package))
+            yield from ("document", identity_key(value), self._of(type(value), package))
         elif isinstance(getattr(value, "declared", None), Declared) or hasattr(value, "__headwater_name__"):
             # Another declared function: its result is a document.
             yield from ("declared", str(getattr(value, "name", "")))
@@ -301,7 +301,7 @@ class Prints:
             if isinstance(function, FunctionType):
                 yield name
                 yield self._of(function, package)
-            elif isinstance(member, Field):
+            elif isinstance(member, DocField):
                 schema, default = member.resolve()
                 yield from (name, self._type(schema, package), repr(default))
             elif not name.startswith(("__", "_hw_", "_abc_")) and not isinstance(member, _DESCRIPTORS):

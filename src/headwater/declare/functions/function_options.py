@@ -11,9 +11,9 @@ from types import NoneType
 from typing import Any, TypeAlias, cast
 
 from headwater.cells.document_class import Doc
-from headwater.cells.document_operations import place_anywhere, place_of, told_apart
+from headwater.cells.document_operations import address_in, declared_address, identity_key
 from headwater.cells.reading import Readable
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.errors import DeclarationError, UsageError
 from headwater.scheduler.graph.node import DocPath, OnInvalid
 from headwater.values.duration import Duration, to_ms
@@ -55,10 +55,10 @@ class Declared:
                     return option, _named(each)
         return None
 
-    def write_surface(self, home: Home) -> tuple[tuple[DocKey, ...], tuple[DocPath, ...]]:
+    def write_surface(self, home: SpacePort) -> tuple[tuple[DocKey, ...], tuple[DocPath, ...]]:
         """The documents it writes besides its result, and the places below which it may write anywhere."""
-        places = [(place_of(each, home)[0]) for each in self.writes]
-        return tuple(dict.fromkeys(places)), tuple(place_of(each, home) for each in self.materializes)
+        places = [(address_in(each, home)[0]) for each in self.writes]
+        return tuple(dict.fromkeys(places)), tuple(address_in(each, home) for each in self.materializes)
 
 
 SINK_OPTIONS = (
@@ -95,12 +95,12 @@ def check_options(where: str, given: Iterable[str], known: tuple[str, ...]) -> N
 
 
 def _named(target: Writable) -> str:
-    return target.address if isinstance(target, Readable) else told_apart(target).removeprefix("space!")
+    return target.address if isinstance(target, Readable) else identity_key(target).removeprefix("space!")
 
 
 def _meets(one: Writable, other: Writable, *, is_below: bool) -> bool:
     """Whether two are one place, or, if that counts, one is below the other."""
-    (doc, path), (other_doc, other_path) = place_anywhere(one), place_anywhere(other)
+    (doc, path), (other_doc, other_path) = declared_address(one), declared_address(other)
     shorter = min(len(path), len(other_path))
     is_around = path[:shorter] == other_path[:shorter]
     return doc == other_doc and (is_around if is_below else path == other_path)

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.cells.cell import Cell
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.declare.functions.fingerprint import Prints
 from headwater.declare.functions.instances import Instance, Instances, Key
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
 
 
-class FunctionPort(Home):
+class FunctionPort(SpacePort):
     """An open space, as computed functions, sinks and lists see it."""
 
     nodes: dict[object, Node]

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc
-from headwater.cells.document_operations import told_apart
+from headwater.cells.document_operations import identity_key
 from headwater.cells.reading import Readable
 from headwater.errors import HeadwaterError, UsageError
 from headwater.scheduler.graph.node import Node, NodeSpec
@@ -135,7 +135,7 @@ def which_one(asked: str, error: TypeError, known: list[str]) -> UsageError:
 
 def _shown(given: object) -> str:
     if isinstance(given, Doc):
-        return told_apart(given).removeprefix("space!")
+        return identity_key(given).removeprefix("space!")
     return given.address if isinstance(given, Readable) else safe_repr(given)
 
 
@@ -157,7 +157,7 @@ def _part(given: object) -> tuple[str, ...] | None:
     if kind is int or kind is bool or given is None or kind is float:
         return (kind.__name__, repr(given))
     if isinstance(given, Doc):
-        return ("doc", type(given).__name__, told_apart(given))
+        return ("doc", type(given).__name__, identity_key(given))
     if isinstance(given, Readable):
         return ("cell", given.address)
     try:

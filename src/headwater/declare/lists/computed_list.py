@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 from headwater.cells.cell import Cell
-from headwater.cells.context import HERE, Owner, find
-from headwater.cells.elements import Entry, as_linked
+from headwater.cells.context import CONTEXT, Owner, find
+from headwater.cells.elements import ElementEntry, as_linked
 from headwater.cells.transaction import Transaction
-from headwater.cells.traverse import Source, Traverse, own_link
+from headwater.cells.traverse import ReadSource, Traverse, own_link
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_options import NOTHING_SAID
 from headwater.declare.functions.function_port import FunctionPort
@@ -41,14 +41,14 @@ class Listed(Computed[[], list[R]]):
         self.__doc__ = type(self).__doc__
         self._origin = origin
         # In each open space, who the references of the last run stand for.
-        self._known: WeakKeyDictionary[FunctionPort, dict[str | bytes, Entry]] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[FunctionPort, dict[str | bytes, ElementEntry]] = WeakKeyDictionary()
 
     @abstractmethod
     def _plain(self) -> list[R]:
         """The list as plain code makes it: for a transaction in the middle, whose writes nobody else can see."""
 
     @abstractmethod
-    def _entries(self, home: FunctionPort, tx: Transaction) -> list[Entry | None]:
+    def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
         """Its elements, in the run of its node. None: nothing stands at that place."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Listed(Computed[[], list[R]]):
         return spec
 
     def _run(self, home: FunctionPort) -> Array:
-        frame = HERE.get()
+        frame = CONTEXT.get()
         assert frame is not None
         assert frame.tx is not None
         entries = self._entries(home, frame.tx)
@@ -95,7 +95,7 @@ class Listed(Computed[[], list[R]]):
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def entries_in(self, home: FunctionPort, tx: Transaction | None) -> list[Entry | None]:
+    def entries_in(self, home: FunctionPort, tx: Transaction | None) -> list[ElementEntry | None]:
         """Its elements, for whoever makes another list of them. Depends on who they are, not on what they hold."""
         if self not in home.nodes and isinstance(successor := self._successor(home), Listed):
             return successor.entries_in(home, tx)
@@ -111,7 +111,7 @@ class Listed(Computed[[], list[R]]):
         home, tx = ready
         stored = self._stored(home, tx)
         found = all_of(stored if is_array(stored) else (), lambda value: self._value(home, value))
-        if tx is None and home.restless:
+        if tx is None and home.has_work:
             home.catch_up()
         return found
 
@@ -173,11 +173,11 @@ class Listed(Computed[[], list[R]]):
 
     def _stored(self, home: FunctionPort, tx: Transaction | None, path: Path = (), depth: Depth = _DEEP) -> Maybe:
         """References, noted; none of them is followed."""
-        source: Source = home.untracked if tx is None else tx
+        source: ReadSource = home.untracked if tx is None else tx
         doc = doc_key(self._doc)
-        if is_link(source.look(doc)):
+        if is_link(source.document(doc)):
             # Made of what is one user's own, it is that user's own.
-            place = Traverse(source, home.scope).place(doc, ())
+            place = Traverse(source, home.scope).resolve(doc, ())
             doc = doc if place is None else place.doc
         return source.read(doc, path, depth)
 

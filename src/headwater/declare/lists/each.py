@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from headwater.cells.cell import Cell
 from headwater.cells.context import Owner, find
-from headwater.cells.elements import DocEntry, Entry
-from headwater.cells.space_port import Home
+from headwater.cells.elements import DocEntry, ElementEntry
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_port import FunctionPort
@@ -30,12 +30,12 @@ from headwater.values.tree import Value
 R = TypeVar("R")
 
 
-class Row(Entry):
+class Row(ElementEntry):
     """What the function came to for one element."""
 
     __slots__ = ("_each", "_link", "doc", "element_key", "entry", "index")
 
-    def __init__(self, each: Each[Any], entry: Entry, index: int, key: Key, doc: str) -> None:
+    def __init__(self, each: Each[Any], entry: ElementEntry, index: int, key: Key, doc: str) -> None:
         super().__init__(("row", doc), entry.label)
         self._each = each
         self._link: Value = link_to(doc_key(doc)).to_value()
@@ -52,7 +52,7 @@ class Row(Entry):
         """A link to it."""
         return self._link
 
-    def prepare(self, home: Home) -> tuple[DocKey, ...]:
+    def prepare(self, home: SpacePort) -> tuple[DocKey, ...]:
         """Its node."""
         return self._each.prepare_row(home, self)
 
@@ -88,9 +88,9 @@ class Each(Listed[R]):
     def _plain(self) -> list[R]:
         return [self.element.plainly(each, index) for index, each in enumerate(plain_list(self.source, self.name))]
 
-    def _entries(self, home: FunctionPort, tx: Transaction) -> list[Entry | None]:
+    def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
         before = {row.element_key: row for row in self._known.get(home, {}).values() if isinstance(row, Row)}
-        rows: list[Entry | None] = []
+        rows: list[ElementEntry | None] = []
         now: dict[Key, Row] = {}
         for index, entry in enumerate(look_through(self.source, home, tx, self.name)):
             if entry is None:
@@ -119,7 +119,7 @@ class Each(Listed[R]):
                     return node
         return super().node_in(home, *args, **kwargs)
 
-    def _row(self, entry: Entry, index: int, key: Key) -> Row:
+    def _row(self, entry: ElementEntry, index: int, key: Key) -> Row:
         if self._shared is not None and isinstance(entry, DocEntry):
             return SharedRow(self, entry, index, key, Instances.doc_of(self._shared.doc, key))
         return Row(self, entry, index, key, self.element.doc_of(key))
@@ -134,7 +134,7 @@ class Each(Listed[R]):
         home, tx = self._place()
         return self.element.value_of(home, tx, row)
 
-    def prepare_row(self, home: Home, row: Row) -> tuple[DocKey, ...]:
+    def prepare_row(self, home: SpacePort, row: Row) -> tuple[DocKey, ...]:
         """Have its node be there."""
         if isinstance(row, SharedRow) or not isinstance(home, FunctionPort):
             return ()

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol, TypeVar, Union, cast, get_args, get_ori
 
 from headwater.cells.cell import Cell
 from headwater.cells.context import Owner
-from headwater.cells.elements import Entry
-from headwater.cells.list_and_map import CollectionHandle, List
+from headwater.cells.elements import ElementEntry
+from headwater.cells.list_and_map import ContainerHandle, List
 from headwater.cells.transaction import Transaction
-from headwater.cells.traverse import Source
+from headwater.cells.traverse import ReadSource
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_code import is_async, signature_of
 from headwater.declare.functions.function_options import NOTHING_SAID
@@ -53,7 +53,7 @@ def takes_index(fn: Callable[..., object], where: str) -> bool:
 class ElementRow(Protocol):
     """One element of a list, as its function is called for it."""
 
-    entry: Entry
+    entry: ElementEntry
     index: int
     element_key: Key
     # Where the result stands.
@@ -69,7 +69,7 @@ class Element(Computed[..., R]):
 
     # -- one of them ---------------------------------------------------------------------------------------
 
-    def key_of(self, entry: Entry, index: int) -> Key:
+    def key_of(self, entry: ElementEntry, index: int) -> Key:
         """What tells its node from others."""
         return (entry.key, ("int", str(index))) if self.takes_index else (entry.key,)
 
@@ -91,10 +91,10 @@ class Element(Computed[..., R]):
     def value_of(self, home: FunctionPort, tx: Transaction | None, row: ElementRow) -> R:
         """What its function returned for one element; None if the element is None."""
         instance = self.current_of(home, tx, row)
-        source: Source = home.untracked if tx is None else tx
+        source: ReadSource = home.untracked if tx is None else tx
         doc = instance.node.outputs[0]
-        if source.look(doc) is None:
-            source.note(doc, (), Depth.DEEP)
+        if source.document(doc) is None:
+            source.record(doc, (), Depth.DEEP)
             return cast("R", None)
         return cast("R", instance.cell.value)
 
@@ -108,7 +108,7 @@ class Element(Computed[..., R]):
         spec.made_before = row.entry.prepare(home)
         return spec, Cell(self._app, row.doc, schema=self._type)
 
-    def _called(self, entry: Entry, given: tuple[int, ...]) -> object:
+    def _called(self, entry: ElementEntry, given: tuple[int, ...]) -> object:
         element = entry.read()
         return _HOLE if element is None else self._taken(self.__wrapped__(element, *given))
 
@@ -116,7 +116,7 @@ class Element(Computed[..., R]):
         """What the function returned, in its run: what has to be read for a value of it is read there, and noted."""
         return value
 
-    async def _called_later(self, entry: Entry, given: tuple[int, ...]) -> object:
+    async def _called_later(self, entry: ElementEntry, given: tuple[int, ...]) -> object:
         element = entry.read()
         return _HOLE if element is None else await cast("Any", self.__wrapped__(element, *given))
 
@@ -159,7 +159,7 @@ class Spread(Element[list[R]]):
                 hints = [each for each in get_args(hint) if each is not NoneType]
                 hint = Union[tuple(hints)]  # noqa: UP007  # they are found, not written
                 self._type = schema_of(hint, where=f"the result of {self.name}()")
-            if isinstance(self._type, CollectionHandle):
+            if isinstance(self._type, ContainerHandle):
                 self._type = self._type.inner
             if self._type.child(0) is None:
                 self._result = None

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc
-from headwater.cells.elements import Entry, entries_of, entry_for, is_listlike
+from headwater.cells.elements import ElementEntry, entries_of, entry_for, is_listlike
 from headwater.cells.list_and_map import List
 from headwater.cells.reading import Readable
 from headwater.cells.slot import Slot
@@ -47,7 +47,7 @@ Several: TypeAlias = list[E] | tuple[E, ...] | List[E]
 """What a function may make of one element that makes several of it."""
 
 
-class ValueEntry(Entry):
+class ValueEntry(ElementEntry):
     """A value that a function has returned, and that stands nowhere: told by itself."""
 
     __slots__ = ("value",)
@@ -90,7 +90,7 @@ def check_source(source: object, where: str) -> None:
         raise DeclarationError(message)
 
 
-def look_through(source: object, home: FunctionPort, tx: Transaction, name: str) -> list[Entry | None]:
+def look_through(source: object, home: FunctionPort, tx: Transaction, name: str) -> list[ElementEntry | None]:
     """The elements, in a run: depends on who is in the list, and not on what they hold."""
     if isinstance(source, Listed):
         return source.entries_in(home, tx)
@@ -104,7 +104,7 @@ def look_through(source: object, home: FunctionPort, tx: Transaction, name: str)
     return [_entry(each, name) for each in _as_list(found, name)]
 
 
-def _entry(each: object, name: str) -> Entry | None:
+def _entry(each: object, name: str) -> ElementEntry | None:
     if each is None:
         return None
     return entry_for(each) if isinstance(each, Doc | Readable) else ValueEntry(each, name)

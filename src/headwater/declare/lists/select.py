@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar, cast
 
 from headwater.cells.context import Owner
-from headwater.cells.elements import Entry
-from headwater.cells.space_port import Home
+from headwater.cells.elements import ElementEntry
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Traverse
 from headwater.declare.functions.computed import Computed
@@ -51,12 +51,12 @@ class Select(Listed[E]):
         kept = [each for index, each in enumerate(elements) if self.element.plainly(each, index)]
         return cast("list[E]", kept)
 
-    def _entries(self, home: FunctionPort, tx: Transaction) -> list[Entry | None]:
+    def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
         rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
         return [row.entry for row, is_meant in zip(rows, all_of(rows, self.each.read_row), strict=True) if is_meant]
 
 
-class Part(Entry):
+class Part(ElementEntry):
     """One of those that a function made of an element."""
 
     __slots__ = ("_each", "_index", "_row")
@@ -75,7 +75,7 @@ class Part(Entry):
         """A link to its place."""
         return link_to(doc_key(self._row.doc), (self._index,)).to_value()
 
-    def prepare(self, home: Home) -> tuple[DocKey, ...]:
+    def prepare(self, home: SpacePort) -> tuple[DocKey, ...]:
         """The node of what it was made of."""
         return self._row.prepare(home)
 
@@ -98,14 +98,14 @@ class FlatEach(Listed[R]):
             found += [] if made is None else self.element.checked(made)
         return cast("list[R]", found)
 
-    def _entries(self, home: FunctionPort, tx: Transaction) -> list[Entry | None]:
+    def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
         rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
         traverse = Traverse(tx, home.scope)
 
         def count(row: Row) -> int:
             self.each.row_cell(row)
             # How many there are, and nothing of what they are.
-            place = traverse.place(doc_key(row.doc), ())
+            place = traverse.resolve(doc_key(row.doc), ())
             made = None if place is None else tx.read(place.doc, place.path, _SHALLOW)
             return len(made) if is_array(made) else 0
 

@@ -11,8 +11,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
-from headwater.cells.context import HERE, Frame, Owner
-from headwater.cells.space_port import Home
+from headwater.cells.context import CONTEXT, ContextFrame, Owner
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.enclosing_piece import Within
 from headwater.declare.functions.function_code import is_async
@@ -39,7 +39,7 @@ class PieceStarter(Protocol):
         """Plan a piece that is part of the one that is being built."""
 
 
-class BuilderPort(Home):
+class BuilderPort(SpacePort):
     """An open space, as builders see it."""
 
     can_await: bool
@@ -97,11 +97,11 @@ class Builder(Declaring):
         tx = self.tx = self.space.begin(f"pattern {self.name}()", read_only=BODY)
         tx.gate = self.space.gate
         token = BUILDER.set(self)
-        frame = HERE.set(Frame(self.space, tx, HERE.get()))
+        frame = CONTEXT.set(ContextFrame(self.space, tx, CONTEXT.get()))
         try:
             return fn(self, **given)
         finally:
-            HERE.reset(frame)
+            CONTEXT.reset(frame)
             BUILDER.reset(token)
             if tx.is_open:
                 tx.abort()

@@ -10,7 +10,7 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from headwater.cells.context import Owner
-from headwater.cells.detached_value import Sealed
+from headwater.cells.detached_value import DetachedValue
 from headwater.cells.reading import Readable
 from headwater.declare.events.payload import Payload, check_parameters, hints_of
 from headwater.declare.functions.function_code import is_async, is_generator, signature_of
@@ -82,7 +82,7 @@ class Inputs(Payload):
         kinds = [parameter.kind for parameter in signature.parameters.values()]
         self._placed = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
         for name in signature.parameters:
-            self.fields[name] = Sealed(owner, doc, (ARGUMENTS, name), schema=schemas.get(name, ANY))
+            self.fields[name] = DetachedValue(owner, doc, (ARGUMENTS, name), schema=schemas.get(name, ANY))
 
     def named(self, args: tuple[object, ...], inputs: dict[str, Any]) -> dict[str, object]:
         """As they were given, by name, without defaults. Raises TypeError, as a call would."""

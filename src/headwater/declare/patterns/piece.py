@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from headwater.cells.binding import bound
 from headwater.cells.display import shorten
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.declare.functions.invocation import Invocation
 from headwater.declare.patterns.pattern import Pattern
 from headwater.declare.verbs import Function
@@ -21,7 +21,7 @@ from headwater.scheduler.graph.node import Node
 from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocId
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link
+from headwater.values.link import LinkRecord
 from headwater.values.schema import Handle, Schema
 from headwater.values.tree import Value, is_link
 
@@ -125,7 +125,7 @@ class Piece(Generic[R]):
 
     def __headwater_value__(self) -> Value:
         """In a value, a piece is a link to its document."""
-        return Link(doc=DocId(self.id)).to_value()
+        return LinkRecord(doc=DocId(self.id)).to_value()
 
     @classmethod
     def __headwater_schema__(cls, _args: tuple[object, ...], _schema_of: Callable[[object], Schema]) -> Schema:
@@ -151,7 +151,7 @@ class RunningPieces(Protocol):
         """Stop a piece, its parts and its children."""
 
 
-class PiecePort(Home):
+class PiecePort(SpacePort):
     """An open space, as pieces see it."""
 
     @property
@@ -184,7 +184,7 @@ class PieceHandle(Handle):
     def load(self, value: Value, binder: object) -> object:
         """The piece, as long as it is at work."""
         at = bound(value, binder)
-        found = None if at is None else cast("PiecePort", at.home).pieces.running.get(at.doc)
+        found = None if at is None else cast("PiecePort", at.space).pieces.running.get(at.doc)
         if found is None:
             raise RefusedError("expected a piece that is at work: it was stopped, or not started here")
         return found

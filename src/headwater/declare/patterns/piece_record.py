@@ -20,7 +20,7 @@ from headwater.declare.resources.resource import Resource
 from headwater.errors import DeclarationError, HeadwaterError
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.ids import DocId, DocKey
-from headwater.values.link import Link
+from headwater.values.link import LinkRecord
 from headwater.values.patch import Add, PatchOp, Remove, Replace
 from headwater.values.tree import ABSENT, Maybe, Value, freeze, is_map, map_of, same
 
@@ -157,7 +157,7 @@ def _stored(pattern: Pattern[..., Any], name: object, output: object) -> Value:
 def _reference(output: object) -> object:
     """What stands for an output: a link to where it is kept; a plain value is itself."""
     if isinstance(output, Computed):
-        return None if output.is_parametrised else Link(doc=DocId(output.doc)).to_value()
+        return None if output.is_parametrised else LinkRecord(doc=DocId(output.doc)).to_value()
     if isinstance(output, Handler | Stream):
         return output.address
     if isinstance(output, Resource):

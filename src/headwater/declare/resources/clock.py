@@ -33,6 +33,6 @@ def clock(every: Duration = "1s") -> datetime:
     assert isinstance(space, ResourcePort)
     ticking = space.clock_of(every_ms)
     if tx is not None:
-        tx.note(ticking.doc, (), Depth.DEEP)
+        tx.record(ticking.doc, (), Depth.DEEP)
         ticking.is_read = True
     return datetime.fromtimestamp(ticking.tick_ms() / 1000, UTC)

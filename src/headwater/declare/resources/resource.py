@@ -114,10 +114,10 @@ class Resource(Asked, Generic[P, R]):
         if successor is not None:
             return successor(*args, **kwargs)
         source = self._source(home, *args, **kwargs)
-        if tx is None and (home.news or home.restless):
+        if tx is None and (home.inbox or home.has_work):
             home.catch_up()
         home.fetcher.called(source, tx)
-        if tx is None and home.restless:
+        if tx is None and home.has_work:
             home.catch_up()
         return source.state(home, tx, home.timers.wall, home.fetcher.found_unfit)
 

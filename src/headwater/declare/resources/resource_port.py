@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.instances import Key
 from headwater.declare.resources.source import Cancelable, Source
@@ -77,7 +77,7 @@ class TickingClock(Protocol):
         """The wall time of the last tick."""
 
 
-class ResourcePort(Home):
+class ResourcePort(SpacePort):
     """An open space, as resources and clocks see it."""
 
     timers: TimersPort

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from headwater.cells.cell import Cell
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.declare.resources.resource_options import Asking
 from headwater.declare.resources.resource_state import Age, Failed, Pending, Ready, State
@@ -110,7 +110,7 @@ class Source:
 
     def state(
         self,
-        home: Home,
+        home: SpacePort,
         tx: Transaction | None,
         wall: Callable[[], float],
         found_unfit: Callable[[Source], None],
@@ -128,11 +128,11 @@ class Source:
             found_unfit(self)
             return Pending()
         if state == READY:
-            at = get(source.look(self.doc), ("at",))
+            at = get(source.document(self.doc), ("at",))
 
             def note() -> None:
                 if tx is not None and tx.is_open:
-                    tx.note(self.doc, ("at",), Depth.DEEP)
+                    tx.record(self.doc, ("at",), Depth.DEEP)
 
             at_ms = float(at) if isinstance(at, int | float) else 0.0
             return Ready(value, Age(at_ms, self.asking.fresh_ms, wall, note))

@@ -23,8 +23,8 @@ from inspect import Parameter
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, get_args, get_origin
 
 from headwater.cells.context import Owner
-from headwater.cells.detached_value import Sealed
-from headwater.cells.space_port import Home
+from headwater.cells.detached_value import DetachedValue
+from headwater.cells.space_port import SpacePort
 from headwater.declare.events.payload import Payload, hints_of
 from headwater.declare.functions.function_code import is_generator, signature_of
 from headwater.declare.workflows.current_run import CURRENT
@@ -75,7 +75,7 @@ class Operation(Generic[P, R]):
         # A read is not kept: neither what it is called with, nor what it returns.
         self._payload = Payload(connector.owner, self.name, where, self._signature, hints) if mutates else None
         schema = schema_of(_result(hints.get("return", Any)), where=f"{where} returns") if mutates else ANY
-        self.result: Sealed = Sealed(connector.owner, where, (), schema=schema)
+        self.result: DetachedValue = DetachedValue(connector.owner, where, (), schema=schema)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         run = CURRENT.get()
@@ -127,13 +127,13 @@ class Operation(Generic[P, R]):
                 asked.append(parameter.name)
         return tuple(asked)
 
-    def question(self, home: Home, params: bytes, key: str) -> dict[str, object]:
+    def question(self, home: SpacePort, params: bytes, key: str) -> dict[str, object]:
         """What the reconciler is called with: the call as it was kept, of its types."""
         assert self._payload is not None
         kept = cast("Mapping[str, Value]", decode(params))
         fields = self._payload.fields
         # What another version of the program has called with may have fewer parameters, or others.
-        found = {n: fields[n].unseal(home, home.untracked, value) for n, value in kept.items() if n in fields}
+        found = {n: fields[n].from_tree(home, home.untracked, value) for n, value in kept.items() if n in fields}
         found[KEY] = key
         return found if self._asked_by is None else {name: found[name] for name in self._asked_by if name in found}
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from headwater.cells.context import Owner
-from headwater.cells.detached_value import Sealed
+from headwater.cells.detached_value import DetachedValue
 from headwater.declare.functions.function_code import is_generator
 from headwater.declare.workflows.current_run import CURRENT
 from headwater.declare.workflows.plan import Applied, Event, NotApplied, Outcome, Plan, Unknown
@@ -144,10 +144,10 @@ class Types:
         given = _type_arguments(kind)
         # What it says that its events are; None: it does not say.
         self.event: object = given[0]
-        self.data: Sealed = sealed_as(owner, f"{where}, data", given[1])
-        self.result: Sealed = sealed_as(owner, f"{where}, result", given[2])
+        self.data: DetachedValue = sealed_as(owner, f"{where}, data", given[1])
+        self.result: DetachedValue = sealed_as(owner, f"{where}, result", given[2])
         hint = _class_hints(kind, where).get("state", Any)
-        self.state: Sealed = sealed_as(owner, f"{where}, state", hint)
+        self.state: DetachedValue = sealed_as(owner, f"{where}, state", hint)
         self.default: bytes | None = default_of(getattr(kind, "state", None), hint, where)
 
     def left(self, before: bytes | None, state: object) -> bytes | None:
@@ -155,7 +155,7 @@ class Types:
         known = self.default if before is None else before
         if state is None and known is None:
             return None
-        kept = encode(self.state.seal(state))
+        kept = encode(self.state.to_tree(state))
         return None if kept == known else kept
 
 
@@ -225,9 +225,9 @@ def _class_hints(kind: type, where: str) -> dict[str, object]:
     return found
 
 
-def sealed_as(owner: Owner, where: str, hint: object) -> Sealed:
+def sealed_as(owner: Owner, where: str, hint: object) -> DetachedValue:
     """How something is kept: by its type; if it has none, as whatever JSON it is."""
-    return Sealed(owner, where, (), schema=_schema(hint, where))
+    return DetachedValue(owner, where, (), schema=_schema(hint, where))
 
 
 def _schema(hint: object, where: str) -> Schema:

@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any, Literal, TypeAlias, get_args
 
 from headwater.cells.context import Owner
-from headwater.cells.detached_value import Sealed
+from headwater.cells.detached_value import DetachedValue
 from headwater.declare.events.payload import hints_of
 from headwater.declare.functions.function_code import signature_of
 from headwater.declare.workflows.connector import Connector, Operation
@@ -58,7 +58,7 @@ class Producer:
         # Which parameters take the run and the state, if any do.
         self.run_at: str | None = None
         self.state_at: str | None = None
-        self.state: Sealed | None = None
+        self.state: DetachedValue | None = None
         self.default: bytes | None = None
         parameters = signature_of(fn).parameters.values()
         hints = hints_of(fn, where) if parameters else {}
@@ -207,4 +207,4 @@ def answered_bytes(handler: Declared | Producer, call: CallRow | None, result: o
     assert call is not None
     operation = operation_of(handler, call.operation)
     sealed = handler.types.result if operation is None else operation.result
-    return encode(sealed.seal(result))
+    return encode(sealed.to_tree(result))

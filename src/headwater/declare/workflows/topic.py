@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from headwater.cells.context import HERE, UNTRACKED, Frame, Owner, check_crossing, find
-from headwater.cells.detached_value import Sealed
-from headwater.cells.space_port import Home
+from headwater.cells.context import CONTEXT, UNTRACKED, ContextFrame, Owner, check_crossing, find
+from headwater.cells.detached_value import DetachedValue
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.declare.workflows.current_run import CURRENT, Doing
 from headwater.declare.workflows.published import Published
@@ -45,7 +45,7 @@ class Topic(Generic[T]):
         self.kind = kind
         self.webhook = webhook
         schema = ANY if kind is Any else schema_of(kind, where=f"topic {name}")
-        self.payload: Sealed = Sealed(owner, f"{flow}.{name}", (), schema=schema)
+        self.payload: DetachedValue = DetachedValue(owner, f"{flow}.{name}", (), schema=schema)
 
     @property
     def address(self) -> str:
@@ -59,7 +59,7 @@ class Topic(Generic[T]):
         commit around this code, or a moment later. `.sync()` of what is returned waits for the disk and says whether
         the event is new; so does `await`.
         """
-        event = self.publication(self.payload.seal(value), id, title)
+        event = self.publication(self.payload.to_tree(value), id, title)
         space, tx = find(self._owner, self, UNTRACKED)
         assert isinstance(space, WorkflowPort)
         return self._put(space, tx, event)
@@ -77,15 +77,15 @@ class Topic(Generic[T]):
         origin = "" if run is not None and run.doing is Doing.NEXT else source or self.name
         return Publication(self._flow, self.name, message, encode(value), str(title)[:TITLE_MAX], origin, is_pinned)
 
-    def from_json(self, space: Home, given: object) -> Value:
+    def from_json(self, space: SpacePort, given: object) -> Value:
         """What comes from outside of Python, checked. Raises SchemaError."""
         frozen = freeze(given, f"what is published to {self.address}")
-        return self.payload.seal(self.payload.unseal(space, space.untracked, frozen))
+        return self.payload.to_tree(self.payload.from_tree(space, space.untracked, frozen))
 
     def _put(self, space: WorkflowPort, tx: Transaction | None, event: Publication) -> Published:
         hub = space.flows
         self._check_deployed(hub)
-        run, frame = CURRENT.get(), HERE.get()
+        run, frame = CURRENT.get(), CONTEXT.get()
         # A number of a run means something in its own file only.
         run_id = None if run is None or not _shares(_outermost(frame), hub) else run.id
 
@@ -123,10 +123,10 @@ class Topic(Generic[T]):
             )
             raise NotFoundError(message, topic=self.name)
 
-    def opened(self, space: Home, payload: bytes) -> T:
+    def opened(self, space: SpacePort, payload: bytes) -> T:
         """What was published, as authors get it."""
         try:
-            value: Any = self.payload.unseal(space, space.untracked, decode(payload))
+            value: Any = self.payload.from_tree(space, space.untracked, decode(payload))
         except AddressError as error:
             raise UsageError(error.message) from error
         found: T = value
@@ -147,14 +147,14 @@ def check_id(address: str, message: object) -> str:
     return message
 
 
-def _outermost(frame: Frame | None) -> Frame | None:
+def _outermost(frame: ContextFrame | None) -> ContextFrame | None:
     """Of a run: the one that it is executed in."""
     while frame is not None and frame.outer is not None:
         frame = frame.outer
     return frame
 
 
-def _shares(frame: Frame | None, hub: HubPort) -> bool:
+def _shares(frame: ContextFrame | None, hub: HubPort) -> bool:
     """Whether what is around the code is in the same file."""
-    home = None if frame is None else frame.home
+    home = None if frame is None else frame.space
     return isinstance(home, WorkflowPort) and home.is_main and home.flows is hub

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
-from headwater.cells.space_port import Home
+from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.workflow.table_transaction import Part, Ride
 from headwater.workflow.tables import WorkflowTables
@@ -53,7 +53,7 @@ class HubPort(Protocol):
         """The user of this process, for decisions that name nobody."""
 
 
-class WorkflowPort(Home):
+class WorkflowPort(SpacePort):
     """An open space, as workflows and topics see it."""
 
     is_main: bool

@@ -177,7 +177,7 @@ class Work:
         # The next time when as many have come, or after a sync: not for each that waits for its verdict.
         self._leaving_max = len(self._leaving) + LEAVING_MAX
         for doc in gone:
-            replica.let_go(doc)
+            replica.release(doc)
         if gone:
             self._space.let_go(gone)
             self._space.fit()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from headwater.cells.binding import into
+from headwater.cells.binding import writing_to
 from headwater.cells.cell import Cell
 from headwater.cells.transaction import Transaction
 from headwater.declare.events.handler import Handler
@@ -103,7 +103,7 @@ class PiecePlanner:
             print_ = self._space.prints.of(pattern.__wrapped__, pattern.version).hex()
             internal = {name: kind_of(each) for name, each in builder.declared.items()}
             internal |= {plan.piece.title: "piece" for plan in builder.plans}
-            with into(self._space):
+            with writing_to(self._space):
                 value, generation = record_of(pattern, asked.key, print_, sealed, internal, outputs, stored)
         except BaseException:
             for plan in reversed(builder.plans):
@@ -142,7 +142,7 @@ class PiecePlanner:
     def stored(self, doc: str, tx: Transaction | None) -> Maybe:
         """Its document."""
         at = doc_key(doc)
-        return self._space.replica.read(at) if tx is None or isinstance(tx.node, Node) else tx.look(at)
+        return self._space.replica.read(at) if tx is None or isinstance(tx.node, Node) else tx.document(at)
 
     def _unsealed(self, kept: Inputs, sealed: Value) -> dict[str, object]:
         """Inputs as the function gets them. Cells that the app declares are these, which have defaults."""

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from headwater.cells.context import HERE, check_crossing
+from headwater.cells.context import CONTEXT, check_crossing
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.declare.functions.invocation import Invocation
@@ -36,7 +36,7 @@ from headwater.scheduler.graph.node import Node
 from headwater.scheduler.passes.attempt import Attempt
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc
 from headwater.values.address import doc_key
-from headwater.values.shrink import fitted
+from headwater.values.shrink import shrunk
 from headwater.values.tree import ABSENT
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Pieces:
         if node.removed:
             raise UsageError(f"{node.title} is no longer, and cannot have children", node=node.name)
         # I7: nothing is kept of this run for the next opening. Only a run starts children, and each is kept for itself.
-        tx.reaches_out = True
+        tx.reads_outside = True
         place = node.outputs[0] if node.outputs else node.spec.kept_as or node.name
         run, asked = self._asked.get(node, (None, set[str]()))
         if run is not tx:
@@ -168,9 +168,9 @@ class Pieces:
 
     def _around(self) -> Transaction | None:
         """The transaction of this space that this code is part of."""
-        frame = HERE.get()
+        frame = CONTEXT.get()
         while frame is not None:
-            if frame.home is self._space and frame.tx is not None and frame.tx.is_open:
+            if frame.space is self._space and frame.tx is not None and frame.tx.is_open:
                 return frame.tx
             frame = frame.outer
         return None
@@ -368,7 +368,7 @@ class Pieces:
         """Hold no longer what pieces have made that are stopped."""
         with self._space.turn:
             self.work.sweep()
-            self.running = fitted(self.running)
+            self.running = shrunk(self.running)
 
 
 def _write(tx: Transaction, written: list[Operation]) -> None:

@@ -19,7 +19,7 @@ class Waiting:
     def __init__(self, then: Callable[[BaseException | None], None]) -> None:
         self._then = then
 
-    def ride(self, _tables: Tables, _look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+    def apply(self, _tables: Tables, _look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """Nothing."""
         return ()
 

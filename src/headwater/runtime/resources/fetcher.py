@@ -155,7 +155,7 @@ class Fetcher:
         gone = [doc for doc in self._gone if not replica.is_layered(doc)]
         for doc in gone:
             del self._gone[doc]
-            replica.let_go(doc)
+            replica.release(doc)
         self._gone_max = len(self._gone) + GONE_MAX
         if gone:
             with suppress(HeadwaterError):
@@ -312,7 +312,7 @@ class Fetcher:
     def _ask(self, source: Source) -> None:
         source.is_forced = source.is_anew = False
         source.retry_at = None
-        request = source.request = Request(source, self._space.rejected)
+        request = source.request = Request(source, self._space.rejected_count)
         self.under_way[request] = None
         self._asked.append(request)
 

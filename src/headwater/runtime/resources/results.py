@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from headwater.cells.context import HERE, Frame
+from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.transaction import Transaction
 from headwater.declare.resources.source import Request, Source, failed_record, ready_record, write_record
 from headwater.errors import HeadwaterError
@@ -77,7 +77,7 @@ class Answers:
 
     def _write(self, source: Source, record: Callable[[], Value]) -> None:
         tx = self._space.begin(f"the answer of {source.label}")
-        token = HERE.set(Frame(self._space, tx, None))
+        token = CONTEXT.set(ContextFrame(self._space, tx, None))
         try:
             write_record(tx, source.doc, self._space.replica.read(source.doc), record())
             tx.callbacks += (lambda tx: self._decided(source, tx),)
@@ -87,7 +87,7 @@ class Answers:
                 tx.abort()
             raise
         finally:
-            HERE.reset(token)
+            CONTEXT.reset(token)
 
     def _decided(self, source: Source, tx: Transaction) -> None:
         if tx.is_rejected:

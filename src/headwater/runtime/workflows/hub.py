@@ -117,9 +117,9 @@ class Hub:
 
     def along(self, tx: Transaction) -> Ride:
         """What goes with the commit of a transaction."""
-        if not isinstance(tx.rider, Ride):
-            tx.rider = Ride(self.now, self._hear, self._mark)
-        return tx.rider
+        if not isinstance(tx.table_transaction, Ride):
+            tx.table_transaction = Ride(self.now, self._hear, self._mark)
+        return tx.table_transaction
 
     def look(self, question: Callable[[WorkflowTables], T]) -> T:
         """Ask the tables, as they are now."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headwater.cells.context import HERE, Frame
+from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.transaction import Transaction
 from headwater.host.console_capture import Voice, listeners, run_begins, run_ends
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 @contextmanager
 def around(space: BaseSpace, tx: Transaction, run: int) -> Iterator[None]:
     """With this transaction, and nothing else, around it."""
-    token = HERE.set(Frame(space, tx, None))
+    token = CONTEXT.set(ContextFrame(space, tx, None))
     if listeners():
-        tx.voice = Voice(tx.name, run)
+        tx.console_source = Voice(tx.name, run)
         run_begins(space)
     try:
         yield
     finally:
-        HERE.reset(token)
+        CONTEXT.reset(token)
         if listeners():
             run_ends(tx)

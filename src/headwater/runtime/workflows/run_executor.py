@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from headwater.cells.context import HERE
-from headwater.cells.detached_value import Sealed
+from headwater.cells.context import CONTEXT
+from headwater.cells.detached_value import DetachedValue
 from headwater.declare.workflows.consumer import Consumer
 from headwater.declare.workflows.current_run import CURRENT, Doing
 from headwater.declare.workflows.failure_classes import LateError, text_of
@@ -176,7 +176,7 @@ class Performance(Ending):
                 result = self._wait(result, seconds)
         finally:
             CURRENT.reset(token)
-            frame = HERE.get()
+            frame = CONTEXT.get()
             if frame is not None and frame.tx is not None and frame.tx.refused:
                 # Also if it was caught: like whatever else is done against the phases.
                 run.violated(frame.tx.refused)
@@ -217,7 +217,7 @@ class Performance(Ending):
             self._check_violation()
             if returned is None or producer.state is None:
                 return None
-            return encode(producer.state.seal(returned))
+            return encode(producer.state.to_tree(returned))
 
         self._land(work, lambda book, state: transitions.produced(book, self.row.id, state, self.hosted.spec))
 
@@ -246,7 +246,7 @@ class Performance(Ending):
             kept = Prepared(result=encode(None), wake_at=wake)
             self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))
             return None
-        result = encode(handler.types.data.seal(plan.data))
+        result = encode(handler.types.data.to_tree(plan.data))
         # What does not come back as it was given is found before anything is called with it.
         self.data = self._open(handler.types.data, result)
         approval = digest_of(result) if plan.ask else None
@@ -324,7 +324,7 @@ class Performance(Ending):
 
         return self._act(called.name, encode(asked), call, called.result)
 
-    def _act(self, operation: str, params: bytes, call: Callable[[], Any], result: Sealed) -> bool:
+    def _act(self, operation: str, params: bytes, call: Callable[[], Any], result: DetachedValue) -> bool:
         """L11: from here to the end of this, whatever happens, nobody may assume that nothing has."""
         self.operation = operation
         if self.row.phase != RunPhase.MUTATING:
@@ -350,7 +350,7 @@ class Performance(Ending):
             return self._doubtful(error)
         return self._answered(answer, result)
 
-    def _answered(self, answer: object, result: Sealed) -> bool:
+    def _answered(self, answer: object, result: DetachedValue) -> bool:
         match answer:
             case NotApplied():
                 self._undone(TransientError(answer.reason or f"{self._title()} says that it did not happen"))
@@ -362,7 +362,7 @@ class Performance(Ending):
             case _:
                 pass
         try:
-            kept = encode(result.seal(answer))
+            kept = encode(result.to_tree(answer))
         except HeadwaterError as error:
             # It has happened, and what came of it cannot be kept: that is not a reason to do it again.
             return self._doubtful(error)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headwater.cells.detached_value import Sealed
+from headwater.cells.detached_value import DetachedValue
 from headwater.declare.workflows.handler_specs import Declared, operation_of
 from headwater.declare.workflows.plan import Applied, Nothing, Skipped
 from headwater.runtime.workflows.hub import Hub
@@ -32,10 +32,10 @@ class Values:
     def _call_row(self) -> CallRow | None:
         return self.hub.look(lambda book: book.call_of(book.run(self.row.id)))
 
-    def _open(self, sealed: Sealed, kept: bytes) -> Any:  # noqa: ANN401  # of the author's type
-        return sealed.unseal(self.space, self.space.untracked, decode(kept))
+    def _open(self, sealed: DetachedValue, kept: bytes) -> Any:  # noqa: ANN401  # of the author's type
+        return sealed.from_tree(self.space, self.space.untracked, decode(kept))
 
-    def _state(self, sealed: Sealed, default: bytes | None) -> Any:  # noqa: ANN401  # likewise
+    def _state(self, sealed: DetachedValue, default: bytes | None) -> Any:  # noqa: ANN401  # likewise
         kept = default if self.begun.state is None else self.begun.state
         return None if kept is None else self._open(sealed, kept)
 

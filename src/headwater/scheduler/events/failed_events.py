@@ -62,12 +62,12 @@ def store(tx: Transaction, event: EventRecord, at_ms: float, kept_max: int) -> N
         # There is nothing to be looked up, and a server may be away.
         tx.replica.expect_new(record_of(event.letters))
     tx.set(record_of(event.letters), (), freeze(record))
-    listed = tx.look(FAILED)
+    listed = tx.document(FAILED)
     if is_map(listed):
         tx.patch(FAILED, Add((event.letters,), int(at_ms)))
-        _thin_out(tx, cast("Mapping[str, Value]", tx.look(FAILED)), kept_max)
+        _thin_out(tx, cast("Mapping[str, Value]", tx.document(FAILED)), kept_max)
     else:
-        tx.note(FAILED, (), Depth.DEEP)
+        tx.record(FAILED, (), Depth.DEEP)
         tx.set(FAILED, (), freeze({event.letters: int(at_ms)}))
 
 
@@ -80,7 +80,7 @@ def _thin_out(tx: Transaction, listed: Mapping[str, Value], kept_max: int) -> No
 
 def forget(tx: Transaction, letters: str) -> bool:
     """It is handled after all, or nobody wants it any more. Whether it was there."""
-    listed = tx.look(FAILED)
+    listed = tx.document(FAILED)
     there = is_map(listed) and letters in cast("Mapping[str, Value]", listed)
     if there:
         tx.patch(FAILED, Remove((letters,)))

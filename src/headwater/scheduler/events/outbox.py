@@ -35,11 +35,11 @@ def put(tx: Transaction, event: EventRecord) -> None:
     entry = map_of({"stream": event.handler.spec.stream, "payload": event.payload, "order": order})
     if tx.replica.read(OUTBOX) is ABSENT:
         _make(tx.replica)
-    if is_map(tx.look(OUTBOX)):
+    if is_map(tx.document(OUTBOX)):
         tx.patch(OUTBOX, Add((letters,), entry))
     else:
         # Somebody has put something else there. To whoever sends, what becomes of it is no news.
-        tx.note(OUTBOX, (), Depth.DEEP, IGNORED_FOR_SCHEDULING)
+        tx.record(OUTBOX, (), Depth.DEEP, IGNORED_FOR_SCHEDULING)
         tx.set(OUTBOX, (), map_of({letters: entry}))
 
 
@@ -55,7 +55,7 @@ def _make(replica: Replica) -> None:
 
 def take(tx: Transaction, letters: str) -> None:
     """The event is handled with this transaction."""
-    found = tx.look(OUTBOX)
+    found = tx.document(OUTBOX)
     if is_map(found) and letters in cast("Mapping[str, Value]", found):
         tx.patch(OUTBOX, Remove((letters,)))
 
@@ -68,11 +68,11 @@ def taken_up(entry: Mapping[str, Value]) -> int:
 
 def count(tx: Transaction, events: Iterable[EventRecord]) -> None:
     """Write down how often each was taken up."""
-    found = dict(entries(tx.look(OUTBOX)))
+    found = dict(entries(tx.document(OUTBOX)))
     for event in events:
         if event.letters in found:
             # If it is handled meanwhile, nothing of it may be put back.
-            tx.note(OUTBOX, (event.letters,), Depth.SHALLOW, IGNORED_FOR_SCHEDULING)
+            tx.record(OUTBOX, (event.letters,), Depth.SHALLOW, IGNORED_FOR_SCHEDULING)
             tx.set(OUTBOX, (event.letters, "taken"), event.taken_up)
 
 

@@ -77,7 +77,7 @@ class Outcomes:
             else:
                 self._reject(event, event.rejection)
             # Nobody reads the receipt here, and there will be one for every event.
-            self._replica.let_go(event.receipt)
+            self._replica.release(event.receipt)
             return
         launch, verdict = event.origin, tx.verdict
         if launch is not None and launch.fate is OriginState.FAILED:
@@ -152,7 +152,7 @@ class Outcomes:
             self.refuse(event, HANDLED)
         # By another, perhaps, who did not know that it was noted here.
         commit_with_retries(self._replica, f"tidying up {event.id}", partial(self._tidy, event.letters))
-        self._replica.let_go(event.receipt)
+        self._replica.release(event.receipt)
 
     @staticmethod
     def _tidy(letters: str, tx: Transaction) -> None:

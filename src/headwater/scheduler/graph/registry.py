@@ -15,7 +15,7 @@ from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSignal, NodeSpec, titled
 from headwater.scheduler.inspect.trace import NodeRegistered, NodeRemoved, Trace
 from headwater.scheduler.passes.gates import Gates
-from headwater.values.shrink import fitted
+from headwater.values.shrink import shrunk
 
 COMPUTATION_TIER = 0
 EFFECT_TIER = 1
@@ -110,8 +110,8 @@ class Registry:
 
     def fit(self) -> None:
         """Give back the room of nodes that are gone."""
-        self.nodes = fitted(self.nodes)
-        self._graph.writers = fitted(self._graph.writers)
+        self.nodes = shrunk(self.nodes)
+        self._graph.writers = shrunk(self._graph.writers)
 
     @staticmethod
     def _check(spec: NodeSpec) -> None:

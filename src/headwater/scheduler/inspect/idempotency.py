@@ -24,7 +24,7 @@ from headwater.scheduler.passes.pull import TooDeep
 from headwater.scheduler.passes.runner import Runner
 from headwater.scheduler.passes.steps import Perform
 from headwater.values.address import Depth, address_text
-from headwater.values.author_text import describe, safe_repr, says_same
+from headwater.values.author_text import describe, safe_repr, same_message
 from headwater.values.diff import differences
 from headwater.values.ids import DocKey
 from headwater.values.overlap import touches
@@ -107,8 +107,8 @@ class IdempotencyCheck:
         # And whoever has started something would start it twice.
         if node.outputs and not node.spec.is_async and not tx.launched and not tx.followers:
             written = dict(tx.written())
-            seen = {doc: tx.first_look(doc) for doc in [*(doc for doc, _, _ in node.reads), *written]}
-            attempt.image = _Image(tx.again(), seen, written)
+            seen = {doc: tx.snapshot_of(doc) for doc in [*(doc for doc, _, _ in node.reads), *written]}
+            attempt.image = _Image(tx.fresh_copy(), seen, written)
 
     def _recheck(self, attempt: Attempt) -> None:
         image, attempt.image = attempt.image, None
@@ -176,7 +176,7 @@ class IdempotencyCheck:
             found += self._places(node, node.outputs[0], node.spec.store(attempt.result), value)
             second = dict(again.tx.written())
             for doc in dict.fromkeys([*image.written, *second]):
-                base = image.seen[doc] if doc in image.seen else again.tx.first_look(doc)
+                base = image.seen[doc] if doc in image.seen else again.tx.snapshot_of(doc)
                 found += self._places(node, doc, image.written.get(doc, base), second.get(doc, base))
         self._give_up(again)
         return found
@@ -223,7 +223,7 @@ class IdempotencyCheck:
     # -- what differs --------------------------------------------------------------------------------------
 
     def _raised(self, node: Node, second: Exception | None, *, on_top: bool = False) -> Iterator[Difference]:
-        if not says_same(second, node.error):
+        if not same_message(second, node.error):
             yield Difference(node.name, RAISED, node.error, second, _line(node), on_top, node.spec.piece)
 
     def _places(

@@ -48,14 +48,14 @@ class Adoption:
         print_ = code()
         body = self._body_of(node, derived.body, print_)
         observation = None if body is None else decode_observation(body)
-        if body is None or observation is None or observation.print != print_:
+        if body is None or observation is None or observation.fingerprint != print_:
             return
         if not is_sound(observation):
             return
         reads = reads_of(observation)
         docs = {*node.outputs, *(doc for doc, _, _ in reads)}
         # In one piece: what is written after the look has to be told to who has read it.
-        with self._replica.turn:
+        with self._replica.lock:
             if self._are_as_of(docs, derived.seq) and self._calls_are_as_there(node, observation):
                 self._persistence.adopt(node, reads, body)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headwater.cells.linked_documents import linked
-from headwater.cells.missing_documents import not_here
+from headwater.cells.missing_documents import not_ready
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.events.readiness import Readiness
@@ -48,7 +48,7 @@ class Arrivals:
 
     def attend(self, runner: Runner, events: EventDispatcher, invalidation: Invalidation) -> None:
         """Be asked by runs and by handlers, and told of what has come. Where everything is here, nobody asks."""
-        if self._replica.may_miss:
+        if self._replica.is_partial:
             runner.arrivals, events.expect, invalidation.have_come = self, self.expect, self.look
 
     @property
@@ -71,12 +71,12 @@ class Arrivals:
             self._waiting.pop((doc, node), None)
             return
         # What it would read next, most likely: it should not have to be run for each of them.
-        for value in tx.seen():
+        for value in tx.snapshots():
             for other in linked(value):
                 self._replica.is_missing(other)
         # It may catch the error, and come to a result: that is made of what nobody can name.
-        tx.reaches_out = True
-        raise not_here(doc, self._space)
+        tx.reads_outside = True
+        raise not_ready(doc, self._space)
 
     def expect(self, doc: DocKey) -> None:
         """A handler is about to look at it: if it is not here, its event waits. Whoever calls has the turn."""

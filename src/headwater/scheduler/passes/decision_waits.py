@@ -25,7 +25,7 @@ class DecisionWaits:
         self._askers: dict[DocKey, dict[Node, None]] = {}
         # With the number of the run that has asked.
         self._answers: dict[Node, tuple[int, dict[DocKey, bool]]] = {}
-        replica.asked = self._askers
+        replica.status_docs = self._askers
         replica.on_status = lambda doc: tell(Notification(Kind.STATUS, (Change(doc, (), ABSENT, ABSENT),)))
 
     def __len__(self) -> int:

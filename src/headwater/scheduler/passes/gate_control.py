@@ -57,4 +57,4 @@ class Timing:
         row = self.gates.settings.keep(node, gate.debounce_ms, gate.throttle_ms)
         if row is not None:
             # It rests on nothing that was read: it is stored with the next commit, or at the end.
-            self._replica.notes.put(*row, ())
+            self._replica.observations.put(*row, ())

@@ -46,7 +46,7 @@ from headwater.store.observations import (
 )
 from headwater.store.resumption import Listing
 from headwater.values.address import Depth, address_text
-from headwater.values.author_text import says_same
+from headwater.values.author_text import same_message
 from headwater.values.ids import DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe, Path, same
 
@@ -132,7 +132,7 @@ class Persistence:
         before: Exception | None,
     ) -> bool:
         """A run failed: results of readers may be made of that. Tells whether they have not been told of it yet."""
-        is_news = not says_same(error, before)
+        is_news = not same_message(error, before)
         if is_news and node.known_failure is not None:
             # In this opening it has not run before; in an earlier one it failed in the same way, perhaps.
             is_news = fingerprint_of(error) != node.known_failure
@@ -145,7 +145,7 @@ class Persistence:
     def _note_failed(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], error: Exception) -> None:
         if node.spec.print is None:
             return
-        if node.breadth or tx.reaches_out:
+        if node.breadth or tx.reads_outside:
             return
         failed = Extra(error=fingerprint_of(error))
         self._put_note(node, encode_observation(node.spec.print(), node.reads, failed), reads)
@@ -155,11 +155,11 @@ class Persistence:
         if len(seen) != len(reads):
             return
         for index, doc in enumerate(node.outputs):
-            stands, mark = self._replica.hold(doc)
+            stands, mark = self._replica.snapshot(doc)
             if not index and values and not same(stands, values[0]):
                 return
             seen.append(mark.read(doc, (), Depth.DEEP))
-        self._replica.notes.put(_key(node), body, seen)
+        self._replica.observations.put(_key(node), body, seen)
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
         """What is kept of this run; its digest, if it is as the time before. None: nothing."""
@@ -168,12 +168,12 @@ class Persistence:
             return None
         recorded, failures = node.recorded, self.failing.above(node)
         is_as_before = recorded is not None and recorded[0] is node.reads and failures == node.told_failures
-        if recorded is not None and is_as_before and not whole and not tx.reaches_out:
+        if recorded is not None and is_as_before and not whole and not tx.reads_outside:
             if len(recorded[1]) != DIGEST_BYTES:
                 node.recorded = recorded = (node.reads, digest_of(recorded[1]))
             return recorded[1]
         node.recorded, node.told_failures = None, failures
-        if node.breadth or tx.reaches_out or node.status is not NodeStatus.CLEAN:
+        if node.breadth or tx.reads_outside or node.status is not NodeStatus.CLEAN:
             # Invalid already: a failure that it was told of may be over, and no document says so.
             return None
         extra = self._extra(node)
@@ -367,10 +367,10 @@ class Persistence:
         if observation is None or not is_sound(observation):
             return None, "what is kept of it cannot be read"
         code = node.spec.print
-        if code is None or observation.print != code():
+        if code is None or observation.fingerprint != code():
             return None, CHANGED_CODE
         has_failed = observation.extra is not None and observation.extra.error is not None
-        if node.outputs and not has_failed and not listing.is_there(node.outputs[0]):
+        if node.outputs and not has_failed and not listing.exists(node.outputs[0]):
             return None, "its result is gone"
         for doc in node.outputs:
             if self._is_newer(doc, row.seq, listing):

@@ -13,7 +13,7 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import BREADTH
 from headwater.scheduler.graph.node import Node
 from headwater.values.ids import DocId, DocKey
-from headwater.values.link import Link
+from headwater.values.link import LinkRecord
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
@@ -36,4 +36,4 @@ def commit_own(node: Node, tx: Transaction, value: Value) -> bool:
     """
     doc = DocId(node.outputs[0].partition("/")[2])
     put_result(tx, DocKey(f"{node.breadth}/{doc}"), value)
-    return commit_result(tx, node.outputs[0], Link(doc=doc, scope=node.breadth.partition(":")[0]).to_value())
+    return commit_result(tx, node.outputs[0], LinkRecord(doc=doc, scope=node.breadth.partition(":")[0]).to_value())

@@ -94,7 +94,7 @@ class Runner:
         spec = node.spec
         causes = self._invalidation.clean(node)
         tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=("run", node.name, node.order))
-        tx.node, tx.triggers, tx.under_way = node, causes, True
+        tx.node, tx.triggers, tx.is_running = node, causes, True
         if spec.change_group is not None:
             tx.change_group = spec.change_group
         if node.surface:
@@ -133,7 +133,7 @@ class Runner:
         if attempt.suspended:
             self._suspend(attempt)
             return
-        tx.under_way = False
+        tx.is_running = False
         stack = self.stack
         if stack and stack[-1] is node:
             stack.pop()
@@ -147,7 +147,7 @@ class Runner:
             return
         error, value = attempt.error, None
         if tx.status is not _OPEN:
-            if tx.left is None:
+            if tx.ended_with is None:
                 # Ended from outside, as when a space is closed.
                 return
             error = no_result(node) if error is None else error
@@ -161,7 +161,7 @@ class Runner:
             node.running = True
             self._invalidation.drain()
             node.running = False
-        journal = tx.journal if tx.left is None else tx.left[0]
+        journal = tx.journal if tx.ended_with is None else tx.ended_with[0]
         reads = journal.entries if journal.is_plain else journal.reads()
         if tuple(reads) != node.reads or node.spec.declared_reads:
             self._graph.apply_reads(node, reads)
@@ -169,9 +169,9 @@ class Runner:
         if self._replica.version != attempt.version and self._is_outdated(tx, reads):
             self._outdated(attempt, error)
             return
-        if self.before is not None and tx.left is None:
+        if self.before is not None and tx.ended_with is None:
             self.before(attempt)
-        if tx.left is not None:
+        if tx.ended_with is not None:
             self._ended_early(attempt, error, reads)
         elif error is not None:
             self._failed(attempt, error, reads)
@@ -189,7 +189,7 @@ class Runner:
     def _ended_early(self, attempt: Attempt, error: Exception | None, reads: Mapping[ReadKey, Mark | None]) -> None:
         """Its function has ended the transaction itself: what it has read wakes it all the same."""
         node, tx = attempt.node, attempt.tx
-        tx.left = None
+        tx.ended_with = None
         if error is not None:
             self._failed(attempt, error, reads)
         else:
@@ -295,7 +295,7 @@ class Runner:
         """Whether something it has read is not so any more. What it wrote itself is not looked at."""
         read = self._replica.read
         for doc, path, bits in reads:
-            seen, now = tx.first_look(doc), read(doc)
+            seen, now = tx.snapshot_of(doc), read(doc)
             if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
                 return True
         return False
@@ -387,7 +387,7 @@ class Runner:
             # Not in `version`: at its end it is compared with how it all began.
             attempt.looked = self._replica.version
             for doc, path, bits in reads:
-                seen, now = tx.first_look(doc), self._replica.read(doc)
+                seen, now = tx.snapshot_of(doc), self._replica.read(doc)
                 if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
                     self._invalidation.mark(node, (doc, path), "while it waited")
                     return

@@ -32,7 +32,7 @@ from headwater.machine import Executor
 from headwater.server.metrics import Histogram
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
 from headwater.store import resumption
-from headwater.store.commit import Commit, Committed, Note, Outcome, Submission
+from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Submission
 from headwater.store.engine import Engine
 from headwater.sync.frames import (
     AskChanged,
@@ -143,18 +143,18 @@ class Channel:
 
     # -- what is asked -------------------------------------------------------------------------------------
 
-    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
+    def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
         """Have it decided."""
         self.since[commit.session, commit.local_seq] = self._loop.time()
-        self.storage.submit(Submission(commit, notes=notes, comes_again=True), helps=False)
+        self.storage.submit(Submission(commit, observations=notes, is_resent=True), helps=False)
 
-    def note(self, notes: tuple[Note, ...], branch: BranchId, gone: tuple[DocKey, ...]) -> None:
+    def note(self, notes: tuple[NewObservation, ...], branch: BranchId, gone: tuple[DocKey, ...]) -> None:
         """Keep what runs have read that wrote nothing. Nobody waits for it."""
 
         def keep(engine: Engine) -> None:
-            engine.note(notes)
+            engine.observe(notes)
             if gone:
-                engine.let_go(branch, gone)
+                engine.release(branch, gone)
                 resumption.drop_unclaimed(engine, branch, gone)
 
         self._threads.submit(self._use, keep)
@@ -210,7 +210,7 @@ class Channel:
             if isinstance(what, SpaceAnswer):
                 self._answer(what)
             else:
-                self._tell([each for each in what if isinstance(each, Outcome | Failure)])
+                self._tell([each for each in what if isinstance(each, CommitOutcome | Failure)])
 
     def _answer(self, answered: SpaceAnswer) -> None:
         connection = answered.connection
@@ -225,7 +225,7 @@ class Channel:
             self._watches[connection.talk.branch].add(connection, answered.docs, answered.prefixes)
         connection.reply(answered.frame)
 
-    def _tell(self, decided: list[Outcome | Failure]) -> None:
+    def _tell(self, decided: list[CommitOutcome | Failure]) -> None:
         failed = [each for each in decided if isinstance(each, Failure) and isinstance(each.error, StoreError)]
         if failed:
             self._send_away(failed)
@@ -234,7 +234,7 @@ class Channel:
             self.trouble = ""
         before = self.head
         for each in decided:
-            if isinstance(each, Outcome) and isinstance(each.verdict, Committed) and each.verdict.seq > self.head:
+            if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and each.verdict.seq > self.head:
                 self.head = each.verdict.seq
                 self.commits += 1
         for branch, watches in list(self._watches.items()):

@@ -136,7 +136,7 @@ class ClientConnection:
         """Whether a document is in a scope of its own."""
         return self.talk.may_see(doc)
 
-    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
+    def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
         """Have it decided."""
         assert self.channel is not None
         try:
@@ -145,7 +145,7 @@ class ClientConnection:
             # No verdict: the client sends it again to the next server of the space.
             self.talk.turned_away(CANNOT_WRITE)
 
-    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+    def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
         """Keep what runs have read."""
         assert self.channel is not None
         self.channel.note(notes, self.talk.branch, gone)

@@ -98,7 +98,7 @@ def answer(
 def _kept(engine: Engine, connection: ConnectionPort, asked: AskObservations) -> FromServer:
     branch = connection.talk.branch
     if not asked.prefix:
-        return Observations(asked.number, engine.head, (), resumption.places(engine, branch, asked.besides))
+        return Observations(asked.number, engine.head, (), resumption.heads(engine, branch, asked.besides))
     listed = resumption.listing(engine, branch, asked.prefix, asked.besides)
     # Not what somebody's run has read of their own: its keys are nobody else's business. Others run it.
     rows = tuple(_row(row) for row in listed.rows.values() if connection.talk.may_keep(row.body))

@@ -54,15 +54,15 @@ class MemoryBackend:
     def begin(self) -> None:
         self.tables.begin()
 
-    def mark(self) -> None:
-        self.tables.mark()
+    def savepoint(self) -> None:
+        self.tables.savepoint()
 
-    def unmark(self, *, keep: bool) -> None:
-        self.tables.unmark(keep=keep)
+    def end_savepoint(self, *, keep: bool) -> None:
+        self.tables.end_savepoint(keep=keep)
 
-    def give_up(self) -> None:
+    def roll_back(self) -> None:
         if self._tables is not None:
-            self._tables.give_up()
+            self._tables.roll_back()
 
     def append(
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()
@@ -161,7 +161,7 @@ class MemoryBackend:
     def damaged_observations(self, *, drop: bool = False) -> int:
         return 0
 
-    def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
+    def head_seqs(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
         return [(head.doc, head.seq, head.live) for head in self._heads.get(branch, {}).values()]
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:

@@ -138,14 +138,14 @@ class SqliteBackend:
     def begin(self) -> None:
         self.tables.begin()
 
-    def mark(self) -> None:
-        self._tables.mark()
+    def savepoint(self) -> None:
+        self._tables.savepoint()
 
-    def unmark(self, *, keep: bool) -> None:
-        self._tables.unmark(keep=keep)
+    def end_savepoint(self, *, keep: bool) -> None:
+        self._tables.end_savepoint(keep=keep)
 
-    def give_up(self) -> None:
-        self._tables.give_up()
+    def roll_back(self) -> None:
+        self._tables.roll_back()
 
     # -- the log -------------------------------------------------------------------------------------------
 
@@ -295,7 +295,7 @@ class SqliteBackend:
             self._write(lambda db: unobserve_at(db, damaged))
         return len(damaged)
 
-    def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
+    def head_seqs(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
         query = f"select key, seq, live from head join doc on head.doc = doc.id where branch = {BRANCH}"
         rows = self._read(query, (branch,))
         if self._read(f"select count(*) from head where branch = {BRANCH}", (branch,)) != [(len(rows),)]:

@@ -10,7 +10,7 @@ import apsw
 from headwater.errors import CorruptError
 from headwater.store.backends.checksums import sum_of
 from headwater.store.backends.sqlite_schema import check_schema
-from headwater.store.backends.sqlite_wal import lost_commits
+from headwater.store.backends.sqlite_wal import lost_transactions
 from headwater.store.features import check_known
 
 _FIRST_WITH_FACTS = 4
@@ -23,7 +23,7 @@ def inspect(db: apsw.Connection, path: str, vfs: str | None, version: int) -> No
     if version < _FIRST_WITH_FACTS:
         return
     check_known(_fact(db, path, "features"), path)
-    lost = lost_commits(db, path, vfs)
+    lost = lost_transactions(db, path, vfs)
     # Without a sync for each commit, a power cut may take earlier ones and leave later ones: that was asked for.
     if lost is not None and _fact(db, path, "durability") == "full":
         message = (

@@ -12,7 +12,7 @@ import apsw
 
 from headwater.errors import HeadwaterError, InvariantError
 
-MARK: Final = "beside"
+SAVEPOINT: Final = "beside"
 """The savepoint of a rider: one at a time."""
 
 
@@ -43,21 +43,21 @@ class SqliteTables:
         if not self._db.in_transaction:
             self.execute("begin immediate")
 
-    def mark(self) -> None:
-        self.execute(f"savepoint {MARK}")
+    def savepoint(self) -> None:
+        self.execute(f"savepoint {SAVEPOINT}")
 
-    def unmark(self, *, keep: bool) -> None:
+    def end_savepoint(self, *, keep: bool) -> None:
         if not keep:
             self.known.clear()
-            self.execute(f"rollback to {MARK}")
-        self.execute(f"release {MARK}")
+            self.execute(f"rollback to {SAVEPOINT}")
+        self.execute(f"release {SAVEPOINT}")
 
     def end(self) -> None:
         """What was begun is done."""
         if self._db.in_transaction:
             self.execute("commit")
 
-    def give_up(self) -> None:
+    def roll_back(self) -> None:
         self.known.clear()
         if self._db.in_transaction:
             self.execute("rollback")

@@ -29,7 +29,7 @@ Read = Callable[[int, int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostTransactions:
     """What SQLite does not see."""
 
     # Transactions whose ends are found after the damage.
@@ -48,7 +48,7 @@ class _Frame:
     sums: tuple[int, int]
 
 
-def lost_commits(db: apsw.Connection, path: str, vfs: str | None) -> Lost | None:
+def lost_transactions(db: apsw.Connection, path: str, vfs: str | None) -> LostTransactions | None:
     """What is lost of the write-ahead log of a database that was just opened; None if all of it is read."""
     try:
         file = apsw.VFSFile(vfs or "", f"{path}-wal", [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READONLY, 0])
@@ -62,7 +62,7 @@ def lost_commits(db: apsw.Connection, path: str, vfs: str | None) -> Lost | None
         file.xClose()
 
 
-def _lost(read: Read, frames: int) -> Lost | None:
+def _lost(read: Read, frames: int) -> LostTransactions | None:
     """`frames` of them are read by SQLite."""
     start = read(_HEADER.size, 0)
     if len(start) < _HEADER.size:
@@ -82,7 +82,7 @@ def _lost(read: Read, frames: int) -> Lost | None:
             ends += bool(frame.size)
         previous = frame if frame.salts == salts else None
     if ends > 1 or (ends and goes_on):
-        return Lost(ends, _HEADER.size + frames * length)
+        return LostTransactions(ends, _HEADER.size + frames * length)
     return None
 
 
@@ -94,7 +94,7 @@ def _follows(read: Read, frame: _Frame, previous: _Frame | None, page_size: int,
     return _checksum(body[:8] + body[_FRAME.size :], previous.sums, order) == frame.sums
 
 
-def _headless(read: Read, salts: tuple[int, int]) -> Lost | None:
+def _headless(read: Read, salts: tuple[int, int]) -> LostTransactions | None:
     """The header is damaged. Both salts change when a log begins anew: frames that share one belong to this header."""
     for page_size in (4096, *(1 << power for power in range(9, 17))):
         ends = [
@@ -103,7 +103,7 @@ def _headless(read: Read, salts: tuple[int, int]) -> Lost | None:
             if frame.size and (frame.salts[0] == salts[0] or frame.salts[1] == salts[1])
         ]
         if ends:
-            return Lost(len(ends), 0)
+            return LostTransactions(len(ends), 0)
     return None
 
 

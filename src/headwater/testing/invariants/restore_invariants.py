@@ -62,7 +62,7 @@ def _as_it_was(  # noqa: PLR0917  # called in one place
         # Forgotten since: nobody can tell any more.
         return
     code = node.spec.print
-    if code is None or observation.print != code():
+    if code is None or observation.fingerprint != code():
         raise broken("I7", "it was restored from what is kept of other code", node)
     places = [read if isinstance(read, tuple) else (read, (), False) for read in observation.reads]
     if [(doc, path, SHALLOW_BIT if shallow else 0) for doc, path, shallow in places] != list(node.reads):
