@@ -1,10 +1,8 @@
-"""What a client keeps on its own disk: commits without a verdict, whose session they are, and the documents it holds.
+"""The local folder of a client: commits without a verdict, their session, and confirmed documents.
 
-A commit is kept before it is sent, so nothing that the server may have heard of is forgotten by a program that is
-killed. It leaves together with the documents it came to, in one step: who opens the folder while the server is away
-finds it among what waits, or in what is confirmed. One thread writes, in groups; nobody who commits waits for it.
-
-Must never know: connections, replicas.
+A commit is stored before it is sent, so a program that is killed forgets nothing that the server may have received. A
+decided commit is removed in one step with the documents that it changed: after a restart without a server, it is either
+in the outbox or in the confirmed documents. One thread writes, in groups; a commit does not wait for it.
 """
 
 from __future__ import annotations
@@ -43,10 +41,10 @@ from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, Session
 from headwater.values.tree import ABSENT, Maybe
 
 APPLICATION_ID: Final = 0x48445243
-"""The letters HDRC in the file's header: it is no space."""
+"""The letters HDRC in the file's header: this is not a space."""
 FORMAT: Final = 2
-"""2: what an opening makes has ids of its own. A program that knows only 1 would count on from the session instead, and
-name new events like old ones: it must not use the file. The tables are the same."""
+"""2: each opening has ids of its own. A program that knows only format 1 would continue the session's numbers, and give
+new events the ids of old ones: it must not use the file. The tables are the same."""
 
 _MIGRATIONS: Final[dict[int, str]] = {1: ""}
 """Statements that bring a file of each format to the next one."""
@@ -71,7 +69,7 @@ class _OpenFiles:
 
 @dataclass(slots=True)
 class StoredState:
-    """What an earlier opening has left."""
+    """What an earlier opening stored."""
 
     opened: SpaceOpened | None = None
     seq: Seq = NEVER
@@ -85,15 +83,15 @@ class StoredState:
 
 @dataclass(slots=True)
 class _Batch:
-    """What is to be written next, as one step."""
+    """The next group to be written, in one transaction."""
 
     commits: list[Submission] = field(default_factory=list)
     gone: list[LocalSeq] = field(default_factory=list)
     docs: dict[DocKey, tuple[Seq, Maybe] | None] = field(default_factory=dict)
     meta: dict[str, bytes] = field(default_factory=dict)
-    # Lines for the file of what was taken back.
+    # Lines for the file of rejected commits.
     refused: list[bytes] = field(default_factory=list)
-    # Everything from earlier goes first.
+    # Delete everything stored before.
     afresh: bool = False
 
     def __bool__(self) -> bool:
@@ -101,7 +99,7 @@ class _Batch:
 
 
 class ClientFolder:
-    """One file of the folder: of one app in one space of one server. `kept` and `failed` are called by the thread.
+    """One file of the folder: one app in one space of one server. The writer thread calls `kept` and `failed`.
 
     Raises SpaceHeldError if another opening has it.
     """
@@ -112,7 +110,7 @@ class ClientFolder:
         except OSError as error:
             message = f"local={str(folder)!r} cannot be a folder to keep things in: {error.strerror or error}"
             raise UnavailableError(message, path=str(folder)) from error
-        # Each with its length: no two lists of names have the same text.
+        # Length-prefixed, so that no two lists of names have the same text.
         text = "".join(f"{len(each)}:{each}" for each in (space, *whose))
         slug = re.sub(r"[^a-z0-9]+", "-", space.lower()).strip("-")[:40] or "space"
         self.path: Path = folder / f"{slug}-{sha256(text.encode()).hexdigest()[:10]}.replica"
@@ -125,14 +123,14 @@ class ClientFolder:
         self._is_writing = False
         self._is_over = False
         self._is_stalled = False
-        # Why nothing can be kept any more.
+        # Why nothing can be stored any more.
         self.trouble: HeadwaterError | None = None
         self._thread = machine().thread(self._run, name=f"headwater-keeping-{space}")
         self._thread.start()
 
     @property
     def refused_path(self) -> Path:
-        """Where commits are written down that were taken back."""
+        """The file that lists rejected commits."""
         return self.path.with_suffix(SUFFIX)
 
     # -- opening -------------------------------------------------------------------------------------------
@@ -143,7 +141,7 @@ class ClientFolder:
             if self._real in files.paths:
                 message = f"{self.path} is in use by another opening of this process ({os.getpid()})"
                 raise SpaceHeldError(f"{message}; close that, or give this one a folder of its own", path=self._real)
-            # Made before SQLite opens it: what is in it is nobody else's to read.
+            # Created before SQLite opens it, readable by its owner only.
             try:
                 os.close(create_private(self.path, os.O_RDWR))
                 sync_folder(self.path.parent)
@@ -188,11 +186,11 @@ class ClientFolder:
             db.execute(f"begin immediate; {_TABLES} {marks}; commit")
         elif version != FORMAT:
             steps = " ".join(_MIGRATIONS[number] for number in range(int(version), FORMAT))
-            # One transaction: a program that is killed now leaves a file of the one format or the other.
+            # One transaction: a kill leaves a file of the old format or of the new one.
             db.execute(f"begin immediate; {steps} pragma user_version = {FORMAT}; commit")
 
     def _check_format(self, application: object, version: object) -> None:
-        """Raise MigrationError unless it is a file that this version can use, or bring to what it can use."""
+        """Raise MigrationError unless this version can use the file, or migrate it."""
         if application != APPLICATION_ID:
             message = f"{self.path} is no file of what a program keeps of a server's space; choose another folder"
             raise MigrationError(message, path=self._real, found=version, known=FORMAT)
@@ -204,7 +202,7 @@ class ClientFolder:
             raise MigrationError(message, path=self._real, found=version, known=FORMAT)
 
     def load(self) -> StoredState:
-        """What is there; before anything else is asked of it. That it was opened is on disk when this returns."""
+        """Read what is stored; called first. The new opening is counted on disk when this returns."""
         meta = dict(self._db.execute("select name, value from meta"))
         found = StoredState(
             seq=Seq(int(meta.get("seq", b"0"))),
@@ -228,13 +226,13 @@ class ClientFolder:
     # -- for other threads ---------------------------------------------------------------------------------
 
     def keep(self, submission: Submission) -> None:
-        """Keep a commit; `kept` is called when that is so."""
+        """Store a commit; `kept` is called when it is on disk."""
         with self._changed:
             self._batch.commits.append(submission)
             self._wake()
 
     def take_in(self, gone: Iterable[LocalSeq], docs: Iterable[tuple[DocKey, Seq, Maybe]], seq: Seq) -> None:
-        """Commits were decided, and documents are so now, as of a place of the log: as one step."""
+        """Remove decided commits and store the documents as of a sequence number, in one transaction."""
         with self._changed:
             self._batch.gone += gone
             self._batch.docs.update((doc, (at, value)) for doc, at, value in docs)
@@ -242,13 +240,13 @@ class ClientFolder:
             self._wake()
 
     def let_go(self, doc: DocKey) -> None:
-        """A document is not held any more."""
+        """Forget a document."""
         with self._changed:
             self._batch.docs[doc] = None
             self._wake()
 
     def keep_session(self, opened: SpaceOpened, branch: BranchId, prefixes: Iterable[str]) -> None:
-        """Whose commits they are, and what has to be shown to go on with it."""
+        """Store the session, and the proof needed to resume it."""
         with self._changed:
             self._batch.meta["opened"] = encode_frame(opened)
             self._batch.meta["branch"] = branch.encode()
@@ -256,19 +254,19 @@ class ClientFolder:
             self._wake()
 
     def write_refused(self, lines: Iterable[bytes]) -> None:
-        """For the file of what was taken back: before the commits leave this one."""
+        """Append to the file of rejected commits, before the commits are removed here."""
         with self._changed:
             self._batch.refused += lines
             self._wake()
 
     def forget(self) -> None:
-        """The server does not go on with the session, or is another: nothing of before is of use."""
+        """Discard everything: the server does not resume the session, or is another server."""
         with self._changed:
             self._batch = _Batch(afresh=True, refused=self._batch.refused)
             self._wake()
 
     def flush(self) -> None:
-        """Return when everything said so far is on disk, or cannot be."""
+        """Return when everything submitted so far is on disk, or has failed."""
         with self._changed:
             self._changed.wait_for(self._is_at_rest)
 
@@ -276,7 +274,7 @@ class ClientFolder:
         return self._is_over or (not self._is_writing and (not self._batch or self._is_stalled))
 
     def close(self) -> None:
-        """Write what is to be written, and let go. Once more is no harm."""
+        """Write what is left, and close the file. Idempotent."""
         with self._changed:
             self._is_over = True
             self._wake()
@@ -322,13 +320,13 @@ class ClientFolder:
                 failure = UnavailableError(f"cannot write {self.refused_path}: {error}", path=str(self.refused_path))
                 self._put_back(batch)
             except apsw.Error as error:
-                # What is there stays good: it is as it was before. What was to come is not kept, and so not sent.
+                # The stored state is unchanged. The new commits are not stored, and therefore not sent.
                 failure = explain(error, self._real)
                 if isinstance(failure, PoisonedError):
                     self.trouble = failure
                 else:
                     self._put_back(batch)
-            except Exception as error:  # noqa: BLE001  # whoever waits for the thread must not wait for ever
+            except Exception as error:  # noqa: BLE001  # callers that wait for the thread must not wait for ever
                 failure = self.trouble = InvariantError(
                     f"{self.path} cannot be written: {describe(error)}", path=self._real
                 )
@@ -340,7 +338,7 @@ class ClientFolder:
             self.failed(batch.commits, failure)
 
     def _put_back(self, batch: _Batch) -> None:
-        """There may be room later: what does not wait for an answer is written with the next."""
+        """The disk may have room later: entries without a waiting caller are written with the next group."""
         with self._changed:
             later = self._batch
             later.refused = batch.refused + later.refused
@@ -349,7 +347,7 @@ class ClientFolder:
                 later.docs = batch.docs | later.docs
                 later.meta = batch.meta | later.meta
                 later.afresh = batch.afresh
-            # Not at once again: with what comes next.
+            # Not retried at once, but with the next group.
             self._is_stalled = True
 
     def _write_down(self, batch: _Batch) -> None:
@@ -378,7 +376,7 @@ def _stored(seq: Seq, value: Maybe) -> tuple[Seq, bytes | None]:
 
 
 def _frame(submission: Submission) -> bytes:
-    """As it is sent; without what earlier runs have read, which would not be so any more."""
+    """The frame to be sent, without observations of earlier runs, which are outdated."""
     return encode_frame(transact(Submission(submission.commit)))
 
 

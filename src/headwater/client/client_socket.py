@@ -1,7 +1,4 @@
-"""A WebSocket of a client's: bytes in and out of the sans-IO protocol of `websockets`, and nothing more.
-
-Must never know: what is in a frame.
-"""
+"""The client's WebSocket: an asyncio protocol around the sans-IO protocol of `websockets`."""
 
 from __future__ import annotations
 
@@ -22,19 +19,19 @@ from headwater.sync.frame_limits import FRAME_BYTES_MAX
 from headwater.sync.frames import SUBPROTOCOL
 
 QUIET_S: Final = 4.0
-"""After so much silence a server that has something to answer is asked whether it is there."""
+"""Silence before a ping, while an answer is due."""
 
 IDLE_S: Final = 15.0
-"""The same for one that has nothing to say. Less than what routers forget a connection after."""
+"""Silence before a ping on an idle connection: less than the time after which routers drop it."""
 
 PONG_S: Final = 4.0
-"""How long it may take to answer that. One that takes longer is not reached, whatever the reason."""
+"""Time allowed for the pong. Without one, the server counts as unreachable."""
 
 _QUIET: Final = logging.getLogger("headwater.websocket")
 
 
 class ClientSocket(asyncio.Protocol):
-    """One connection. `done` is set when it has ended, by whoever ended it."""
+    """One connection. `done` is set when it has ended."""
 
     def __init__(
         self,
@@ -57,24 +54,24 @@ class ClientSocket(asyncio.Protocol):
         self._flushing = False
         self._is_answer_due = is_answer_due
         self._heard_at = self._loop.time()
-        # When the server was asked whether it is there, if it has not said anything since; and what was unsent then.
+        # When the last unanswered ping was sent, and how many bytes were unsent then.
         self._pinged_at: float | None = None
         self._unsent = 0
         self._timer: asyncio.TimerHandle | None = None
-        # For how long nothing was heard, if it was given up because of that.
+        # How long the server was silent, if the connection was given up because of that.
         self.silence_s = 0.0
         self.done: asyncio.Future[None] = self._loop.create_future()
-        # How the server has refused the upgrade, if it did: status and words.
+        # Status and reason, if the server refused the upgrade.
         self.refused: tuple[int, str] | None = None
 
     @property
     def is_open(self) -> bool:
-        """Frames can be sent."""
+        """Whether frames can be sent."""
         return self._protocol.state is State.OPEN and not self._transport.is_closing()
 
     @property
     def close_code(self) -> int:
-        """Why the server has ended it; 0 if it did not say."""
+        """The server's close code; 0 if there was none."""
         received = self._protocol.close_rcvd
         return 0 if received is None else int(received.code)
 
@@ -144,7 +141,7 @@ class ClientSocket(asyncio.Protocol):
     # -- sending -------------------------------------------------------------------------------------------
 
     def send(self, data: bytes) -> None:
-        """What one turn of the loop has to say goes out together."""
+        """Buffer a frame: frames of one iteration of the loop are written together."""
         self._protocol.send_binary(data)
         if not self._flushing:
             self._flushing = True
@@ -165,7 +162,7 @@ class ClientSocket(asyncio.Protocol):
             self._transport.write_eof()
 
     def close(self) -> None:
-        """End it, and say so."""
+        """Close the connection with a closing handshake."""
         if self._transport is None or self._transport.is_closing():  # type: ignore[redundant-expr]  # before it is made
             return
         try:
@@ -177,18 +174,18 @@ class ClientSocket(asyncio.Protocol):
         self._loop.call_later(1.0, self._hang_up)
 
     def _hang_up(self) -> None:
-        # A transport that has ended with something still to be written does not know that it has.
+        # A transport that ended with unwritten bytes does not report it.
         if not self.done.done():
             self._transport.abort()
 
     def abort(self) -> None:
-        """End it at once."""
+        """Abort the connection."""
         self._transport.abort()
 
     # -- silence -------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """See whether it is time to ask, or to give up."""
+        """Ping a silent server, or give up."""
         now = self._loop.time()
         if self._pinged_at is None:
             self._listen(now)
@@ -198,7 +195,7 @@ class ClientSocket(asyncio.Protocol):
     def _listen(self, now: float) -> None:
         due = self._heard_at + (QUIET_S if self._is_answer_due() or not self.is_open else IDLE_S)
         if now < due:
-            # What is written meanwhile has an answer due sooner.
+            # A frame sent meanwhile makes an answer due sooner.
             self._look_again(min(due - now, QUIET_S))
             return
         if self.is_open:
@@ -210,7 +207,7 @@ class ClientSocket(asyncio.Protocol):
     def _give_up_or_wait(self, now: float, pinged_at: float) -> None:
         unsent = self._transport.get_write_buffer_size()
         if unsent < self._unsent:
-            # The question stands behind much else, which goes out slowly: somebody takes it.
+            # The ping waits behind many unsent bytes, and these are being sent: the server is reading.
             self._pinged_at, self._unsent = now, unsent
             self._look_again(PONG_S)
         elif now - pinged_at >= PONG_S:

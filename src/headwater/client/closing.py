@@ -1,7 +1,4 @@
-"""The end of an opening, and of the program: who is waited for then, and what is said of what was not sent.
-
-Must never know: what is in a space.
-"""
+"""The end of an opening at a server, and of the program: what is waited for, and the report of unsent commits."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from headwater.machine import machine
 from headwater.sync.client_session import ClientPhase
 
 EXIT_S: Final = 2.0
-"""How long the end of the program waits for what was written, if it has not closed the space."""
+"""How long the end of the program waits for unsent commits of a space that was not closed."""
 
 log: Final = logging.getLogger("headwater")
 
@@ -34,22 +31,22 @@ class Closing:
         self._is_told = False
 
     def begin(self, *, in_haste: bool) -> None:
-        """It is about to end; in haste, after an error: then who is not reached is not waited for."""
+        """The opening is about to end. `in_haste`, after an error: do not wait for a server that is not reached."""
         self._is_ending = True
         self._is_in_haste = in_haste
 
     def can_leave(self, link: ServerLink, folder: ClientFolder | None) -> bool:
-        """Whether a server that is not reached needs not be waited for: all is kept, or whoever leaves cannot wait."""
+        """Whether to leave without waiting for an unreachable server: all is stored locally, or time is short."""
         is_away = link.phase in (ClientPhase.OFFLINE, ClientPhase.CONNECTING)
         return is_away and self._is_ending and (folder is not None or self._is_in_haste)
 
     def leave(self, link: ServerLink, folder: ClientFolder | None, left: int) -> None:
-        """Say, once, what becomes of commits that were not sent. Raises OfflineError if they are lost."""
+        """Report unsent commits, once. Raises OfflineError if they are lost."""
         what = "1 commit was" if left == 1 else f"{left:,} commits were"
         if folder is None:
             message = f"{self._url} is not reached ({link.trouble}): {what} not sent, and lost"
             raise OfflineError(message, url=str(self._url), waiting=left)
-        # The next opening goes on with them.
+        # The next opening sends them.
         folder.flush()
         if not self._is_told:
             self._is_told = True
@@ -58,13 +55,13 @@ class Closing:
 
 
 class Closable(Protocol):
-    """An opening."""
+    """An opening that can be ended by the process."""
 
     def close_with_program(self, wait_s: float) -> None:
-        """The program ends, and has not closed it."""
+        """Close at the end of a program that did not."""
 
     def disown(self) -> None:
-        """This process was forked from the one that has opened it."""
+        """Release it in a forked child: it belongs to the parent."""
 
 
 class _Openings:

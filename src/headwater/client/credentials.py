@@ -1,7 +1,4 @@
-"""What a client shows at the door of a server: a token, or that it has a private key.
-
-Must never know: connections.
-"""
+"""Credentials of a client: a token, or a signature with a private key."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ from headwater.values.ids import SessionId
 from headwater.values.seams import Clock
 
 LASTS_MS: Final = 60_000
-"""How long a signature is good: as long as a slow connection may take to show it."""
+"""Validity of a signature: enough for a slow connection."""
 
 
 class Signer(Protocol):
-    """Whoever has a private key."""
+    """Signs challenges with a private key."""
 
     def prove(self, welcome: Welcome, space: str, session: SessionId) -> Proof:
         """Sign the server's challenge."""
@@ -32,7 +29,7 @@ class Signer(Protocol):
 
 
 class KeySigner:
-    """A private key in a file, as `headwater token keygen` makes one. Read when it is made, and never shown."""
+    """A private key in a file, as `headwater token keygen` makes one. Read at construction, and never displayed."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._private = read_private_key(path)
@@ -40,17 +37,17 @@ class KeySigner:
         self._now_ms = machine().now_ms if clock is None else clock.now_ms
 
     def prove(self, welcome: Welcome, space: str, session: SessionId) -> Proof:
-        """For this connection to this server, and no other."""
+        """Sign for this connection to this server only."""
         expires = self._now_ms() + LASTS_MS
         text = challenge_text(welcome.nonce, welcome.audience, space, session, expires)
         return Proof(self._public, sign(self._private, text), expires)
 
 
 def check_audience(audience: str, url: ServerUrl) -> None:
-    """Raise RemoteProtocolError unless the server is called what was asked for.
+    """Raise RemoteProtocolError unless the server's audience is the address that was asked for.
 
-    Else one server could pass on the challenge of another, and come in there with the answer. A name without a port is
-    meant by every one. `localhost` is no other name for an address: somebody else may listen at the next one.
+    Otherwise a server could relay the challenge of another server, and authenticate there with the answer. A name
+    without a port matches every port. `localhost` does not match an IP address: another process may listen there.
     """
     for name in audience.split():
         try:
@@ -69,7 +66,7 @@ def check_audience(audience: str, url: ServerUrl) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Credentials:
-    """What is shown at the door."""
+    """Token or signer of one opening."""
 
     token: str | None = None
     signer: Signer | None = None
@@ -77,7 +74,7 @@ class Credentials:
 
     @property
     def authorization(self) -> str:
-        """The header; empty if nothing is shown but what a server of this user leaves."""
+        """The Authorization header; empty if only the local token of this user's server is used."""
         if self.token is not None:
             return f"Bearer {self.token}"
         return "Headwater-Key" if self.signer is not None else ""

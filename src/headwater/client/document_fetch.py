@@ -1,7 +1,4 @@
-"""Documents that are asked for and not waited for: together, a few questions at a time, until all of them are here.
-
-Must never know: who has read them, and what is in them.
-"""
+"""Fetching documents without waiting: in batches, a few requests at a time."""
 
 from __future__ import annotations
 
@@ -23,55 +20,55 @@ from headwater.values.ids import BranchId, DocKey
 Done: TypeAlias = Callable[[HeadwaterError | None], None]
 
 DOCS_MAX: Final = 5_000
-"""Documents of one question: the first are here while the server looks for the next."""
+"""Documents per request: the first arrive while the server reads the next."""
 
 QUESTIONS_MAX: Final = 4
-"""Questions that are not answered yet. The server takes many more; but others of this session come between these."""
+"""Requests in flight. The server accepts many more; a few leave room for other requests of the session."""
 
 NOTHING: Final = 2**62
-"""No place of the log: the document is sent, whatever it is."""
+"""Before every sequence number: the document is always sent."""
 
 
 class DocumentFetch:
-    """What one connection is asked for in passing. Delivered like what others do to it, and in its order."""
+    """The fetches of one connection. Results are delivered in order with other changes."""
 
     def __init__(self, link: ServerLink, branch: BranchId, deliver: Callable[[list[Item]], None]) -> None:
         self._link = link
         self._branch = branch
         self._deliver = deliver
-        # Appended to by whoever reads; taken from by the connection's thread.
+        # Appended by readers, consumed by the connection's thread.
         self._wanted: dict[DocKey, None] = {}
-        # Asked for, and neither come nor let go of since.
+        # Requested, and neither arrived nor dropped since.
         self._flying: set[DocKey] = set()
         self._woken = False
         self._open = 0
 
     def want(self, doc: DocKey) -> None:
-        """Have it brought."""
+        """Request a document."""
         self._wanted[doc] = None
         if not self._woken:
             self._woken = True
             self._link.soon(self._flush)
 
     def drop(self, doc: DocKey) -> None:
-        """Nobody wants it any more."""
+        """Cancel the request for a document."""
         self._wanted.pop(doc, None)
         self._flying.discard(doc)
 
     def bring(self, docs: Collection[DocKey], done: Done) -> float:
-        """Have these brought, with what they lead to. `done` is called by the connection's thread, after they came.
+        """Fetch documents and what they link to. The connection's thread calls `done` after they have arrived.
 
-        Returns for how many seconds to be patient.
+        Returns how many seconds to wait.
         """
         self._link.soon(lambda: self._ask(tuple(docs), PREFETCH_MAX, done))
         lost_at = self._link.lost_at
-        # Who has been away for long is not waited for as long again.
+        # A server that has been away for long gets less time.
         return PATIENCE_S if lost_at is None else max(lost_at + PATIENCE_S - machine().monotonic(), 0.0)
 
     # -- the connection's thread ---------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        # Said before looking: who wants more after the last look wakes again.
+        # Reset before reading the queue: a later append wakes the thread again.
         self._woken = False
         while self._wanted and self._open < QUESTIONS_MAX:
             docs = tuple(islice(tuple(self._wanted), DOCS_MAX))
@@ -82,7 +79,7 @@ class DocumentFetch:
             self._ask(docs, 0, self._next)
 
     def _next(self, _error: HeadwaterError | None) -> None:
-        """Who has read something is not told why it does not come: who waits for it asks again, and is."""
+        """Send the next batch. Errors are dropped: a caller that waits asks again and gets the error."""
         self._open -= 1
         self._flush()
 
@@ -92,7 +89,7 @@ class DocumentFetch:
 
     def _answered(self, docs: tuple[DocKey, ...], follow: int, done: Done, found: Answer | HeadwaterError) -> None:
         if isinstance(found, LimitError | ServerLimitError) and (len(docs) > 1 or follow):
-            # More than one answer can hold: what links lead to is fetched when it is read, the others in two parts.
+            # Too large for one answer: linked documents are fetched when read, the others in two halves.
             half = max(len(docs) // 2, 1)
             parts = [part for part in (docs[:half], docs[half:]) if part]
             both = _all_of(len(parts), done)
@@ -102,8 +99,8 @@ class DocumentFetch:
             done(found)
         else:
             assert isinstance(found, Docs)
-            # What nobody has looked at is taken in all the same: it was asked for, or came along. But nobody tells what
-            # happens to a document that was let go of meanwhile.
+            # Documents that were not read yet are stored, too: they were requested, or linked. Not those dropped meanwhile:
+            # the server sends no further changes of them.
             gone = set() if follow else set(docs) - self._flying
             self._flying.difference_update(docs)
             come = [
@@ -114,7 +111,7 @@ class DocumentFetch:
 
 
 def _all_of(count: int, done: Done) -> Done:
-    """Called so often; the last calls on, with the first error."""
+    """A callback that forwards after `count` calls, with the first error."""
     errors: list[HeadwaterError | None] = []
 
     def one(error: HeadwaterError | None) -> None:
@@ -126,7 +123,7 @@ def _all_of(count: int, done: Done) -> Done:
 
 
 def is_in_loop() -> bool:
-    """Whether this code must not be held up."""
+    """Whether this code runs in an event loop, and must not block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,7 +1,4 @@
-"""Telling of what an earlier run of the program has written, and what was taken back when this one was opened.
-
-Must never know: connections, files.
-"""
+"""Reporting commits of an earlier run of the program that were rejected when this run opened the space."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from headwater.errors import UserCodeError
 from headwater.runtime.error_report import OnError, tell
 
 FIRST_MAX: Final = 3
-"""So many are named in the message. Who wants to see them all looks into the file."""
+"""Commits named in the message. The file has all of them."""
 
 
 class EarlierCommits:
-    """Of one opening. Each commit is told of once: to `on_error`, for nobody is there who waits for it."""
+    """The report of one opening. Each commit is reported once, to `on_error`: no caller waits for it."""
 
     def __init__(self, space: str, on_error: OnError) -> None:
         self._space = space
@@ -25,7 +22,7 @@ class EarlierCommits:
         self.refused = 0
 
     def tell(self, refusals: list[RejectedCommit], path: Path) -> None:
-        """They are not stored, as far as anybody knows; and what they were is in a file. One call for all of them."""
+        """Report rejected commits in one call; their contents are in the file."""
         count = len(refusals)
         self.refused += count
         first = tuple(summary_of(each.commit) for each in refusals[:FIRST_MAX])

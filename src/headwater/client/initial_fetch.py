@@ -1,7 +1,4 @@
-"""What an app has at a server, brought in one answer when it is opened there.
-
-Must never know: what is done with it.
-"""
+"""The first fetch of an opening: the documents of an app, in one answer."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ from headwater.values.ids import DocKey
 
 
 def prefetch(link: ServerLink, replica: RemoteReplica, app: str, actor: str) -> list[tuple[DocKey, Found]]:
-    """All documents of the app, and what they link to."""
+    """Fetch all documents of the app, and what they link to."""
     scopes = [SPACE_SCOPE]
     if actor:
         scopes += [user_scope(actor), session_scope(actor, replica.session)]
     prefixes = tuple(f"{scope.text}/{app}." for scope in scopes)
-    # What an event is written to that fails or is left: nobody wants to wait for these when the server is away.
+    # Documents for failed and unhandled events: needed also while the server is away.
     books = tuple((doc, NOTHING) for doc in (OUTBOX, FAILED))
     with replica.lock:
         answer = link.ask(Watch(0, books, prefixes, None, PREFETCH_MAX))

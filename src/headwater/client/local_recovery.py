@@ -1,7 +1,4 @@
-"""Going on with what an earlier program has left in its folder, and telling what became of it.
-
-Must never know: how frames are carried.
-"""
+"""Resuming from the local folder: commits of earlier runs, and the report of those that are rejected."""
 
 from __future__ import annotations
 
@@ -26,24 +23,24 @@ class LocalRecovery:
         self.folder = ClientFolder(path, space, *whose)
         self._space = space
         self._earlier = EarlierCommits(space, on_error)
-        # Commits of earlier programs that were taken back; told of together when the opening has come to its end.
+        # Rejected commits of earlier runs, reported together at the end of the opening.
         self._untold: list[RejectedCommit] = []
         self._is_opening = False
 
     @property
     def refused(self) -> int:
-        """How many commits of earlier programs were taken back."""
+        """How many commits of earlier runs were rejected."""
         return self._earlier.refused
 
     # -- the opening ---------------------------------------------------------------------------------------
 
     def serve(self, replica: RemoteReplica) -> None:
-        """Keep what a replica takes in."""
+        """Store what a replica integrates."""
         replica.on_taken_in = self.folder.take_in
         replica.on_refused = self._refused
 
     def restore(self, link: ServerLink, replica: RemoteReplica, kept: StoredState, opened: SpaceOpened) -> None:
-        """Go on with what is there. Until `told`, nothing is said of what is taken back."""
+        """Resume with the stored state. Rejections are reported by `told`, not before."""
         self._is_opening = True
         link.session.restore(
             opened, kept.seq, {doc: found.seq for doc, found in kept.docs.items()}, kept.prefixes, kept.outbox
@@ -52,15 +49,15 @@ class LocalRecovery:
         replica.restore(kept.outbox, max(kept.last, opened.last))
 
     def give_up(self, link: ServerLink, replica: RemoteReplica) -> None:
-        """The session cannot be gone on with: of what was sent and not decided, nobody knows what became of it."""
+        """The session cannot be resumed: the outcome of commits that were sent and not decided is unknown."""
         link.stop()
-        # What it had no verdict for ends with it.
+        # Commits without a verdict end with the session.
         replica.refresh()
         self.folder.forget()
         self.told()
 
     def lessen(self, kept: StoredState) -> None:
-        """Hold no more than what commits wait for: the server lets nobody watch so much. The rest is fetched again."""
+        """Keep only the documents that pending commits need: the server limits watches. Others are fetched again."""
         needed: set[DocKey] = {each.doc for submission in kept.outbox for each in submission.commit.operations}
         for doc in kept.docs.keys() - needed:
             del kept.docs[doc]
@@ -68,7 +65,7 @@ class LocalRecovery:
         kept.prefixes = ()
 
     def told(self) -> None:
-        """The opening has come to its end: what was taken back is in its file, and told of."""
+        """The space is open: write rejected commits to the file, and report them."""
         self._is_opening = False
         if self._untold:
             self.folder.flush()
@@ -82,7 +79,7 @@ class LocalRecovery:
             for commit, verdict, error, is_earlier in rejected
         ]
         self.folder.write_refused(map(line_of, found))
-        # Whoever has made the others is told as of any that was taken back.
+        # Commits of this run are reported to their callers.
         self._untold += [each for each in found if each.is_earlier]
         if own := len(found) - sum(each.is_earlier for each in found):
             path = self.folder.refused_path

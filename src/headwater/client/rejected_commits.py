@@ -1,9 +1,7 @@
-"""Commits that were taken back and that nobody waits for, as lines of a file: for people, and for their programs.
+"""Rejected commits without a waiting caller, as lines of a JSON file.
 
-One JSON object per commit: when it was taken back, why, what it did in the words of `headwater history`, and its
+One JSON object per commit: when it was rejected, why, what it did in the words of `headwater history`, and its
 operations with all their values.
-
-Must never know: connections, databases.
 """
 
 from __future__ import annotations
@@ -35,12 +33,12 @@ class RejectedCommit:
 
     commit: Commit
     why: HeadwaterError
-    # Made by an earlier run of the program: nobody is told but `on_error`.
+    # Made by an earlier run of the program: reported to `on_error` only.
     is_earlier: bool
 
 
 def summary_of(commit: Commit) -> str:
-    """What it does, in a few words: `shop.count increment, shop.log append`."""
+    """A short summary: `shop.count increment, shop.log append`."""
     return ", ".join(f"{each['at']} {each['op']}" for each in _parts(commit)) or "nothing"
 
 
@@ -60,7 +58,7 @@ def line_of(refusal: RejectedCommit) -> bytes:
 
 
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Write them at the end of a file that its user alone can read. They are on disk when this returns."""
+    """Append lines to a file that only its owner can read. They are on disk when this returns."""
     is_new = not path.exists()
     descriptor = create_private(path, os.O_WRONLY | os.O_APPEND)
     try:

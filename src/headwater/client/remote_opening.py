@@ -1,7 +1,4 @@
-"""From a URL of a server to a share in a space of its.
-
-Must never know: what is in a space.
-"""
+"""From the URL of a server to a lease of one of its spaces."""
 
 from __future__ import annotations
 
@@ -19,11 +16,11 @@ from headwater.runtime.options import Options
 from headwater.sync.actor_names import check_actor
 
 ENV_TOKEN: Final = "HEADWATER_TOKEN"  # noqa: S105  # its name, not the token
-"""Where a token is looked for that is not given."""
+"""The environment variable for a token that is not given."""
 
 
 def remote_lease(url: str, app: str, options: Options) -> Lease:
-    """A share in a space of a server: nobody else of this process shares it. Connected when it is attached."""
+    """A lease of a server's space, not shared within the process. Connects when a replica is attached."""
     server = parse_server(url, options.space)
     locate("memory:", server.space)  # refuses what is no name
     if options.actor is not None:

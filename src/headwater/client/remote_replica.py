@@ -1,7 +1,4 @@
-"""A replica whose store is a server: what commits come to is worked out here, from what they do.
-
-Must never know: connections.
-"""
+"""A replica whose store is a server. The effects of other sessions' commits are computed here, from their operations."""
 
 from __future__ import annotations
 
@@ -25,12 +22,12 @@ if TYPE_CHECKING:
     from headwater.host.attached_replica import Space
 
 Rejected: TypeAlias = tuple[Commit, Verdict | None, HeadwaterError | None, bool]
-"""A commit of this session that was taken back, why, and whether an earlier program has made it."""
+"""A rejected commit of this session, the reason, and whether an earlier run made it."""
 TakenIn: TypeAlias = Callable[[list[LocalSeq], list[tuple[DocKey, Seq, Maybe]], Seq], None]
 
 
 class RemoteReplica(AttachedReplica):
-    """Holds what is watched. `covers` says of which documents everything is; `unwatch` tells the server of the end."""
+    """Holds the watched documents. `covers`: prefixes held completely; `unwatch` ends a watch at the server."""
 
     def __init__(
         self,
@@ -46,38 +43,38 @@ class RemoteReplica(AttachedReplica):
         super().__init__(storage, port, session, branch, seq)
         self._covers = covers
         self._unwatch = unwatch
-        # What functions have come to here, and nobody else is to have.
+        # Results of functions here that are not sent to the server.
         self._own: set[DocKey] = set()
-        # For whoever keeps what is here: commits that were decided, documents as they are confirmed now, as of where.
+        # The local folder's listener: decided commits, confirmed documents, sequence number.
         self.on_taken_in: TakenIn | None = None
-        # Commits that an earlier program has made; and who is told, once for all, if some are taken back. Also of those
-        # of this program that ended with the session, which is over then: no verdict was against them.
+        # Commits of an earlier run, and the listener for rejected ones. It also gets the commits of this run that ended
+        # with the session, without a verdict.
         self.is_over: Callable[[], bool] = lambda: False
         self._earlier: dict[LocalSeq, None] = {}
         self.on_refused: Callable[[list[Rejected]], None] = lambda _: None
-        # Asked for by code that does not wait, and not answered yet; and what functions here write, which is never so.
+        # Requested by code that does not wait, and not answered yet; and results of functions here, which never are.
         self.is_partial = True
         self.coming: set[DocKey] = set()
         self.is_derived: Callable[[DocKey], bool] = lambda _: False
-        # Let go of while something was waiting to be taken in, which may be about them.
+        # Dropped while changes, possibly of these documents, were waiting to be integrated.
         self._gone: set[DocKey] = set()
 
     def install(self, found: Iterable[tuple[DocKey, StoredDocument]]) -> None:
-        """Documents that came before anybody has looked."""
+        """Install documents that arrived before the first read."""
         for doc, each in found:
             self._documents[doc] = Document(each.value, each.seq, each.value)
 
     def restore(self, outbox: Iterable[Submission], last: int) -> None:
-        """Commits that an earlier program has made and that are not decided: they are shown, and not sent by this."""
+        """Apply undecided commits of an earlier run optimistically. This call does not send them."""
         for submission in outbox:
             commit = submission.commit
             for operation in commit.operations:
-                # It was held when this was written, so it is here, or it was new.
+                # The document was held when the commit was made: it is here, or it was new.
                 self.expect_new(operation.doc)
             try:
                 effects = self._effects(commit.operations)
             except (AddressError, LimitError):
-                # It does not fit what is here; whoever decides says so, or knows more.
+                # Does not apply here; the server decides, and may know more.
                 effects = ()
             pending = self._pending[commit.local_seq] = PendingCommit(commit, effects)
             pending.is_rebased = True
@@ -86,7 +83,7 @@ class RemoteReplica(AttachedReplica):
         self._local_seq = LocalSeq(last)
 
     def release(self, doc: DocKey) -> None:
-        """Hold a document no longer; but for those that come with all of their kind."""
+        """Drop a document, unless its whole prefix is held."""
         with self._turn:
             if doc in self._documents and not self._covers(doc):
                 super().release(doc)
@@ -97,7 +94,7 @@ class RemoteReplica(AttachedReplica):
                     self._unwatch(doc)
 
     def integrate(self, decided: Iterable[CommitOutcome | Failure | Pulled]) -> None:
-        """As everywhere. The server says what was done; what it comes to is found on the way."""
+        """Integrate outcomes. The server sends operations; their effects are computed here."""
         taken = list(decided)
         if self._earlier or self.on_taken_in is not None:
             self._integrate_and_keep(taken)
@@ -108,7 +105,7 @@ class RemoteReplica(AttachedReplica):
             self._have_come(doc for each in taken for doc in _known_by(each))
 
     def is_missing(self, doc: DocKey) -> bool:
-        """It was asked for, and has not come; what is written over it here as a whole is known all the same."""
+        """Whether it was requested and has not arrived. A document that a local commit replaces as a whole is known."""
         with self._turn:
             if doc not in self._documents:
                 self._load(doc)
@@ -119,14 +116,14 @@ class RemoteReplica(AttachedReplica):
                 return False
             if layers or (not self.waits and is_in_loop()):
                 return True
-            # This code can wait for it.
+            # Plain code waits for it.
             del self._documents[doc]
             self._load(doc)
             self._have_come((doc,))
             return False
 
     def is_loaded(self, doc: DocKey) -> bool:
-        """It is here; or it does not exist, which is known."""
+        """Whether it is here, or known not to exist."""
         return (doc in self._documents and doc not in self.coming) or self._covers(doc)
 
     def _have_come(self, docs: Iterable[DocKey]) -> None:
@@ -178,7 +175,7 @@ class RemoteReplica(AttachedReplica):
                 yield each
 
     def _is_wanted(self, pulled: Pulled) -> bool:
-        """It is held; or it comes by itself. What was let go of is not told of any more: held again, it would age."""
+        """Whether to keep a fetched document. One that was dropped gets no further changes, and would become stale."""
         doc = pulled.doc
         if doc in self._own:
             return False
@@ -186,7 +183,7 @@ class RemoteReplica(AttachedReplica):
         return held or (isinstance(pulled, Brought) and doc not in self._gone)
 
     def _keep_here(self, mine: PendingCommit) -> None:
-        """What a function has come to where nothing may be written: it stands here, and what others have does not."""
+        """Keep a function's result locally where the session may not write; the server's version is hidden by it."""
         for operation in mine.commit.operations:
             record = self._documents[operation.doc]
             record.confirmed, _ = apply_operation(record.confirmed, operation)
@@ -198,19 +195,19 @@ class RemoteReplica(AttachedReplica):
         effects: dict[DocKey, Effect] = {}
         kept = [each.doc in self._documents or self._covers(each.doc) for each in commit.operations]
         if not all(kept):
-            # Some were let go of while this was on its way.
+            # Some were dropped while this was in flight.
             operations, seen = part_of(commit.operations, commit.seen, kept)
             commit = structs.replace(commit, operations=operations, seen=seen)
         for operation in commit.operations:
             doc = operation.doc
             record = self._documents.get(doc)
             if record is None:
-                # It is new, and among those of which everything is here.
+                # New, below a prefix that is held completely.
                 record = self._documents[doc] = Document(ABSENT, NEVER, ABSENT)
             earlier = effects.get(doc)
             before = record.confirmed if earlier is None else earlier.after
             if record.seq >= seq or doc in self._own:
-                # It came with the document as a whole.
+                # Included in the fetched document.
                 effects[doc] = Effect(doc, before, before, ())
                 continue
             try:
@@ -223,7 +220,7 @@ class RemoteReplica(AttachedReplica):
         return CommitOutcome(commit, Committed(seq), tuple(effects.values()))
 
     def _is_as_shown(self, mine: PendingCommit, seq: Seq) -> bool:
-        """The commit came upon the very documents that it was made on."""
+        """Whether the commit was applied to the same documents that it was made on."""
         for effect in mine.effects:
             record = self._documents.get(effect.doc)
             if record is None or record.confirmed is not effect.before or record.seq >= seq:
@@ -232,7 +229,7 @@ class RemoteReplica(AttachedReplica):
 
 
 def _known_by(each: CommitOutcome | Failure | Pulled | PendingCommit) -> Iterator[DocKey]:
-    """The documents of which everything is known after it, whatever they were before."""
+    """Documents that are fully known after it, whatever they were before."""
     if isinstance(each, Pulled):
         yield each.doc
     elif isinstance(each, PendingCommit) or (isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed)):

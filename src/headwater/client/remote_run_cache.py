@@ -1,7 +1,4 @@
-"""What is kept of runs, where that is a server's.
-
-Must never know: connections.
-"""
+"""Stored observations of runs, at a server."""
 
 from __future__ import annotations
 
@@ -19,11 +16,11 @@ from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
 Ask: TypeAlias = Callable[[AskObservations | AskChanged], Answer | None]
-"""None: that is not known now, so it may be anything."""
+"""None: unknown at the moment."""
 
 
 class RemoteRunCache:
-    """Asked over the connection; each question waits for its answer. What is not known is taken for changed."""
+    """Each question waits for its answer. Without an answer, a document counts as changed."""
 
     def __init__(self, ask: Ask, note: Callable[[tuple[NewObservation, ...], tuple[DocKey, ...]], None]) -> None:
         self._ask = ask
@@ -35,7 +32,7 @@ class RemoteRunCache:
     def heads_of(self, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
         docs = dict.fromkeys(_docs(row) + list(outputs))
         found = _listing(listed.branch, self._ask(AskObservations(0, "", tuple(docs))))
-        # Of what no answer came, nothing is known.
+        # No answer: unknown.
         places = dict.fromkeys(docs) | found.heads
         return Listing(listed.branch, found.seq, {row.doc: row}, places, listed.inherited)
 
@@ -60,7 +57,7 @@ def _listing(branch: BranchId, answer: Answer | None) -> Listing:
     places = dict(answer.places)
     for row in rows.values():
         if b"user:" in row.body or b"session:" in row.body:
-            # Read by another user's run: how new it is, is not told to this one. So it may be newer.
+            # Read by another user's run: its version is not disclosed, so it may be newer.
             places = dict.fromkeys(doc for doc in _docs(row) if not doc.startswith("space/")) | places
     return Listing(branch, answer.seq, rows, places, frozenset(answer.inherited))
 

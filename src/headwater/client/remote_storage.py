@@ -1,9 +1,7 @@
-"""A space that a server has, as an open space asks for it.
+"""A server's space as the storage of an open space.
 
-What is not here is fetched when it is read: plain code waits for it; code in an event loop is never held up, and reads
-nothing there until it has come.
-
-Must never know: what a commit means.
+Documents that are not here are fetched when read. Plain code waits for them; code in an event loop is never blocked, and
+reads no value until they have arrived.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ from headwater.sync.server_session import Close
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 
 ATTEMPTS: Final = 1 << 20
-"""So often one program may ask for its session before the next counts on: far more than there is time for."""
+"""Ids reserved per opening: more than one opening can use."""
 
 
 class RemoteStorage:
@@ -81,7 +79,7 @@ class RemoteStorage:
         self._replica: RemoteReplica | None = None
         self._submitted = 0
         self._decided = 0
-        # What is only shown is decided by whoever writes it, everything else by the connection's thread.
+        # Results that are not sent are decided by the writer, everything else by the connection's thread.
         self._counting = machine().lock()
         self._disowned = False
         self._closing = Closing(url)
@@ -102,7 +100,7 @@ class RemoteStorage:
         return self._link
 
     def attach(self, *, branch: str = MAIN, wake: Callable[[], None] | None = None) -> RemoteReplica:
-        """Connect, and bring what the app has."""
+        """Connect, and fetch the documents of the app."""
         on = self._branch = BranchId(branch)
         if self._local_path is not None:
             whose = (self.url.origin, on, self._app, self._actor)
@@ -146,7 +144,7 @@ class RemoteStorage:
             self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
         )
         replica.seq = seq
-        # The session may be one of an earlier opening: counting from it again would name other events alike.
+        # The session may be an earlier opening's: continuing its numbers would repeat ids of events.
         replica.opening = machine().token()
         replica.is_over = lambda: link.phase is ClientPhase.OVER
         if self._local is not None:
@@ -161,7 +159,7 @@ class RemoteStorage:
         wake: Callable[[], None] | None,
         attempts: int = 0,
     ) -> RemoteReplica | None:
-        """Go on with what an earlier program has left. None if the server does not: that is told then."""
+        """Resume the session of an earlier run. None if the server refuses; that is reported."""
         link, port = self._connection(self._branch, wake, kept.openings)
         link.session.attempts = max(link.session.attempts, attempts)
         replica = self._begin(link, port, opened.session, self._branch, kept.seq)
@@ -175,7 +173,7 @@ class RemoteStorage:
                     raise ended
                 replica.refresh()
                 if self._app and not link.session.prefixes and not kept.docs:
-                    # It was ended before anything was fetched.
+                    # Ended before anything was fetched.
                     self._prefetch(replica, opened.actor)
         except HeadwaterError as error:
             if isinstance(error, ServerLimitError) and not attempts:
@@ -197,7 +195,7 @@ class RemoteStorage:
             self._changed()
 
     def connection(self) -> Connection:
-        """How it stands."""
+        """The state of the connection."""
         link = self.link
         opened, error = link.session.opened, link.session.error
         return Connection(
@@ -213,11 +211,11 @@ class RemoteStorage:
 
     @property
     def _pending(self) -> int:
-        """Commits that wait: for the folder, for the connection or for the server, each once."""
+        """Commits that wait for the folder, the connection or the server, each counted once."""
         return max(self._submitted - self._decided, 0)
 
     def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
-        """Call when it stands otherwise, in the connection's thread. Returns what ends it."""
+        """Call when the state changes, in the connection's thread. Returns a function that ends it."""
         return self._listeners.add(callback)
 
     def _changed(self) -> None:
@@ -240,7 +238,7 @@ class RemoteStorage:
     # -- for the replica -----------------------------------------------------------------------------------
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
-        """A document that is not here."""
+        """Fetch a document that is not here."""
         del branch  # one connection, one branch
         link = self.link
         if link.session.covers(doc):
@@ -261,7 +259,7 @@ class RemoteStorage:
         return None
 
     def bring(self, docs: Collection[DocKey], done: Done) -> float:
-        """Fetch documents, and what they lead to, without waiting; `done` is told by the connection's thread."""
+        """Fetch documents and what they link to, without waiting; the connection's thread calls `done`."""
         assert self._fetching is not None
         self.link  # noqa: B018  # raises if it is not open
         return self._fetching.bring(docs, done)
@@ -269,16 +267,16 @@ class RemoteStorage:
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Send a commit."""
         if self._is_for_show(submission):
-            # The server would refuse it. Whoever looks here sees what functions have come to all the same.
+            # The server would reject it. Local readers see the results of functions nevertheless.
             self._submitted += 1
             self._deliver([CommitOutcome(submission.commit, Committed(NEVER))])
             return
         link = self.link
         if link.phase is ClientPhase.OVER and link.session.error is not None:
-            # It can never be decided.
+            # It will never be decided.
             raise link.session.error
         if helps and link.phase is ClientPhase.LIVE and not link.has_room():
-            # Who writes faster than the server decides waits for it. Code in a loop cannot.
+            # Backpressure: a writer faster than the server waits. Code in a loop cannot.
             link.wait_for_room()
         link.submit(submission)
         self._submitted += 1
@@ -288,7 +286,7 @@ class RemoteStorage:
         self._closing.begin(in_haste=in_haste)
 
     def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
-        """Which documents are what functions here have come to."""
+        """Set the predicate for documents that are results of functions."""
         self._is_derived = is_derived
         if self._replica is not None:
             self._replica.is_derived = is_derived
@@ -317,7 +315,7 @@ class RemoteStorage:
         raise UnavailableError(message, waiting=left)
 
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
-        """A thread waits for it."""
+        """Wait in a thread."""
 
         def wait() -> None:
             try:
@@ -330,10 +328,10 @@ class RemoteStorage:
         machine().thread(wait, name="headwater-waiting").start()
 
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
-        """The server does so by itself."""
+        """Nothing to do: the server does so by itself."""
 
     def detach(self, port: Port) -> None:
-        """Nothing is delivered any more when the connection ends."""
+        """Stop delivering to this port."""
 
     # -- from the connection -------------------------------------------------------------------------------
 
@@ -349,14 +347,14 @@ class RemoteStorage:
                     self._decided += mine
                 self.groups += 1
             link = self._link
-            if link is not None:  # else it was closed, and nobody waits
+            if link is not None:  # else it was closed
                 link.told()
 
     def _is_decided(self, number: LocalSeq) -> None:
-        """Nothing was kept that has to be let go of."""
+        """No local folder: nothing to remove."""
 
     def _ask(self, question: AskObservations | AskChanged) -> Answer | None:
-        """What was kept of runs saves work. It is no reason to hold up a loop, or to wait for who is away."""
+        """Ask for stored observations. They only save work: never block a loop or wait for an unreachable server."""
         link = self.link
         is_held_up = self._replica is not None and not self._replica.waits and is_in_loop()
         if link.phase is not ClientPhase.LIVE or is_held_up:
@@ -372,12 +370,12 @@ class RemoteStorage:
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the connection; what was written and not sent is lost. Once more is no harm."""
+        """Close the connection; unsent commits are lost. Idempotent."""
         link, self._link = self._link, None
         if self._disowned:
             return
         if self._replica is not None:
-            # What ends with the connection is not decided.
+            # Commits that end with the connection have no verdict.
             self._replica.on_taken_in = None
         if link is not None:
             link.stop()
@@ -385,14 +383,14 @@ class RemoteStorage:
             self._folder.close()
 
     def close_with_program(self, wait_s: float) -> None:
-        """The program ends, and has not closed it."""
+        """Close at the end of a program that did not."""
         with suppress(HeadwaterError):
             if self._link is not None and not self._disowned:
                 self.wait(wait_s)
         self.close()
 
     def disown(self) -> None:
-        """In a forked child there is no thread, and the connection is the parent's."""
+        """In a forked child: there is no thread, and the connection belongs to the parent."""
         self._disowned = True
         if self._folder is not None:
             self._folder.disown()

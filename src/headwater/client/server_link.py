@@ -1,8 +1,6 @@
-"""The connection to a server: a thread with an event loop, which connects, and connects again.
+"""The connection to a server: a thread with an event loop that connects and reconnects.
 
-Length: what other threads ask for and what its own thread does are two halves of one state.
-
-Must never know: replicas, and what a commit means.
+Length: requests of other threads and the work of its own thread share one state.
 """
 
 from __future__ import annotations
@@ -51,41 +49,41 @@ T = TypeVar("T")
 log: Final = logging.getLogger("headwater")
 
 CONNECT_S: Final = 10.0
-"""How long one try to connect may take, and how long an opening waits for the first that succeeds."""
+"""Time for one attempt to connect, and for an opening to wait for the first success."""
 
-NOBODY_S: Final = 2.0
-"""How long an opening waits for a server where nobody listens: as long as one takes to start."""
+UNREACHED_S: Final = 2.0
+"""How long an opening waits for an address without a listener: as long as a server takes to start."""
 
 BACKOFF_MIN_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
-"""Between tries: doubled from the one to the other, half of it by chance, so that not all clients come at once."""
+"""Backoff between attempts: doubled up to the maximum, half of it random, so that clients do not return together."""
 
 STAYED_S: Final = 1.0
-"""A connection that lasted less is followed by the next more slowly: the server may not be able to do what is asked."""
+"""A connection that lasted less counts as a failed attempt: the server may be unable to do its work."""
 
 PATIENCE_S: Final = 10.0
-"""How long whoever waits for the server does so while it is not reached."""
+"""How long a caller waits for a server that is not reached."""
 
 UNSENT_MAX: Final = 10 * OFFLINE_MAX
-"""Commits that wait for a server that is connected, and slow: code in an event loop cannot be made to wait for it."""
+"""Commits that may wait for a slow server: code in an event loop cannot block."""
 
 STALL_S: Final = 15.0
-"""How long a server that is connected may say nothing to whoever waits for it. A slow disk takes less."""
+"""How long a connected server may leave a waiting caller without an answer. A slow disk takes less."""
 
 LOOK_S: Final = 1.0
-"""How often whoever waits looks at the time. What happens meanwhile is told."""
+"""How often a waiting caller checks the time. Changes notify it."""
 
 CLOSE_S: Final = 2.0
-"""How long the end of the thread is waited for."""
+"""How long to wait for the thread to end."""
 
 _REFUSED: Final = range(400, 500)
 _NO_TOKEN: Final = 401
 _LATER: Final = frozenset({408, 421, 425, 429})
-"""Of these, what may be otherwise a moment later."""
+"""Those that may be temporary."""
 
 
 class ServerLink:
-    """One session's connection. What it hears is given to `deliver`, by its own thread."""
+    """The connection of one session. Its thread passes what it receives to `deliver`."""
 
     def __init__(
         self,
@@ -103,10 +101,10 @@ class ServerLink:
         self._credentials = credentials
         self._deliver = deliver
         self._decided = decided
-        # How many commits wait, wherever they are on their way: one number for everybody who asks.
+        # Number of commits on their way, wherever they are.
         self._pending = pending
         self._on_change = changed
-        # Where commits are kept before they are sent.
+        # Where commits are stored before they are sent.
         self._folder = folder
         if folder is not None:
             folder.kept = self._send_kept
@@ -118,40 +116,40 @@ class ServerLink:
         self._queue: deque[Submission] = deque()
         self._woken = False
         self._stop = asyncio.Event()
-        # When it was last reached, on the loop's clock; None: it is.
+        # When the server was last reached, on the loop's clock; None: it is connected.
         self.lost_at: float | None = self._loop.time()
-        # Since when connections are let in and do not last, and no commit is decided; why; and when it was last live.
+        # Since when connections are accepted and end at once without a decided commit; why; when it was last live.
         self._stuck_at: float | None = None
         self._stuck_why = ""
         self._live_at = 0.0
-        # When something was last heard, likewise.
+        # When something was last received, on the same clock.
         self._heard_at = 0.0
         self.tries = 0
         self.trouble = ""
-        # Why this side has closed the last connection, if it did.
+        # Why this side closed the last connection, if it did.
         self._given_up = ""
-        # Somebody answers, and not as is expected.
+        # A server answers, with another protocol.
         self._is_misread = False
-        # Told when the phase has changed, by the thread.
+        # Called by the thread when the phase has changed.
         self._changed = machine().condition()
         self._thread = machine().thread(self._run, name=f"headwater-link-{url.space}")
 
     # -- for other threads ---------------------------------------------------------------------------------
 
     def start(self, *, waits: bool = True) -> None:
-        """Connect. Returns when it is open, or raises why not; unless it `waits`, also when it is not reached."""
+        """Connect. Returns when open, or raises the reason; without `waits`, returns also if unreachable."""
         self._thread.start()
         begun = machine().monotonic()
 
         def is_over() -> bool:
-            # Who listens there and is slow gets the whole time; if nobody does, he may be about to start.
+            # A slow listener gets the whole time; without a listener, the server may be about to start.
             waited = machine().monotonic() - begun
-            vain = self._socket is None and self.tries > 1 and (waited > NOBODY_S or not waits or self._is_misread)
+            vain = self._socket is None and self.tries > 1 and (waited > UNREACHED_S or not waits or self._is_misread)
             return self.session.phase in (ClientPhase.LIVE, ClientPhase.OVER) or vain or waited > CONNECT_S
 
         with self._changed:
             while not is_over():
-                self._changed.wait(NOBODY_S / 4)
+                self._changed.wait(UNREACHED_S / 4)
         if self.session.phase is ClientPhase.LIVE or (not waits and self.session.phase is not ClientPhase.OVER):
             return
         error = self.session.error
@@ -181,7 +179,7 @@ class ServerLink:
         return self.session.phase
 
     def submit(self, submission: Submission) -> None:
-        """Have a commit sent. Raises OfflineError if there is no room for it."""
+        """Queue a commit. Raises OfflineError if the queue is full."""
         waiting = self._pending()
         self.session.check_room(waiting)
         if waiting >= UNSENT_MAX:
@@ -195,21 +193,21 @@ class ServerLink:
             self._soon(self._take)
 
     def wait_for_room(self) -> None:
-        """Return when there is room for one more commit, or the server is not reached."""
+        """Return when the queue has room, or the server is not reached."""
         self.wait_until(lambda: self.phase is not ClientPhase.LIVE or self.has_room(), PATIENCE_S)
 
     def has_room(self) -> bool:
-        """Whether there is room for one more commit."""
+        """Whether the queue has room for one more commit."""
         return self.session.has_room(self._pending())
 
     def ask(self, frame: Watch | Pull | AskObservations | AskChanged | Ping, timeout: float | None = None) -> Answer:
-        """Ask, and wait. Raises OfflineError if there is no answer in time."""
+        """Send a question and wait for its answer. Raises OfflineError after the time limit."""
         timeout = PATIENCE_S if timeout is None else timeout
         if self.phase is ClientPhase.OVER and self.session.error is not None:
             raise self.session.error
         lost_at = self.lost_at
         if lost_at is not None:
-            # Who has been away for long is not waited for as long again.
+            # A server that has been away for long gets less time.
             timeout = max(min(timeout, lost_at + PATIENCE_S - self._loop.time()), 0.0)
         answer: Future[Answer | HeadwaterError] = machine().future()
         self.ask_soon(frame, lambda found: None if answer.done() else answer.set_result(found))
@@ -232,23 +230,23 @@ class ServerLink:
         frame: Watch | Pull | AskObservations | AskChanged | Ping,
         done: Callable[[Answer | HeadwaterError], None] | None,
     ) -> None:
-        """Ask; `done` is called by the thread. Without it, documents are delivered like what others do to them."""
+        """Send a question; the thread calls `done`. Without it, documents are delivered like changes."""
         self._soon(lambda: self.session.ask(frame, done))
 
     def assume(self, doc: DocKey) -> None:
-        """It is taken not to exist."""
+        """Assume that a document does not exist."""
         self._soon(lambda: self.session.assume(doc))
 
     def unwatch(self, doc: DocKey) -> None:
-        """Hear no more of it."""
+        """End the watch of a document."""
         self._soon(lambda: self.session.unwatch((doc,)))
 
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
-        """What runs have read that had nothing to write."""
+        """Send observations of runs without writes."""
         self._soon(lambda: self.session.note(notes, gone))
 
     def wait_until(self, is_so: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait for something that the thread does; for no longer than the server may be away. Raises OfflineError."""
+        """Wait for a condition set by the thread, while the server may be away. Raises OfflineError."""
         begun = self._loop.time()
         end = None if timeout is None else begun + timeout
         with self._changed:
@@ -270,13 +268,13 @@ class ServerLink:
             return True
 
     def _is_stuck(self, now: float) -> bool:
-        """Whether the server has let this client in and sent it away again for too long: its disk may be full."""
+        """Whether the server has accepted and ended connections for too long: its disk may be full."""
         if self._stuck_at is None or (self.lost_at is None and now - self._live_at > STAYED_S):
             return False
         return now - self._stuck_at > PATIENCE_S
 
     def away(self, how: str) -> OfflineError:
-        """The error of whoever waits in vain."""
+        """The error for a wait that failed."""
         waiting = self._pending()
         fate = (
             "and are lost if the program ends before it is" if self._folder is None else f"kept in {self._folder.path}"
@@ -285,23 +283,23 @@ class ServerLink:
         return OfflineError(message, url=str(self.url), waiting=waiting)
 
     def told(self) -> None:
-        """Whoever waits has something to look at."""
+        """Notify waiting callers."""
         with self._changed:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """End it. Once more is no harm."""
+        """End the thread. Idempotent."""
         if self._thread.is_alive():
             self._soon(self._finish)
             if self._thread is not machine().current_thread():
                 self._thread.join(CLOSE_S)
 
     def soon(self, do: Callable[[], object]) -> None:
-        """Have something done by the thread."""
+        """Run a function in the thread."""
         self._soon(do)
 
     def _soon(self, do: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop has ended; so has everything that could be asked
+        with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(do)
 
     # -- the thread ----------------------------------------------------------------------------------------
@@ -332,7 +330,7 @@ class ServerLink:
                 await asyncio.wait_for(self._stop.wait(), delay * (0.5 + machine().random() / 2))  # no secret
 
     def _note_end(self, begun: float, *, stayed: bool) -> None:
-        """A connection has ended. If it was let in and sent away at once, the server may not be able to do its work."""
+        """Record the end of a connection. One that ended at once shows that the server may be unable to work."""
         if stayed or self._live_at < begun:
             self._stuck_at = None
         elif self._stuck_at is None:
@@ -340,21 +338,21 @@ class ServerLink:
         self._stuck_why = self.trouble
 
     async def _connect(self) -> bool:
-        """One connection, from beginning to end. Whether it came to be."""
+        """One connection from beginning to end. Returns whether it was established."""
         url = self.url
         host, authorization = url.host, self._credentials.authorization
         if self._folder is not None:
-            # What the server has given is on disk before it is shown: who is killed now comes again with the same.
+            # The server's proof is on disk before it is used: after a kill the client returns with the same.
             await self._aside(self._folder.flush)
         local = None if authorization else await self._aside(lambda: find_local(url.host, url.port))
         if local is not None:
-            # It is at this address, and no other server gets its token.
+            # For this address only: no other server gets its token.
             host, authorization = local.host, f"Bearer {local.token}"
         uri = parse_uri(f"{url.origin}/")
         tls = (self._credentials.tls or ssl.create_default_context()) if url.secure else None
 
         def make() -> ClientSocket:
-            # Known before it is made to the end: the server may be quicker.
+            # Set before the handshake is complete: the server may be faster.
             session = self.session
             self._socket = ClientSocket(
                 uri, authorization, up=session.connected, hear=self._hear, is_answer_due=lambda: session.is_answer_due
@@ -368,7 +366,7 @@ class ServerLink:
             trying = self._trying = self._loop.create_task(asyncio.wait_for(connecting, CONNECT_S))
             _, socket = await trying
         except (TimeoutError, OSError, ssl.SSLError, RuntimeError, asyncio.CancelledError) as error:
-            # A RuntimeError if the program ends: then no name is looked up any more. Cancelled if the link ends.
+            # RuntimeError: the program ends, and names are not resolved any more. Cancelled: the link ends.
             self.trouble = str(error) or type(error).__name__
             self._is_misread = isinstance(error, ssl.SSLError)
             self._socket = None
@@ -391,19 +389,19 @@ class ServerLink:
         return self.session.opened is not None
 
     async def _aside(self, do: Callable[[], T]) -> T:
-        """What may take a moment, without holding up whoever asks."""
+        """Run a slow function in a thread."""
         try:
             doing = machine().in_pool(self._loop, None, do)
         except RuntimeError:
-            # The program is ending, and no thread is started any more.
+            # The program is ending: no thread can be started.
             return do()
         return await doing
 
     def _refused(self, status: int, words: str, *, is_early: bool) -> None:
-        """The server has refused the upgrade. `is_early`: the local token is another than the one that was shown.
+        """The server refused the upgrade. `is_early`: the local token differs from the one that was sent.
 
-        A server listens before it has left its token, and takes connections after that: a client that looked for the
-        token too early finds it now, or finds the one of the server that was started in place of an earlier one.
+        A server listens before it writes its token, and accepts connections after that: a client that looked for the
+        token too early finds it now, or finds the token of a server that replaced an earlier one.
         """
         self.trouble = f"{status}: {words}"
         is_again = not self._credentials.authorization and self.session.opened is not None
@@ -422,7 +420,7 @@ class ServerLink:
         self._or_end(lambda: self.session.receive(data))
 
     def _or_end(self, do: Callable[[], None]) -> None:
-        """What cannot be gone on after ends the session."""
+        """Run a step; an error that cannot be recovered from ends the session."""
         try:
             do()
         except (RemoteProtocolError, ServerLimitError) as error:
@@ -431,20 +429,20 @@ class ServerLink:
                 self._socket.abort()
 
     def _take(self) -> None:
-        # Said before looking: who appends after the last look wakes again.
+        # Reset before reading the queue: a later append wakes the thread again.
         self._woken = False
         while self._queue:
             self.session.submit(self._queue.popleft())
 
     def _send_kept(self, submissions: list[Submission]) -> None:
-        """They are on disk. Called by the thread that writes."""
+        """Send commits that are on disk. Called by the writer thread of the folder."""
         self._queue.extend(submissions)
         if not self._woken:
             self._woken = True
             self._soon(self._take)
 
     def _fail(self, submissions: list[Submission], error: HeadwaterError) -> None:
-        """They cannot be kept, and so they are not sent. Likewise."""
+        """Fail commits that could not be stored; they are not sent. Called by the writer thread."""
         self._soon(lambda: self._deliver([Failure(each.commit, error) for each in submissions]))
 
     def _finish(self) -> None:
@@ -454,13 +452,13 @@ class ServerLink:
         if self._socket is not None:
             self._socket.close()
         if self._trying is not None:
-            # Who is not there yet is not waited for.
+            # A connection that is not established is not waited for.
             self._trying.cancel()
 
     # -- what the session asks for -------------------------------------------------------------------------
 
     def send(self, frame: FromClient) -> None:
-        """Send a frame, if there is a connection; else it is sent again over the next."""
+        """Send a frame if connected; else it is sent again over the next connection."""
         socket = self._socket
         if socket is None or not socket.is_open:
             return
@@ -468,21 +466,21 @@ class ServerLink:
         if len(data) <= FRAME_BYTES_MAX:
             socket.send(data)
         else:
-            # The server would hang up, and be sent the same again. In a turn of its own: it is being sent just now.
+            # The server would close the connection and get the same frame again. Deferred: the frame is being sent now.
             size, most = len(data), FRAME_BYTES_MAX
             self._loop.call_soon(self._or_end, lambda: self.session.too_large(frame, size, most))
 
     def deliver(self, items: list[Item]) -> None:
-        """To be taken in."""
+        """Pass items on for integration."""
         self._deliver(items)
 
     def decided(self, number: LocalSeq) -> None:
-        """A commit needs not be kept any more."""
+        """Remove a decided commit from the folder."""
         self._stuck_at = None
         self._decided(number)
 
     def give_up(self, why: str) -> None:
-        """Close the connection; the next one is tried after a while."""
+        """Close the connection; the next attempt follows after the backoff."""
         self._given_up = why
         if self._socket is not None:
             self._socket.abort()
@@ -496,7 +494,7 @@ class ServerLink:
         return signer.prove(welcome, self.url.space, session)
 
     def changed(self) -> None:
-        """The phase is another now."""
+        """Notify listeners of a new phase."""
         if self.phase is ClientPhase.LIVE:
             self.lost_at = None
             self.trouble = ""

@@ -1,7 +1,4 @@
-"""Where a server is: `ws://host:port/space`, or `wss://` if what is said must not be read on the way.
-
-Must never know: how it is reached.
-"""
+"""URLs of servers: `ws://host:port/space`, or `wss://` with TLS."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from headwater.errors import UsageError
 
 SCHEMES: Final = ("ws:", "wss:")
 PORT: Final = 8400
-"""Where servers listen that are not told where."""
+"""The default port of a server."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerUrl:
-    """One space of one server."""
+    """The URL of one space of one server."""
 
     host: str
     port: int
@@ -41,7 +38,7 @@ def is_server(url: str) -> bool:
 
 
 def _shown(url: str) -> str:
-    """Without what may be a secret."""
+    """The URL without a part that may be secret."""
     scheme, _, rest = url.split("?", maxsplit=1)[0].split("#", maxsplit=1)[0].partition("//")
     return f"{scheme}//{rest.rpartition('@')[2]}"
 
