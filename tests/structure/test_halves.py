@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -49,6 +50,15 @@ def test_both_halves_together_are_all_that_this_run_collects(request: pytest.Fix
 def test_what_lands_is_tried_with_both_halves() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert re.findall(r"^bare (\./hw test.*)$", script, re.MULTILINE) == ["./hw test", "./hw test --rest"]
+
+
+def test_the_command_chooses_a_half_and_starts_no_workers_for_a_file() -> None:
+    options, file = run_path(str(ROOT / "hw"))["options_of_pytest"], "tests/structure/test_halves.py"
+    assert options([])[:3] == ["--half", "fast", "-n"]
+    assert options(["--rest", "-x"])[:3] == ["--half", "rest", "-n"]
+    assert options(["tests/structure", "-x"])[2:] == [*options(["-x"])[2:-1], "tests/structure", "-x"]
+    assert options([file, "-k", "name"]) == ["--half", "fast", file, "-k", "name"]
+    assert options([f"{file}::test"]) == [f"{file}::test"]
 
 
 def test_numbers_of_examples_follow_the_half() -> None:
