@@ -13,7 +13,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from os import PathLike
-from os.path import realpath
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from headwater.cells.cell import Cell
@@ -425,7 +424,7 @@ def _place(url: str | PathLike[str] | None, options: Options) -> str:
         if where == "memory:":
             # Each opening has a space of its own.
             return ""
-        where = where if "://" in where else realpath(where)
+        where = where if "://" in where else machine().files.resolve(where)
         return f"{where}#{options.space}#{options.branch}#{options.actor}#{options.local}"
     except HeadwaterError:
         # Told by the opening itself.

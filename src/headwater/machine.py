@@ -8,23 +8,28 @@ Look the machine up when a thing is made, not when the module is imported. A loc
 this module: the seam costs nothing on the way of a write.
 
 Imports nothing of headwater.
+
+Length: one module, because a simulator has to replace all of it, and nothing else.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import errno
+import os
 import queue
 import random
 import secrets
+import stat
 import threading
 import time
 from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Executor, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 P = ParamSpec("P")
+StrPath: TypeAlias = str | os.PathLike[str]
 
 WAIT_MAX: Final = threading.TIMEOUT_MAX
 """The longest timeout, in seconds, that a lock accepts."""
@@ -45,6 +51,8 @@ __all__ = [
     "CancelledError",
     "Empty",
     "Executor",
+    "File",
+    "Files",
     "Future",
     "Lock",
     "Machine",
@@ -109,6 +117,185 @@ class ThreadQueue(Protocol[T]):
     def empty(self) -> bool: ...
 
 
+_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP})
+
+
+class File:
+    """An open file."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes, from where the last read ended; none at the end of the file."""
+        return os.read(self._descriptor, size)
+
+    def read_at(self, size: int, at: int) -> bytes:
+        """At most so many bytes from a position."""
+        return os.pread(self._descriptor, size, at)
+
+    def write(self, data: bytes) -> None:
+        """Every byte, or an OSError."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        """What was written is on disk when this returns."""
+        os.fsync(self._descriptor)
+
+    def stat(self) -> os.stat_result:
+        return os.fstat(self._descriptor)
+
+    def set_mode(self, mode: int) -> None:
+        os.fchmod(self._descriptor, mode)
+
+    def set_owner(self, user: int, group: int) -> None:
+        os.fchown(self._descriptor, user, group)
+
+    def try_lock(self) -> bool:
+        """Lock the file until it is closed or the process ends. False: another opening of it has the lock."""
+        import fcntl  # noqa: PLC0415  # not every system has it
+
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self, _close: Callable[[int], None] = os.close) -> None:
+        # Bound early: a destructor may call this when modules are gone.
+        _close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Files:
+    """The file system. Everything raises OSError as the system does.
+
+    `vfs` names the VFS through which SQLite opens its files; None: SQLite's own. A simulated file system gives both.
+    """
+
+    vfs: str | None = None
+
+    def open(self, path: StrPath, flags: int, mode: int = 0o600) -> File:
+        """`flags` as of `os.open`. A new file gets `mode`, less what the mask of the process forbids."""
+        return File(os.open(path, flags, mode))
+
+    def read(self, path: StrPath) -> bytes:
+        """All of a file."""
+        parts: list[bytes] = []
+        with self.open(path, os.O_RDONLY) as file:
+            while part := file.read(1 << 20):
+                parts.append(part)
+        return b"".join(parts)
+
+    def replace(self, source: StrPath, target: StrPath) -> None:
+        """Give a file another name, in the place of the file that has it."""
+        os.replace(source, target)
+
+    def unlink(self, path: StrPath) -> None:
+        os.unlink(path)
+
+    def mkdir(self, path: StrPath, mode: int = 0o777) -> None:
+        os.mkdir(path, mode)
+
+    def set_mode(self, path: StrPath, mode: int) -> None:
+        os.chmod(path, mode)
+
+    def names(self, folder: StrPath) -> list[str]:
+        """The names in a folder, sorted."""
+        return sorted(os.listdir(folder))
+
+    def stat(self, path: StrPath) -> os.stat_result:
+        """Of the file that a symbolic link leads to."""
+        return os.stat(path)
+
+    def lstat(self, path: StrPath) -> os.stat_result:
+        """Of a symbolic link itself."""
+        return os.lstat(path)
+
+    def resolve(self, path: StrPath) -> str:
+        """The absolute path without symbolic links."""
+        return os.path.realpath(path)
+
+    def can_write(self, path: StrPath) -> bool:
+        """Whether the rights of this user allow it."""
+        return os.access(path, os.W_OK)
+
+    # -- in terms of those above ---------------------------------------------------------------------------
+
+    def exists(self, path: StrPath) -> bool:
+        return self._mode(self.stat, path) is not None
+
+    def lexists(self, path: StrPath) -> bool:
+        """Whether there is anything of that name that can be found, also a link that leads nowhere."""
+        try:
+            return self._mode(self.lstat, path) is not None
+        except OSError:
+            return False
+
+    def is_file(self, path: StrPath) -> bool:
+        return stat.S_ISREG(self._mode(self.stat, path) or 0)
+
+    def is_dir(self, path: StrPath) -> bool:
+        return stat.S_ISDIR(self._mode(self.stat, path) or 0)
+
+    def is_symlink(self, path: StrPath) -> bool:
+        return stat.S_ISLNK(self._mode(self.lstat, path) or 0)
+
+    def is_same(self, path: StrPath, other: StrPath) -> bool:
+        """Whether two paths lead to one file: a hard link, a folder mounted twice."""
+        return os.path.samestat(self.stat(path), self.stat(other))
+
+    def remove(self, path: StrPath) -> None:
+        """Unlink a file, if there is one."""
+        with suppress(FileNotFoundError):
+            self.unlink(path)
+
+    def make_folders(self, path: StrPath, mode: int = 0o777) -> None:
+        """Make a folder with this mode, and those above it, unless they are there."""
+        try:
+            self.mkdir(path, mode)
+        except FileNotFoundError:
+            above = os.path.dirname(path)
+            if not above or above == os.fspath(path):
+                raise
+            self.make_folders(above)
+            self.make_folders(path, mode)
+        except OSError:
+            # Also a folder that is there on a file system that cannot be written.
+            if not self.is_dir(path):
+                raise
+
+    def sync_folder(self, folder: StrPath) -> None:
+        """The names in a folder are on disk when this returns."""
+        with self.open(folder, os.O_RDONLY) as file:
+            file.sync()
+
+    @staticmethod
+    def _mode(look: Callable[[StrPath], os.stat_result], path: StrPath) -> int | None:
+        """None: there is no such file, or there cannot be. As in pathlib, other errors are raised."""
+        try:
+            return look(path).st_mode
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
+        except ValueError:
+            # A null byte in the path.
+            pass
+        return None
+
+
 class Process:
     """What lives as long as one process of the product: the state that modules share between all their objects."""
 
@@ -135,6 +322,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.process = Process(self.time())
+        self.files = Files()
 
     def state(self, kind: type[S]) -> S:
         """The only instance of `kind` in this process: see `Process.state`."""

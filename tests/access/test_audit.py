@@ -21,6 +21,7 @@ from headwater.access.private_files import locked
 from headwater.access.tokens import mint
 from headwater.errors import UnavailableError
 from headwater.host.system_clock import SystemClock
+from headwater.machine import File
 from headwater.testing.sim_clock import SimClock
 
 
@@ -246,12 +247,12 @@ def test_when_the_disk_is_full_the_log_says_so_and_goes_on_afterwards(
 ) -> None:
     written(log, 2)
 
-    def full(descriptor: int, data: bytes) -> None:
-        os.write(descriptor, data[:20])
+    def full(self: File, data: bytes) -> None:
+        os.write(self._descriptor, data[:20])
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("headwater.access.audit_log.write_all", full)
+        patch.setattr(File, "write", full)
         with pytest.raises(UnavailableError, match="No space left on device; is there room"):
             log.write("opened")
     log.write("opened")

@@ -314,7 +314,7 @@ def test_opening_a_file_while_its_last_opening_is_being_closed_waits_for_that(
             again = opens.result(SAFETY_S)
     assert again.cell("shop.count").value == 3
     again.close()
-    assert not space_files._files().shared
+    assert not space_files._state().shared
 
 
 def test_failed_opening_of_a_shared_file_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_failed_opening_of_a_shared_file_leaves_nothing_behind(tmp_path: Path) -
     for _ in range(2):
         with pytest.raises(UsageError):
             share_space(url, create=False)
-    assert not space_files._files().shared
+    assert not space_files._state().shared
     share_space(url).release()
 
 

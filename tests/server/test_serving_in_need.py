@@ -14,6 +14,7 @@ from headwater.access.audit_log import AuditLog
 from headwater.access.local_token import find_local
 from headwater.errors import AccessError, HeadwaterError, StoreFullError, UnavailableError
 from headwater.host.system_clock import SystemClock
+from headwater.machine import File
 from headwater.server.pages import backup_page
 from headwater.server.server import Server, Serving
 from tests.server.running import client, pages, settle_in, until, write
@@ -53,7 +54,7 @@ def test_a_backup_is_made_elsewhere_if_there_is_no_room_beside_the_spaces(
     asked: list[Path] = []
     copied = backup_page._copied
 
-    async def refuse_first(channel: object, path: Path) -> tuple[int, int]:
+    async def refuse_first(channel: object, path: Path) -> tuple[File, int]:
         asked.append(path.parent)
         if len(asked) == 1:
             raise StoreFullError("no room")
@@ -75,7 +76,7 @@ def test_a_backup_for_which_there_is_no_room_anywhere_says_so(server: Server, mo
     with client(server.url) as replica:
         write(replica, "a", 1)
 
-    async def refuse(_room: object, _path: Path) -> tuple[int, int]:
+    async def refuse(_room: object, _path: Path) -> tuple[File, int]:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(backup_page, "_copied", refuse)
@@ -145,7 +146,7 @@ def test_a_line_that_is_owed_comes_before_the_next(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr("headwater.access.audit_log.write_all", fail)
+        full.setattr(File, "write", fail)
         audit.write_or_owe("backup", space="home")
         with pytest.raises(UnavailableError, match="No space left"):
             audit.write("refused", peer="second")

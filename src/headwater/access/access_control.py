@@ -90,7 +90,7 @@ class AccessControl:
     """
 
     def __init__(self, folder: Path, clock: Clock, *, steady: Callable[[], float] | None = None) -> None:
-        if not folder.is_dir():
+        if not machine().files.is_dir(folder):
             raise NotFoundError(f"there is no folder {folder}, in which a server keeps its data", path=str(folder))
         self.audit = AuditLog(folder, clock)
         self._folder = folder
@@ -272,7 +272,7 @@ class AccessControl:
 
     def _identity(self) -> tuple[int, ...] | None:
         try:
-            return grants.identity((self._folder / grants.FILE).lstat())
+            return grants.identity(machine().files.lstat(self._folder / grants.FILE))
         except FileNotFoundError:
             return None
 

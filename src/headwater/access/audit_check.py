@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Final
 
 import msgspec
 
@@ -26,6 +26,9 @@ from headwater.access.audit_log import (
     read_entry,
 )
 from headwater.access.private_files import locked
+from headwater.machine import File, machine
+
+_CHUNK: Final = 1024 * 1024
 
 
 class BadLine(msgspec.Struct, frozen=True):
@@ -49,7 +52,7 @@ class AuditReport(msgspec.Struct, frozen=True):
 
 def verify(path: Path) -> BadLine | None:
     """The first bad line of a log, given as its present file or its folder; None if there is none."""
-    return examine(path if path.is_dir() else path.parent, limit=0).bad
+    return examine(path if machine().files.is_dir(path) else path.parent, limit=0).bad
 
 
 def examine(folder: Path, *, limit: int | None = None) -> AuditReport:
@@ -68,31 +71,41 @@ def examine(folder: Path, *, limit: int | None = None) -> AuditReport:
     return AuditReport(list(entries), chain.lines, chain.torn, chain.bad)
 
 
-def _open_all(folder: Path, files: ExitStack) -> list[tuple[int, str, BinaryIO]]:
+def _open_all(folder: Path, files: ExitStack) -> list[tuple[int, str, File]]:
     """The files with their numbers, the present one last, as 0. All at once: a rotation is before that, or after."""
-    found: list[tuple[int, str, BinaryIO]] = []
+    found: list[tuple[int, str, File]] = []
     for number, path in (*older_files(folder).items(), (0, folder / FILE)):
         with suppress(FileNotFoundError):  # then it shows in the chain
-            found.append((number, path.name, files.enter_context(path.open("rb"))))
+            found.append((number, path.name, files.enter_context(machine().files.open(path, os.O_RDONLY))))
     return found
 
 
-def _lines(name: str, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(file, 1):
+def _lines(name: str, file: File) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(_split(file), 1):
         if not line.endswith(b"\n") and name == FILE:
             return  # being written, or broken off: the next one to write says so
         yield number, line.removesuffix(b"\n")
 
 
-def _open_at_rest(folder: Path, files: ExitStack) -> list[tuple[int, str, BinaryIO]]:
+def _split(file: File) -> Iterator[bytes]:
+    """The lines of a file, with their ends."""
+    rest = b""
+    while part := file.read(_CHUNK):
+        *lines, rest = (rest + part).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+    if rest:
+        yield rest
+
+
+def _open_at_rest(folder: Path, files: ExitStack) -> list[tuple[int, str, File]]:
     """The same while nobody writes. Not so for a copy without a lock, or where nothing can be written."""
     lock = folder / LOCK
-    if not lock.exists():
+    if not machine().files.exists(lock):
         found = _open_all(folder, files)
-        if not lock.exists():
+        if not machine().files.exists(lock):
             return found
         # Somebody has begun to write just now.
-    elif not os.access(lock, os.W_OK):
+    elif not machine().files.can_write(lock):
         return _open_all(folder, files)
     with locked(lock):
         return _open_all(folder, files)

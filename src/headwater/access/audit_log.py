@@ -24,10 +24,10 @@ from typing import Final
 
 import msgspec
 
-from headwater.access.private_files import create_private, locked, owners_of, read_private, sync_folder, write_all
+from headwater.access.private_files import create_private, locked, owners_of, read_private
 from headwater.access.tokens import redacted
 from headwater.errors import UnavailableError
-from headwater.machine import machine
+from headwater.machine import File, machine
 from headwater.values.seams import Clock
 
 log: Final = logging.getLogger("headwater.server")
@@ -88,7 +88,9 @@ def hash_of(line: bytes) -> str:
 
 def older_files(folder: Path) -> dict[int, Path]:
     """The files before the present one, by their numbers, oldest first."""
-    found = {int(match[1]): path for path in folder.iterdir() if (match := _NUMBERED.fullmatch(path.name))}
+    found = {
+        int(match[1]): folder / name for name in machine().files.names(folder) if (match := _NUMBERED.fullmatch(name))
+    }
     return dict(sorted(found.items()))
 
 
@@ -121,11 +123,11 @@ class AuditLog:
     def check(self) -> None:
         """Raise UnavailableError if the log is no file that this user alone can write: a server must not start then."""
         for path in (self._folder / FILE, self._folder / LOCK):
-            if path.is_symlink():
+            if machine().files.is_symlink(path):
                 raise UnavailableError(f"{path} is not written: it is a symbolic link", path=str(path))
         with self._turn, locked(self._folder / LOCK, wait_s=WAIT_S):
             try:
-                os.close(create_private(self._folder / FILE, os.O_WRONLY | os.O_APPEND))
+                create_private(self._folder / FILE, os.O_WRONLY | os.O_APPEND).close()
             except OSError as error:
                 raise self._unwritten(error) from error
 
@@ -161,34 +163,31 @@ class AuditLog:
 
     def _write(self, event: str, facts: dict[str, object]) -> None:
         path = self._folder / FILE
-        descriptor = create_private(path, os.O_WRONLY | os.O_APPEND)
-        try:
-            self._find_end(descriptor)
+        with create_private(path, os.O_WRONLY | os.O_APPEND) as file:
+            self._find_end(file)
             tail = self._tail
             lines: list[bytes] = []
             if tail.is_open:
                 lines.append(b"")
             if tail.torn:
                 lines.append(self._line(TORN, {"bytes": tail.torn}))
-            if tail.n and not os.fstat(descriptor).st_size:
+            if tail.n and not file.stat().st_size:
                 # Whoever began this file ended before its first line was written.
                 lines.append(self._line(ROTATED, self._rotation()))
             lines.append(self._line(event, facts))
-            self._append(descriptor, lines)
+            self._append(file, lines)
             if event in _DURABLE:
-                os.fsync(descriptor)
-            is_full = os.fstat(descriptor).st_size >= self._bytes_max
-        finally:
-            os.close(descriptor)
+                file.sync()
+            is_full = file.stat().st_size >= self._bytes_max
         if is_full:
             self._rotate(path)
 
-    def _append(self, descriptor: int, lines: list[bytes]) -> None:
+    def _append(self, file: File, lines: list[bytes]) -> None:
         tail = self._tail
         # Unknown until it is written: if that fails, the next one looks again.
         self._tail = _Tail(None)
-        write_all(descriptor, b"\n".join(lines) + b"\n")
-        found = os.fstat(descriptor)
+        file.write(b"\n".join(lines) + b"\n")
+        found = file.stat()
         self._tail = _Tail(_identity(found), tail.n, tail.before)
 
     def _line(self, event: str, facts: Mapping[str, object]) -> bytes:
@@ -209,9 +208,9 @@ class AuditLog:
 
     # --- files ------------------------------------------------------------------------------------------------
 
-    def _find_end(self, descriptor: int) -> None:
+    def _find_end(self, file: File) -> None:
         """Where the log ends: as we left it, unless another process wrote."""
-        found = os.fstat(descriptor)
+        found = file.stat()
         if self._tail.file != _identity(found):
             self._tail = self._end()
             self._tail.file = _identity(found)
@@ -238,19 +237,17 @@ class AuditLog:
     def _rotate(self, path: Path) -> None:
         """Put the file aside under the next number, and begin another."""
         number = max(older_files(self._folder), default=0) + 1
-        path.rename(path.with_name(f"audit-{number}.jsonl"))
-        descriptor = create_private(path, os.O_WRONLY | os.O_APPEND | os.O_EXCL)
-        try:
+        files = machine().files
+        files.replace(path, path.with_name(f"audit-{number}.jsonl"))
+        with create_private(path, os.O_WRONLY | os.O_APPEND | os.O_EXCL) as file:
             facts = self._rotation()
-            self._append(descriptor, [self._line(ROTATED, facts)])
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        sync_folder(self._folder)
+            self._append(file, [self._line(ROTATED, facts)])
+            file.sync()
+        files.sync_folder(self._folder)
         # Only now: until the new file says that they are gone on purpose, they are missed.
         for old, name in older_files(self._folder).items():
             if old < facts["oldest"]:
-                name.unlink()
+                files.unlink(name)
 
     def _rotation(self) -> dict[str, int]:
         numbers = list(older_files(self._folder))

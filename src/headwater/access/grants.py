@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,6 +17,7 @@ import msgspec
 from headwater.access.private_files import open_private, owners_of, read_all, replace_private
 from headwater.access.rights import EVERY_SPACE, WORDS, Right
 from headwater.errors import CorruptError, LimitError, MigrationError
+from headwater.machine import File
 from headwater.values.ids import Millis
 
 FILE: Final = "access.json"
@@ -115,16 +115,16 @@ _version: Final = msgspec.json.Decoder(_Version)
 class GrantsFile:
     """The file as it was when it was read. Held open, so that no other file can be taken for it: see `identity`."""
 
-    def __init__(self, descriptor: int, path: Path) -> None:
-        self._descriptor = descriptor
-        self.identity = identity(os.fstat(descriptor))
-        data = read_all(descriptor, BYTES_MAX)
+    def __init__(self, file: File, path: Path) -> None:
+        self._file = file
+        self.identity = identity(file.stat())
+        data = read_all(file, BYTES_MAX)
         if data is None:
             raise _damaged(path, f"it has more than {BYTES_MAX:,} bytes")
         self.grants = decode(data, path)
 
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self._descriptor)
+    def __del__(self) -> None:
+        self._file.close()
 
 
 def identity(found: os.stat_result) -> tuple[int, ...]:

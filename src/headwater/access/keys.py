@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from headwater.access.private_files import create_private, read_private, write_all
+from headwater.access.private_files import create_private, read_private
 from headwater.errors import UsageError
 from headwater.machine import machine
 
@@ -154,12 +154,9 @@ def public_of(private: bytes) -> bytes:
 
 def write_private_key(path: Path, private: bytes) -> None:
     """Into a new file that only its owner can read. Raises FileExistsError."""
-    descriptor = create_private(path, os.O_WRONLY | os.O_EXCL)
-    try:
-        write_all(descriptor, b"hwk_" + public_text(private).encode() + b"\n")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with create_private(path, os.O_WRONLY | os.O_EXCL) as file:
+        file.write(b"hwk_" + public_text(private).encode() + b"\n")
+        file.sync()
 
 
 def read_private_key(path: Path) -> bytes:

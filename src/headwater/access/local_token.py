@@ -25,6 +25,7 @@ import msgspec
 from headwater.access import tokens
 from headwater.access.private_files import read_private, replace_private
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
+from headwater.machine import machine
 
 _LOCALHOST: Final = ("127.0.0.1", "::1")
 """Where that leads, in the order in which servers listen by default."""
@@ -86,7 +87,7 @@ class LocalToken:
         """Nobody finds it any more; unless somebody else's is there by now."""
         with suppress(OSError, HeadwaterError, msgspec.DecodeError):
             if _left.decode(read_private(self.path, {os.geteuid()}, _BYTES_MAX)).token == self.token:
-                self.path.unlink()
+                machine().files.unlink(self.path)
 
 
 def loopback(host: str) -> str | None:
@@ -116,22 +117,23 @@ def _folders() -> Iterator[Path]:
 def _is_own(folder: Path, forbidden: int) -> bool:
     """A folder of this user, with no such rights for others; and no link to one."""
     try:
-        found = folder.lstat()
+        found = machine().files.lstat(folder)
     except OSError:
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & forbidden
 
 
 def _make_folder() -> Path:
+    files = machine().files
     tried: list[str] = []
     for folder in _folders():
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            files.make_folders(folder.parent)
             with suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
+                files.mkdir(folder, 0o700)
             if _is_own(folder, 0):
                 # What a mask or a person made of it.
-                folder.chmod(0o700)
+                files.set_mode(folder, 0o700)
                 return folder
             tried.append(f"{folder} is not a folder of this user")
         except OSError as error:

@@ -6,7 +6,6 @@ Must never know: what is in them.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from headwater.errors import UnavailableError
-from headwater.machine import machine
+from headwater.machine import File, machine
 
 _MODE: Final = 0o600
 _OTHERS: Final = 0o077
@@ -27,7 +26,7 @@ _CHUNK: Final = 1024 * 1024
 
 def owners_of(folder: Path) -> frozenset[int]:
     """Whose files are believed in a folder: those of this user, of root, and of the folder's owner, who rules it."""
-    return frozenset({os.geteuid(), 0, folder.stat().st_uid})
+    return frozenset({os.geteuid(), 0, machine().files.stat(folder).st_uid})
 
 
 def complaint(found: os.stat_result, owners: Collection[int]) -> str | None:
@@ -46,33 +45,33 @@ def opened_up(paths: Iterable[Path]) -> list[str]:
     found = []
     for path in paths:
         with suppress(OSError):
-            mode = stat.S_IMODE(path.stat().st_mode)
+            mode = stat.S_IMODE(machine().files.stat(path).st_mode)
             if mode & _OTHERS:
                 found.append(f"{path} ({mode:04o})")
     return found
 
 
-def open_private(path: Path, owners: Collection[int]) -> int:
-    """A descriptor to read from. Raises FileNotFoundError; UnavailableError if it is anybody else's, too."""
+def open_private(path: Path, owners: Collection[int]) -> File:
+    """A file to read from. Raises FileNotFoundError; UnavailableError if it is anybody else's, too."""
     try:
         # Without waiting: somebody may have put a pipe there.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = machine().files.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
         raise UnavailableError(f"{path} is not read: it is a symbolic link", path=str(path)) from None
-    why = complaint(os.fstat(descriptor), owners)
+    why = complaint(file.stat(), owners)
     if why is not None:
-        os.close(descriptor)
+        file.close()
         raise UnavailableError(f"{path} is not read: {why}", path=str(path))
-    return descriptor
+    return file
 
 
-def read_all(descriptor: int, bytes_max: int) -> bytes | None:
+def read_all(file: File, bytes_max: int) -> bytes | None:
     """What a file holds; None if it is more than that."""
     parts: list[bytes] = []
     left = bytes_max + 1
-    while left > 0 and (part := os.read(descriptor, min(left, _CHUNK))):
+    while left > 0 and (part := file.read(min(left, _CHUNK))):
         parts.append(part)
         left -= len(part)
     return b"".join(parts) if left > 0 else None
@@ -80,103 +79,77 @@ def read_all(descriptor: int, bytes_max: int) -> bytes | None:
 
 def read_private(path: Path, owners: Collection[int], bytes_max: int) -> bytes:
     """All of a small file, under the same conditions."""
-    descriptor = open_private(path, owners)
-    try:
-        data = read_all(descriptor, bytes_max)
-    finally:
-        os.close(descriptor)
+    with open_private(path, owners) as file:
+        data = read_all(file, bytes_max)
     if data is None:
         raise UnavailableError(f"{path} is not read: it has more than {bytes_max:,} bytes", path=str(path))
     return data
 
 
-def create_private(path: Path, flags: int) -> int:
-    """A descriptor to write to. The file is its folder's owner's, also if root makes it, and was never open to others.
+def create_private(path: Path, flags: int) -> File:
+    """A file to write to. It is its folder's owner's, also if root makes it, and was never open to others.
 
     With O_EXCL it is new; else it may be there.
     """
-    descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, _MODE)
+    files = machine().files
+    file = files.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, _MODE)
     try:
-        found = os.fstat(descriptor)
+        found = file.stat()
         why = complaint(found, owners_of(path.parent))
         if found.st_uid == os.geteuid() and stat.S_ISREG(found.st_mode):
             # A mask that forbids too much would hinder us, and a file that was opened up is closed again.
             if stat.S_IMODE(found.st_mode) != _MODE:
-                os.fchmod(descriptor, _MODE)
-            owner = path.parent.stat()
+                file.set_mode(_MODE)
+            owner = files.stat(path.parent)
             if os.geteuid() == 0 and owner.st_uid != 0:
-                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+                file.set_owner(owner.st_uid, owner.st_gid)
         elif why is not None:
             raise UnavailableError(f"{path} is not written: {why}", path=str(path))
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
-    return descriptor
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Every byte of it, or an OSError."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    return file
 
 
 def replace_private(path: Path, data: bytes) -> None:
     """Put a file in place, whole or not at all; after a power cut there is the one or the other."""
+    files = machine().files
     part = path.with_name(f".{path.name}-{machine().token_hex(6)}.part")
     try:
         try:
-            descriptor = create_private(part, os.O_WRONLY | os.O_EXCL)
-            try:
-                write_all(descriptor, data)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            part.replace(path)
+            with create_private(part, os.O_WRONLY | os.O_EXCL) as file:
+                file.write(data)
+                file.sync()
+            files.replace(part, path)
         except BaseException:
             with suppress(OSError):
-                part.unlink()
+                files.unlink(part)
             raise
-        sync_folder(path.parent)
+        files.sync_folder(path.parent)
     except OSError as error:
         message = f"cannot write {path}: {error.strerror or error}; is there room, and may this user write there?"
         raise UnavailableError(message, path=str(path)) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """What was renamed in it stays so."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
 def locked(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
     """One at a time, of all processes and threads. The file stays: removing it would let two in."""
     try:
-        descriptor = create_private(path, os.O_RDWR)
+        file = create_private(path, os.O_RDWR)
     except OSError as error:
         message = f"cannot lock {path}: {error.strerror or error}; may this user write in {path.parent}?"
         raise UnavailableError(message, path=str(path)) from error
-    try:
-        wait_for_lock(descriptor, path, wait_s)
+    with file:
+        wait_for_lock(file, path, wait_s)
         yield
-    finally:
-        os.close(descriptor)
 
 
-def wait_for_lock(descriptor: int, path: Path, wait_s: float) -> None:
-    """Have a file locked, as long as the descriptor is open. Raises UnavailableError."""
-    end = machine().monotonic() + wait_s
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if machine().monotonic() >= end:
-                message = f"{path} has been locked by another process for {wait_s:g} seconds; try again"
-                raise UnavailableError(message, path=str(path)) from None
-            machine().sleep(_LOCK_LOOK_S)
-        else:
-            return
+def wait_for_lock(file: File, path: Path, wait_s: float) -> None:
+    """Have a file locked, as long as it is open. Raises UnavailableError."""
+    system = machine()
+    end = system.monotonic() + wait_s
+    while not file.try_lock():
+        if system.monotonic() >= end:
+            message = f"{path} has been locked by another process for {wait_s:g} seconds; try again"
+            raise UnavailableError(message, path=str(path)) from None
+        system.sleep(_LOCK_LOOK_S)

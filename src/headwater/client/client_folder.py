@@ -19,7 +19,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from headwater.access.private_files import create_private, sync_folder
+from headwater.access.private_files import create_private
 from headwater.client.rejected_commits import SUFFIX, append_lines
 from headwater.errors import (
     HeadwaterError,
@@ -106,7 +106,7 @@ class ClientFolder:
 
     def __init__(self, folder: Path, space: str, *whose: str) -> None:
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            machine().files.make_folders(folder, 0o700)
         except OSError as error:
             message = f"local={str(folder)!r} cannot be a folder to keep things in: {error.strerror or error}"
             raise UnavailableError(message, path=str(folder)) from error
@@ -116,7 +116,7 @@ class ClientFolder:
         self.path: Path = folder / f"{slug}-{sha256(text.encode()).hexdigest()[:10]}.replica"
         self.kept: Callable[[list[Submission]], None] = lambda _: None
         self.failed: Callable[[list[Submission], HeadwaterError], None] = lambda *_: None
-        self._real = str(self.path.resolve())
+        self._real = machine().files.resolve(self.path)
         self._db = self._connect()
         self._changed = machine().condition()
         self._batch = _Batch()
@@ -143,13 +143,13 @@ class ClientFolder:
                 raise SpaceHeldError(f"{message}; close that, or give this one a folder of its own", path=self._real)
             # Created before SQLite opens it, readable by its owner only.
             try:
-                os.close(create_private(self.path, os.O_RDWR))
-                sync_folder(self.path.parent)
+                create_private(self.path, os.O_RDWR).close()
+                machine().files.sync_folder(self.path.parent)
             except OSError as error:
                 message = f"cannot write {self.path}: {error.strerror or error}; may this user write there?"
                 raise UnavailableError(message, path=self._real) from error
             try:
-                db = apsw.Connection(self._real)
+                db = apsw.Connection(self._real, vfs=machine().files.vfs)
                 try:
                     self._configure(db)
                 except BaseException:

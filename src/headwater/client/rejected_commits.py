@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from headwater.access.private_files import create_private, sync_folder, write_all
+from headwater.access.private_files import create_private
 from headwater.errors import HeadwaterError
 from headwater.machine import machine
 from headwater.store.commit import Commit, DeleteDoc, PatchDoc, SetDoc
@@ -59,15 +59,13 @@ def line_of(refusal: RejectedCommit) -> bytes:
 
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Append lines to a file that only its owner can read. They are on disk when this returns."""
-    is_new = not path.exists()
-    descriptor = create_private(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        write_all(descriptor, b"".join(lines))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    files = machine().files
+    is_new = not files.exists(path)
+    with create_private(path, os.O_WRONLY | os.O_APPEND) as file:
+        file.write(b"".join(lines))
+        file.sync()
     if is_new:
-        sync_folder(path.parent)
+        files.sync_folder(path.parent)
 
 
 def _parts(commit: Commit) -> list[dict[str, object]]:

@@ -62,11 +62,9 @@ class _OpenFiles:
         self.sharing = machine().lock()
         # Closed when the program ends: one that forgets to close does not lose its last commits.
         self.storages: WeakSet[Storage] = WeakSet()
-        # The VFS that SQLite opens files through; None: its own.
-        self.vfs: str | None = None
 
 
-def _files() -> _OpenFiles:
+def _state() -> _OpenFiles:
     return machine().state(_OpenFiles)
 
 
@@ -83,15 +81,16 @@ def default_url() -> str:
     if url := os.environ.get("HEADWATER_URL"):
         return url
     settings = Path("headwater.toml")
-    if settings.is_file():
+    files = machine().files
+    if files.is_file(settings):
         try:
-            url = tomllib.loads(settings.read_text(encoding="utf-8")).get("url")
+            url = tomllib.loads(files.read(settings).decode()).get("url")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             message = f"cannot read headwater.toml: {error}"
             raise UsageError(message) from None
         if isinstance(url, str) and url:
             return url
-    found = sorted(Path().glob("*.db"))
+    found = [Path(name) for name in _names(Path()) if name.endswith(".db")]
     if len(found) == 1:
         return str(found[0])
     names = ", ".join(map(str, found[:5])) or "none"
@@ -120,11 +119,11 @@ def locate(url: str, space: str | None = None) -> Location:
     if not url or "\0" in url or "://" in url:
         message = f"{url!r} is not a URL: FILE.db, FOLDER/, memory: or ws://HOST:PORT/SPACE is expected"
         raise UsageError(message, url=url)
-    path = Path(url)
-    if url.endswith(("/", os.sep)) or path.is_dir():
+    path, files = Path(url), machine().files
+    if url.endswith(("/", os.sep)) or files.is_dir(path):
         name = _check_name(DEFAULT_SPACE if space is None else space)
         main = path / file_name(name)
-        if space is None and not main.exists() and len(found := spaces_in(path)) == 1:
+        if space is None and not files.exists(main) and len(found := spaces_in(path)) == 1:
             # Not named, and there is no choice: the only one. Its own name is in it.
             return Location(name, found[0])
         return Location(name, main)
@@ -153,13 +152,22 @@ def file_name(space: str) -> str:
 
 def spaces_in(folder: Path) -> list[Path]:
     """The files of a folder that may be spaces, in order."""
-    return sorted(path for path in folder.glob("*.db") if path.is_file() and not path.is_symlink())
+    files = machine().files
+    paths = [folder / name for name in _names(folder) if name.endswith(".db")]
+    return [path for path in paths if files.is_file(path) and not files.is_symlink(path)]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return machine().files.names(folder)
+    except OSError:
+        return []
 
 
 def files_of(space: Path) -> list[Path]:
     """The file of a space, and those that SQLite keeps beside it, as far as they are there."""
     beside = (space.with_name(space.name + side) for side in ("-wal", "-shm", "-journal"))
-    return [space, *(path for path in beside if path.exists())]
+    return [space, *(path for path in beside if machine().files.exists(path))]
 
 
 def open_space(
@@ -171,7 +179,7 @@ def open_space(
     group_max: int = GROUP_MAX,
 ) -> Storage:
     """Open a space for this process. Raises SpaceHeldError, naming the process, if another has it."""
-    location = locate(url, space)
+    location, files = locate(url, space), machine().files
     if durability not in get_args(Durability):
         # It would go into a pragma, and SQLite takes whatever it does not know for less than is asked.
         known = " or ".join(map(repr, get_args(Durability)))
@@ -179,29 +187,29 @@ def open_space(
     if location.path is None:
         return _storage(MemoryBackend(), location.space, group_max, None)
     path = location.path
-    if not create and not path.exists():
+    if not create and not files.exists(path):
         message = f"there is no space {location.space!r} at {url} (looked for {path})"
         raise NotFoundError(message, url=url, path=str(path))
-    if not create and path.is_file() and (size := path.stat().st_size) < _SPACE_BYTES_MIN:
+    if not create and files.is_file(path) and (size := files.stat(path).st_size) < _SPACE_BYTES_MIN:
         # SQLite takes it for a new database, and would make one of it.
         message = f"{path} has {size} bytes: there is no space in it; if there was one, restore a backup"
         raise NotFoundError(message, url=url, path=str(path))
-    if path.is_symlink():
+    if files.is_symlink(path):
         message = f"{path} is a symbolic link; name the file itself"
         raise UsageError(message, path=str(path))
     if url.endswith(("/", os.sep)) and create:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    real = str(path.resolve())
-    files = _files()
-    with files.held_lock:
-        holding = next((held for held in files.held if _is_same_file(held, real)), None)
+        files.make_folders(path.parent, 0o700)
+    real = files.resolve(path)
+    state = _state()
+    with state.held_lock:
+        holding = next((held for held in state.held if _is_same_file(held, real)), None)
         if holding is not None:
             message = (
-                f"{path} is open in this process ({os.getpid()}) already, as space {files.held[holding]!r}; "
+                f"{path} is open in this process ({os.getpid()}) already, as space {state.held[holding]!r}; "
                 "attach another replica to that one instead"
             )
             raise SpaceHeldError(message, path=str(path), pid=os.getpid())
-        files.held[real] = location.space
+        state.held[real] = location.space
     try:
         backend = SqliteBackend(str(path), durability=durability, vfs=files.vfs, create=create)
         storage = _storage(backend, location.space, group_max, real)
@@ -255,10 +263,10 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
     path = locate(url, space).path
     if path is None:
         return Lease(open_space(url, space, durability=durability), None)
-    real = str(path.resolve())
-    files = _files()
-    with files.sharing:
-        share = files.shared.setdefault(real, _Share())
+    real = machine().files.resolve(path)
+    state = _state()
+    with state.sharing:
+        share = state.shared.setdefault(real, _Share())
         share.count += 1
     try:
         with share.turn:
@@ -284,12 +292,12 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
 
 
 def _leave(real: str) -> None:
-    files = _files()
-    share = files.shared.get(real)
+    state = _state()
+    share = state.shared.get(real)
     if share is None:
         return  # disowned
     with share.turn:
-        with files.sharing:
+        with state.sharing:
             share.count -= 1
             if share.count:
                 return
@@ -299,15 +307,15 @@ def _leave(real: str) -> None:
             if storage is not None:
                 storage.close()
         finally:
-            with files.sharing:
+            with state.sharing:
                 if not share.count:
-                    del files.shared[real]
+                    del state.shared[real]
 
 
 def _is_same_file(one: str, other: str) -> bool:
     """By name, or two names of one file: a hard link, a folder mounted twice."""
     try:
-        return one == other or Path(one).samefile(other)
+        return one == other or machine().files.is_same(one, other)
     except OSError:
         return False
 
@@ -328,7 +336,7 @@ def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> 
             group_max=group_max,
             on_close=lambda: _release(real),
         )
-        _files().storages.add(storage)
+        _state().storages.add(storage)
         return storage
     except BaseException:
         backend.close()
@@ -337,9 +345,9 @@ def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> 
 
 def _release(real: str | None) -> None:
     if real is not None:
-        files = _files()
-        with files.held_lock:
-            files.held.pop(real, None)
+        state = _state()
+        with state.held_lock:
+            state.held.pop(real, None)
 
 
 def use_vfs(name: str | None) -> None:
@@ -347,15 +355,15 @@ def use_vfs(name: str | None) -> None:
 
     For tests and measurements, which register theirs and say so here: the product knows none of them.
     """
-    _files().vfs = name
+    machine().files.vfs = name
 
 
 def _disown_all() -> None:
     """In a forked child: what the parent has open is the parent's. Here it only would look as if it worked."""
-    files = _files()
-    files.held.clear()
-    files.shared.clear()
-    for storage in list(files.storages):
+    state = _state()
+    state.held.clear()
+    state.shared.clear()
+    for storage in list(state.storages):
         storage.disown()
 
 
@@ -365,6 +373,6 @@ if hasattr(os, "register_at_fork"):  # not where there is no fork
 
 @atexit.register
 def _close_all() -> None:
-    for storage in list(_files().storages):
+    for storage in list(_state().storages):
         with suppress(HeadwaterError):
             storage.close()

@@ -11,6 +11,7 @@ from typing import Final
 
 from headwater.access.private_files import create_private, wait_for_lock
 from headwater.errors import SpaceHeldError, UnavailableError
+from headwater.machine import File, machine
 
 FILE: Final = "server.lock"
 WAIT_S: Final = 2.0
@@ -22,19 +23,16 @@ def check_free(folder: Path) -> None:
     """For whoever could not even listen: the server in the way may be this folder's. Raises SpaceHeldError."""
     path = folder / FILE
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        file = machine().files.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
         return
-    try:
-        wait_for_lock(descriptor, path, 0)
-    except UnavailableError:
-        raise _held(folder, descriptor) from None
-    finally:
-        os.close(descriptor)
+    with file:
+        if not file.try_lock():
+            raise _held(folder, file)
 
 
-def _held(folder: Path, descriptor: int) -> SpaceHeldError:
-    who = os.pread(descriptor, _WORDS_MAX, 0).decode(errors="replace").strip() or "another process"
+def _held(folder: Path, file: File) -> SpaceHeldError:
+    who = file.read_at(_WORDS_MAX, 0).decode(errors="replace").strip() or "another process"
     message = f"{folder} is served already, by {who}; one server has a folder: use that one, or end it first"
     return SpaceHeldError(message, path=str(folder))
 
@@ -45,22 +43,22 @@ class FolderLock:
     def __init__(self, folder: Path, url: str) -> None:
         path = folder / FILE
         try:
-            descriptor = create_private(path, os.O_RDWR)
+            file = create_private(path, os.O_RDWR)
         except OSError as error:
             message = f"cannot lock {path}: {error.strerror or error}; may this user write in {folder}?"
             raise UnavailableError(message, path=str(path)) from error
         try:
-            wait_for_lock(descriptor, path, WAIT_S)
+            wait_for_lock(file, path, WAIT_S)
         except UnavailableError:
-            held = _held(folder, descriptor)
-            os.close(descriptor)
+            held = _held(folder, file)
+            file.close()
             raise held from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()} at {url}\n".encode(), 0)
-        self._descriptor: int | None = descriptor
+        file.truncate(0)
+        file.write(f"process {os.getpid()} at {url}\n".encode())
+        self._file: File | None = file
 
     def release(self) -> None:
         """Somebody else may have it. Once more is no harm. The file stays: removing it would let two in."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()

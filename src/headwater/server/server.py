@@ -285,7 +285,7 @@ class Server:
 def _make_usable(folder: Path) -> None:
     """Found out at the start, not by the first client. Raises UnavailableError."""
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        machine().files.make_folders(folder, 0o700)
     except (FileExistsError, NotADirectoryError):
         raise UsageError(f"{folder} is a file, or in one; --store names a folder", path=str(folder)) from None
     except OSError as error:

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from headwater.access.rights import Right
 from headwater.errors import ClosedError, StoreFullError
-from headwater.machine import machine
+from headwater.machine import File, machine
 from headwater.server.authenticator import Authenticator
 from headwater.server.pages.page_access import check_right, grant_of, peer_of
 from headwater.server.spaces.channel import Channel
@@ -86,7 +86,7 @@ class Backups:
 
         return Sending(file, seq, lambda: spaces.right(grant, space) >= Right.OWN, ended)
 
-    async def _copy(self, space: str) -> tuple[int, int]:
+    async def _copy(self, space: str) -> tuple[File, int]:
         """A file that is nowhere any more but open here; and the newest place of the log that it holds."""
         spaces = self._authenticator.spaces
         places = places_for(spaces.folder)
@@ -108,7 +108,7 @@ class Backups:
                 places = places[1:]
 
 
-async def _copied(channel: Channel, path: Path) -> tuple[int, int]:
+async def _copied(channel: Channel, path: Path) -> tuple[File, int]:
     """Piece by piece: between two of them commits are decided as ever, and go into the copy, too."""
     storage = channel.storage
     pieces: Generator[tuple[int, int], None, None] | None = None
@@ -126,13 +126,13 @@ async def _copied(channel: Channel, path: Path) -> tuple[int, int]:
 
     try:
         # Only this user's, whatever the folder's are: everything is in it.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        machine().files.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600).close()
         seq = None
         while seq is None:
             channel.keep()
             seq = await machine().to_thread(storage.call, copy)
         await machine().to_thread(storage.call, finish)
-        return os.open(path, os.O_RDONLY), seq
+        return machine().files.open(path, os.O_RDONLY), seq
     except BaseException:
         # In its turn, for others use the file; or, if that is closed, there is nothing to disturb.
         with suppress(ClosedError):
@@ -141,13 +141,13 @@ async def _copied(channel: Channel, path: Path) -> tuple[int, int]:
     finally:
         # Gone from here on: whatever happens to the process, nothing is left but what is being sent.
         for side in _SIDES:
-            path.with_name(path.name + side).unlink(missing_ok=True)
+            machine().files.remove(path.with_name(path.name + side))
 
 
 def places_for(folder: Path) -> list[Path]:
     """Where a copy may be made, the best first: beside the spaces, where temporary files are, in memory."""
     others = (Path(tempfile.gettempdir()), Path("/dev/shm"))  # noqa: S108  # a name by chance, and readable by one user
-    return [folder, *(each for each in others if each.is_dir() and os.access(each, os.W_OK))]
+    return [folder, *(each for each in others if machine().files.is_dir(each) and machine().files.can_write(each))]
 
 
 def _no_room(error: StoreFullError | OSError) -> StoreFullError:
@@ -159,11 +159,18 @@ def _no_room(error: StoreFullError | OSError) -> StoreFullError:
 def sweep(folder: Path) -> None:
     """Remove what a server that was killed has left."""
     for place in places_for(folder):
-        for path in place.glob(f"{_MARK}*"):
+        for path in _left_in(place):
             # Elsewhere another server may be at work; in the folder of the spaces none can be.
             if place == folder or not _is_in_use(path):
                 with suppress(OSError):
-                    path.unlink()
+                    machine().files.unlink(path)
+
+
+def _left_in(folder: Path) -> list[Path]:
+    try:
+        return [folder / name for name in machine().files.names(folder) if name.startswith(_MARK)]
+    except OSError:
+        return []
 
 
 def _is_in_use(path: Path) -> bool:
@@ -174,7 +181,7 @@ def _is_in_use(path: Path) -> bool:
 class Sending:
     """The answer: the file, in pieces. Who loses the right to it meanwhile gets no more of them."""
 
-    def __init__(self, file: int, seq: int, may: Callable[[], bool], ended: Callable[..., None]) -> None:
+    def __init__(self, file: File, seq: int, may: Callable[[], bool], ended: Callable[..., None]) -> None:
         self._file = file
         self._seq = seq
         self._may = may
@@ -187,7 +194,7 @@ class Sending:
         complete = False
         try:
             async with self._unless_gone(receive):
-                size = os.fstat(self._file).st_size
+                size = self._file.stat().st_size
                 headers = {
                     "content-type": "application/vnd.sqlite3",
                     "content-length": str(size),
@@ -199,13 +206,13 @@ class Sending:
                 await self._send(send, size)
                 complete = True
         finally:
-            os.close(self._file)
+            self._file.close()
             self._ended(complete=complete)
 
     async def _send(self, send: Send, size: int) -> None:
         at = 0
         while at < size:
-            data = await machine().to_thread(os.pread, self._file, CHUNK, at)
+            data = await machine().to_thread(self._file.read_at, CHUNK, at)
             if not data or not self._may():
                 # Less than was announced: whoever reads it knows that it is not complete.
                 raise BrokenOffError

@@ -64,14 +64,16 @@ class Health:
 
 def write_trouble(folder: Path) -> str:
     """Why nothing can be written; empty if it can. It is really tried: rights and room are not all there is."""
+    files = machine().files
     path = folder / f"{_PREFIX}{os.getpid()}-{machine().token_hex(4)}.part"
     try:
-        path.write_bytes(b"?")
+        with files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666) as file:
+            file.write(b"?")
     except OSError as error:
         return f"the folder of the spaces cannot be written: {error.strerror}"
     finally:
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            files.remove(path)
     return ""
 
 

@@ -225,9 +225,9 @@ class ServedSpaces:
     def _opened(self, space: str, *, create: bool) -> tuple[Storage, bytes]:
         place = self.place(space)
         assert place.path is not None
-        if place.path.is_symlink():
+        if machine().files.is_symlink(place.path):
             raise UsageError(f"{place.path} is a link to somewhere else, and not opened", path=str(place.path))
-        if not create and not place.path.exists():
+        if not create and not machine().files.exists(place.path):
             raise NotFoundError(UNKNOWN)
         if _identity(self.folder) != self._identity:
             # It would be made anew, by this opening or another.
@@ -243,7 +243,7 @@ class ServedSpaces:
         """What was taken away from under the server, in words; empty if nothing was. For a thread: it may wait."""
         if _identity(self.folder) != self._identity:
             return GONE
-        gone = [space for space in list(self.channels) if not os.path.lexists(self.place(space).path or "")]
+        gone = [space for space in list(self.channels) if not machine().files.lexists(self.place(space).path or "")]
         return f"the file of {len(gone)} open spaces was removed; start the server again" if gone else ""
 
     def place(self, space: str) -> Location:
@@ -313,7 +313,7 @@ class ServedSpaces:
 
 def _identity(folder: Path) -> tuple[int, int] | None:
     try:
-        found = folder.stat()
+        found = machine().files.stat(folder)
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -31,6 +31,7 @@ from headwater.errors import (
     UnavailableError,
     UnsafeLibraryError,
 )
+from headwater.machine import machine
 from headwater.store.backends import sqlite_inspection, sqlite_schema
 from headwater.store.backends.checksums import sum_of
 
@@ -114,19 +115,16 @@ def make_private(path: str) -> None:
 
     What SQLite keeps beside it gets the same permissions. An obstacle at that path is found by SQLite, too.
     """
-    with suppress(OSError):
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, MODE)
-        try:
-            os.fchmod(descriptor, MODE)  # whatever the mask of this process takes away
-        finally:
-            os.close(descriptor)
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
+    with suppress(OSError), machine().files.open(path, flags, MODE) as file:
+        file.set_mode(MODE)  # whatever the mask of this process takes away
 
 
 def abandon(db: apsw.Connection, path: str) -> None:
     """Close a file that is refused. What is in its write-ahead log stays there: not a byte of it changes."""
-    log = Path(f"{path}-wal")
+    log, files = f"{path}-wal", machine().files
     # An empty one was made by this opening.
-    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(log.is_file() and log.stat().st_size > 0))
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(files.is_file(log) and files.stat(log).st_size > 0))
     db.close()
 
 
@@ -204,7 +202,7 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
             return UnavailableError(message, path=path)
         case apsw.ConnectionClosedError():
             return UnavailableError(f"{path} was closed", path=path)
-        case apsw.IOError() if Path(path).exists() and not os.access(path, os.W_OK):
+        case apsw.IOError() if machine().files.exists(path) and not machine().files.can_write(path):
             return UnavailableError(f"cannot write {path}: the file is read-only", path=path)
         case apsw.IOError():
             message = (
@@ -223,7 +221,7 @@ def _is_damage(error: apsw.Error) -> bool:
 
 def _cannot_open(path: str) -> StoreError | NotFoundError:
     folder = Path(path).parent
-    if not folder.is_dir():
+    if not machine().files.is_dir(folder):
         return NotFoundError(f"cannot open {path}: there is no folder {folder}; make it first", path=path)
     return UnavailableError(f"cannot open {path}: is it a file, and may this user write {folder}?", path=path)
 
