@@ -23,8 +23,8 @@ from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_code import is_async
 from headwater.declare.functions.sink import Sink
 from headwater.declare.resources.resource import Resource
-from headwater.declare.verb_port import BUILDER
-from headwater.declare.verbs import Declaring, Function
+from headwater.declare.verb_port import CURRENT_BUILDER
+from headwater.declare.verbs import Declarer, Function
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UsageError
 from headwater.host.console_capture import OnConsole
 from headwater.host.notebook_openings import close_former
@@ -59,7 +59,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Declaring):
+class App(Declarer):
     """Declarations under one name. Everything an app declares is stored in documents `app.name`."""
 
     def __init__(self, name: str) -> None:
@@ -126,8 +126,8 @@ class App(Declaring):
         return made
 
     def _declare(self, name: str, thing: object, where: str) -> None:
-        builder = BUILDER.get()
-        if isinstance(builder, Declaring) and getattr(builder.owner, "owner", None) is self:
+        builder = CURRENT_BUILDER.get()
+        if isinstance(builder, Declarer) and getattr(builder.owner, "owner", None) is self:
             message = f"{where}: app {self.name!r} declares nothing while pattern {builder.name}() builds"
             verb = where.replace("app.", "p.", 1).partition("(")[0].partition(" ")[0]
             raise DeclarationError(f"{message}; use {verb}", app=self.name, name=name)

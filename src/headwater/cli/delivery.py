@@ -222,7 +222,7 @@ def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventTold | He
 
 def trouble_in(told: EventTold) -> HeadwaterError | None:
     """Why an event has no result; None if it has one."""
-    from headwater.declare.events.ticket import rejected, reused
+    from headwater.declare.events.ticket import rejected_error, reused_error
     from headwater.scheduler.events.receipts import REUSED
 
     handler, event, reason = told.handler, told.event, told.reason
@@ -233,9 +233,9 @@ def trouble_in(told: EventTold) -> HeadwaterError | None:
             message = f"{handler} did not handle {event}: {reason}. Nothing of it was written; it is kept"
             return EventFailedError(f"{message}, see `headwater events show {event[:_NAMED]}`", event=event)
         case "rejected":
-            return rejected(event, handler, reason, None if told.facts is None else json.loads(told.facts))
+            return rejected_error(event, handler, reason, None if told.facts is None else json.loads(told.facts))
         case "refused" if reason == REUSED:
-            return reused(event, handler)
+            return reused_error(event, handler)
         case "refused":
             return EventRefusedError(f"{event} was not handled by {handler}: {reason}", event=event)
         case state:

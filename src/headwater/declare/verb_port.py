@@ -32,5 +32,5 @@ class Verbs(ABC):
         """The document of that name."""
 
 
-BUILDER: Final[ContextVar[Verbs | None]] = ContextVar("headwater-builder", default=None)
+CURRENT_BUILDER: Final[ContextVar[Verbs | None]] = ContextVar("headwater-builder", default=None)
 """The builder whose pattern function is running: it declares what names no app."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, 
 from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc, declare_doc
 from headwater.cells.reading import SCOPES, Readable, ScopeName
-from headwater.declare.events.declared_reads import Read
+from headwater.declare.events.declared_reads import DeclaredRead
 from headwater.declare.events.handler import AsyncHandler, Handler, Stream, make_handler
 from headwater.declare.functions.choices import ChoiceVerbs
 from headwater.declare.functions.computed import Computed
@@ -26,14 +26,14 @@ from headwater.declare.functions.function_options import (
     SINK_OPTIONS,
     Writable,
     check_options,
-    declare,
+    parse_options,
 )
-from headwater.declare.functions.mutables import remember
+from headwater.declare.functions.mutables import record_containers
 from headwater.declare.functions.sink import Sink
 from headwater.declare.lists.list_verbs import ListVerbs
 from headwater.declare.resources.resource import Resource
 from headwater.declare.resources.resource_options import OPTIONS as RESOURCE_OPTIONS
-from headwater.declare.resources.resource_options import declare_asking
+from headwater.declare.resources.resource_options import parse_request_options
 from headwater.errors import DeclarationError, HeadwaterError, NameRefusedError
 from headwater.scheduler.graph.node import OnInvalid
 from headwater.values.address import doc_key
@@ -76,7 +76,7 @@ class _ResourceDecorator(Protocol):
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Resource[P, R]: ...
 
 
-class Declaring(ListVerbs, ChoiceVerbs):
+class Declarer(ListVerbs, ChoiceVerbs):
     """Whoever declares under a name. What comes of a declaration, the kinds of these say."""
 
     verb = "app"
@@ -175,19 +175,19 @@ class Declaring(ListVerbs, ChoiceVerbs):
         where = f"@{self.verb}.{kind} {chosen}()"
         check_options(where, options, COMPUTED_OPTIONS)
         is_materializer = kind == "materializer"
-        declared = declare(where, is_async=is_async(fn), is_materializer=is_materializer, **options)
+        declared = parse_options(where, is_async=is_async(fn), is_materializer=is_materializer, **options)
         for other in self._declared_functions().values() if declared.writes or declared.materializes else ():
             if (
                 not isinstance(other, Handler)
                 and other.name != chosen
-                and (shared := declared.shares(other.declared)) is not None
+                and (shared := declared.shares(other.options)) is not None
             ):
                 option = "writes" if is_materializer else shared[0]
                 message = f"{where}: {option}= names {shared[1]}, which {other.name}() writes already"
                 raise DeclarationError(f"{message}; one function for each", name=chosen)
         if self.verb == "app":
             # Of a piece's functions, which are declared anew each time it is started, nothing could be said.
-            remember(fn)
+            record_containers(fn)
         made: Computed[..., Any] = Computed(self.owner, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, where)
         self._start(chosen, made)
@@ -275,9 +275,9 @@ class Declaring(ListVerbs, ChoiceVerbs):
             )
             raise DeclarationError(message, name=chosen)
         check_options(f"@{self.verb}.sink {chosen}()", options, SINK_OPTIONS)
-        declared = declare(f"@{self.verb}.sink {chosen}()", is_async=is_async(fn), **options)
+        declared = parse_options(f"@{self.verb}.sink {chosen}()", is_async=is_async(fn), **options)
         if self.verb == "app":
-            remember(fn)
+            record_containers(fn)
         made = Sink(self.owner, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, f"@{self.verb}.sink {chosen}()")
         self._start(chosen, made)
@@ -305,7 +305,7 @@ class Declaring(ListVerbs, ChoiceVerbs):
         *,
         name: str | None = None,
         on: Stream[Any] | None = ...,
-        reads: Read | Sequence[Read] = ...,
+        reads: DeclaredRead | Sequence[DeclaredRead] = ...,
         backlog: int = ...,
         timeout: Duration | None = ...,
         change_group: str | None = ...,
@@ -365,7 +365,7 @@ class Declaring(ListVerbs, ChoiceVerbs):
             message = f"{where} is not async, and would hold up whoever reads it; write `async def {chosen}(...)`"
             raise DeclarationError(message, name=chosen)
         made: Resource[..., Any] = Resource(
-            self.owner, fn, chosen, self._id(chosen), declare_asking(where, chosen, **options)
+            self.owner, fn, chosen, self._id(chosen), parse_request_options(where, chosen, **options)
         )
         self._declare(chosen, made, where)
         self._start(chosen, made)

@@ -13,7 +13,7 @@ from typing import Final
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.space_port import SpacePort
-from headwater.declare.resources.source import Request
+from headwater.declare.resources.resource_instance import ResourceRequest
 from headwater.host.loop_thread import Loop
 from headwater.runtime.error_report import log
 
@@ -33,34 +33,34 @@ class Performing:
     """Runs the requests of one space. `landed` is called in the loop, with each that has ended."""
 
     def __init__(
-        self, home: SpacePort, loop: Callable[[], asyncio.AbstractEventLoop], landed: Callable[[Request], None]
+        self, home: SpacePort, loop: Callable[[], asyncio.AbstractEventLoop], landed: Callable[[ResourceRequest], None]
     ) -> None:
         self._home = home
         self._loop = loop
         self._landed = landed
-        self._tasks: dict[Request, asyncio.Task[None]] = {}
+        self._tasks: dict[ResourceRequest, asyncio.Task[None]] = {}
 
     def prepare(self) -> None:
         """Have a loop, if there is none. By whoever has the turn."""
         self._loop()
 
-    def start(self, request: Request) -> None:
+    def start(self, request: ResourceRequest) -> None:
         """Have it run. From any thread."""
         with suppress(RuntimeError):
             # A loop that is closed runs nothing any more.
             self._loop().call_soon_threadsafe(self._launch, request)
 
-    def cancel(self, request: Request) -> None:
+    def cancel(self, request: ResourceRequest) -> None:
         """Have it stopped; it lands all the same. From any thread."""
         with suppress(RuntimeError):
             self._loop().call_soon_threadsafe(self._cancel, request)
 
-    def _cancel(self, request: Request) -> None:
+    def _cancel(self, request: ResourceRequest) -> None:
         task = self._tasks.get(request)
         if task is not None:
             task.cancel()
 
-    def _launch(self, request: Request) -> None:
+    def _launch(self, request: ResourceRequest) -> None:
         if request.is_stopped:
             self._landed(request)
             return
@@ -71,7 +71,7 @@ class Performing:
         self._tasks[request] = task
         task.add_done_callback(lambda _: self._land(request))
 
-    def _land(self, request: Request) -> None:
+    def _land(self, request: ResourceRequest) -> None:
         self._tasks.pop(request, None)
         self._landed(request)
 
@@ -90,8 +90,8 @@ class Performing:
                 log.warning("the request %s does not end although it was cancelled; it is left behind", task.get_name())
 
 
-async def _perform(request: Request) -> None:
-    asking = request.source.asking
+async def _perform(request: ResourceRequest) -> None:
+    asking = request.source.request_options
     limit = asking.timeout_ms
     timer = asyncio.timeout(None if limit is None else limit / 1000)
     try:

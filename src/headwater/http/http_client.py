@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, Never, TypeVar
 from weakref import WeakValueDictionary
 
-from headwater.declare.resources.resource import Asked
-from headwater.declare.resources.resource_options import declare_asking
+from headwater.declare.resources.resource import Explainable
+from headwater.declare.resources.resource_options import parse_request_options
 from headwater.declare.resources.resource_port import ResourcePort
 from headwater.declare.resources.resource_state import State
 from headwater.errors import DeclarationError, HttpRefusedError, UsageError
@@ -49,7 +49,7 @@ OF_CLIENTS: Final = frozenset({"allow", "private", "max_bytes", "timeout", "tls"
 """What is said of a client, and of no single call."""
 
 
-class Verb(Asked, Generic[T]):
+class Verb(Explainable, Generic[T]):
     """`client.json(url)`: what the server answers, as a resource. `client.json.refresh(url)` has it asked again."""
 
     def __init__(self, client: Client, name: str, accept: str, read: Callable[[HttpResponse], object]) -> None:
@@ -136,7 +136,7 @@ class Verb(Asked, Generic[T]):
 
     def _resource(self, fresh_for: Duration | None, retry: Retry | None) -> HttpResource[T]:
         where = f"hw.http.{self.name}()"
-        asking = declare_asking(where, f"http.{self.name}", fresh_for=fresh_for, retry=retry)
+        asking = parse_request_options(where, f"http.{self.name}", fresh_for=fresh_for, retry=retry)
         tried = asking.retry
         said = [asking.fresh_ms, tried.tries, tried.backoff_ms, tried.max_ms, tried.jitter]
         named = [f"{kind.__module__}.{kind.__qualname__}" for kind in tried.on]

@@ -22,9 +22,9 @@ import msgspec
 from headwater.cells.cell import Cell
 from headwater.declare.functions.instances import Instances, Key
 from headwater.declare.resources.resource import Resource
-from headwater.declare.resources.resource_options import Asking
+from headwater.declare.resources.resource_instance import ResourceInstance
+from headwater.declare.resources.resource_options import RequestOptions
 from headwater.declare.resources.resource_port import ResourcePort
-from headwater.declare.resources.source import Source
 from headwater.errors import HttpRefusedError, HttpStatusError, ResourceError
 from headwater.http.http_headers import Given, digest
 from headwater.http.http_limits import REST_MAX_MS
@@ -69,7 +69,7 @@ class ServerPause:
 
 
 @dataclass(eq=False)
-class HttpSource(Source):
+class HttpSource(ResourceInstance):
     """One URL with one set of headers, in one open space."""
 
     # Written where it is asked.
@@ -87,7 +87,7 @@ class HttpResource(Resource[[str, SecretHeaders], R]):
     """One verb of one client with one set of options: an answer for each URL and set of headers."""
 
     def __init__(
-        self, fetcher: HttpFetcher, asking: Asking, doc: str, *, accept: str, read: Callable[[HttpResponse], object]
+        self, fetcher: HttpFetcher, asking: RequestOptions, doc: str, *, accept: str, read: Callable[[HttpResponse], object]
     ) -> None:
 
         async def plainly(url: str, who: SecretHeaders) -> object:
@@ -99,11 +99,11 @@ class HttpResource(Resource[[str, SecretHeaders], R]):
         self._accept = accept
         self._read = read
 
-    def _made(self, home: ResourcePort, key: Key, bound: BoundArguments) -> Source:
+    def _made(self, home: ResourcePort, key: Key, bound: BoundArguments) -> ResourceInstance:
         url: str = bound.arguments["url"]
         given = bound.arguments["who"].given
         doc = Instances.doc_of(self._doc, key)
-        asking = self.asking
+        asking = self.request_options
         # Its own: what a server asks for is about this URL and these headers.
         own = HttpResourceOptions(name=asking.name, fresh_ms=asking.fresh_ms, retry=ServerRetry(asking.retry))
         label = f"{self.name}({shown_url(url)})"

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from math import ceil
 from typing import Final
 
-from headwater.declare.resources.resource_options import Asking
+from headwater.declare.resources.resource_options import RequestOptions
 from headwater.errors import HttpStatusError, HttpUnreachableError
 from headwater.http.http_limits import RETRIES, RETRY_AFTER_MAX_MS, RETRY_BACKOFF_S
 from headwater.workflow.retry_policy import Retry
@@ -57,7 +57,7 @@ class ServerRetry(Retry):
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
-class HttpResourceOptions(Asking):
+class HttpResourceOptions(RequestOptions):
     """The options of one resource with one set of arguments."""
 
     retry: ServerRetry

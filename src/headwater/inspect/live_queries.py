@@ -345,9 +345,9 @@ def _why(window: Window, node: Node | HandlerRecord) -> Why:
     source = window.space.source_of(node)
     if source is not None:
         # Of what it was asked for the scheduler knows nothing.
-        from headwater.declare.resources.resource_captions import why_asked  # noqa: PLC0415  # most programs have none
+        from headwater.declare.resources.resource_captions import why_requested  # noqa: PLC0415  # most programs have none
 
-        return Why(node.id, node.name, window.space.told(why_asked(window.space, source)), node.spec.piece)
+        return Why(node.id, node.name, window.space.told(why_requested(window.space, source)), node.spec.piece)
     return Why(node.id, node.name, _named(window, window.space.scheduler.why(node)), node.spec.piece)
 
 

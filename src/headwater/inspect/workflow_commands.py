@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from headwater.declare.workflows.controls import Controls
-from headwater.declare.workflows.handler_specs import Declared
+from headwater.declare.workflows.handler_specs import ConsumerDeclaration
 from headwater.declare.workflows.plan import Applied, NotApplied, Skipped, Unknown
 from headwater.errors import AddressError, NotFoundError, TransitionError, UsageError
 from headwater.inspect.publish_command import HandedIn, hand_in
@@ -197,7 +197,7 @@ class _Named(Controls):
         self._hub = hub
         self._name = name
 
-    def _place(self) -> tuple[Hub, str]:
+    def _target(self) -> tuple[Hub, str]:
         return self._hub, self._name
 
 
@@ -301,7 +301,7 @@ def _result(hub: Hub, run_id: int, text: str) -> Value:
         )
         raise TransitionError(f"{message}, then say it again; --not-applied and --skip need no app", run=run_id)
     handler = handler_of(hosted, run.kind, run.handler)
-    assert isinstance(handler, Declared)
+    assert isinstance(handler, ConsumerDeclaration)
     operation = operation_of(handler, call.operation)
     sealed = handler.types.result if operation is None else operation.result
     try:

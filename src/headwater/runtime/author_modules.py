@@ -8,7 +8,7 @@ from pathlib import Path
 from sysconfig import get_paths
 from typing import Final
 
-from headwater.declare.functions.fingerprint import FINGERPRINT_BYTES, Prints
+from headwater.declare.functions.fingerprint import FINGERPRINT_BYTES, Fingerprints
 from headwater.machine import machine
 
 _OWN: Final = __name__.partition(".")[0]
@@ -16,9 +16,9 @@ _INSTALLED: Final = {"site-packages", "dist-packages"}
 _LIBRARIES: Final = [Path(root).resolve() for key, root in get_paths().items() if key in ("stdlib", "platstdlib")]
 
 
-def new_fingerprints() -> Prints:
+def new_fingerprints() -> Fingerprints:
     """The fingerprints of one opening."""
-    return Prints(machine().token_bytes(FINGERPRINT_BYTES), is_same_author)
+    return Fingerprints(machine().token_bytes(FINGERPRINT_BYTES), is_same_author)
 
 
 @cache

@@ -15,7 +15,7 @@ import msgspec
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.declare.functions.instances import Instances
-from headwater.declare.functions.mutables import changed_since
+from headwater.declare.functions.mutables import changed_containers
 from headwater.errors import HeadwaterError
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.passes.persistence import CHANGED_CODE, NOTHING, Resumed
@@ -28,7 +28,7 @@ from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
 if TYPE_CHECKING:
-    from headwater.declare.functions.function_options import Declared
+    from headwater.declare.functions.function_options import FunctionOptions
     from headwater.runtime.space_runtime import BaseSpace
 
 GONE_MAX: Final = 256
@@ -45,7 +45,7 @@ class Kept(Protocol):
         ...
 
     @property
-    def declared(self) -> Declared:
+    def options(self) -> FunctionOptions:
         """What its author said of it."""
         ...
 
@@ -163,7 +163,7 @@ class Resuming:
         persistence.restore_all(batch, found, self._is_changed, unmade)
         for node in batch:
             missed = persistence.missed.get(node.id)
-            if missed is not None and missed.reason == CHANGED_CODE and (names := changed_since(node.spec.origin)):
+            if missed is not None and missed.reason == CHANGED_CODE and (names := changed_containers(node.spec.origin)):
                 used = f"it uses {', '.join(names)}, which the program has changed since the function was declared"
                 persistence.missed[node.id] = msgspec.structs.replace(missed, reason=f"{CHANGED_CODE}: {used}")
 
@@ -204,7 +204,7 @@ class Resuming:
     def _written_besides(self) -> set[DocKey]:
         """What functions with parameters write besides their results."""
         functions = [each for each in self._space.instances if isinstance(each, Kept)]
-        return {doc for each in functions for doc in each.declared.write_surface(self._space)[0]}
+        return {doc for each in functions for doc in each.options.write_surface(self._space)[0]}
 
     def leave_piece(self, prefix: str) -> None:
         """A piece is stopped."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
-    from headwater.declare.functions.enclosing_piece import Within
+    from headwater.declare.functions.enclosing_piece import EnclosingPiece
     from headwater.runtime.space_runtime import BaseSpace
 
 
@@ -25,19 +25,19 @@ class RunCounts:
     def leave(self, function: object) -> None:
         """A function of a piece is about to go: its runs still count."""
         runs, name = self.now(function), str(getattr(function, "name", function))
-        within: Within | None = getattr(function, "within", None)
+        around: EnclosingPiece | None = getattr(function, "enclosing_piece", None)
         if runs:
             self._gone[name] = self._gone.get(name, 0) + runs
-            if within is not None:
-                within.ran[name] = within.ran.get(name, 0) + runs
+            if around is not None:
+                around.ran[name] = around.ran.get(name, 0) + runs
 
     def of(self, function: object) -> int:
         """Of a function of the app; with parameters, for all arguments together. Raises UsageError."""
         runs = self.now(function)
-        within: Within | None = getattr(function, "within", None)
-        if within is not None and getattr(function, "owner", self._space) is self._space:
+        around: EnclosingPiece | None = getattr(function, "enclosing_piece", None)
+        if around is not None and getattr(function, "owner", self._space) is self._space:
             # Also of pieces that are stopped, and were before.
-            return (runs or 0) + within.ran.get(str(getattr(function, "name", "")), 0)
+            return (runs or 0) + around.ran.get(str(getattr(function, "name", "")), 0)
         if runs is None:
             message = f"{function!r} is not a function of this app; name one made with @app.computed, @app.sink"
             raise UsageError(f"{message} or @app.handler")

@@ -23,7 +23,7 @@ from headwater.cells.missing_documents import GuardedReads, gate_of
 from headwater.cells.pending_commit import call_all
 from headwater.cells.transaction import Transaction
 from headwater.declare.events.event_port import EventPort
-from headwater.declare.functions.fingerprint import Prints
+from headwater.declare.functions.fingerprint import Fingerprints
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, Key
 from headwater.declare.functions.invocation import Invocation
@@ -64,7 +64,7 @@ from headwater.values.shrink import shrunk
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
-    from headwater.declare.functions.enclosing_piece import Within
+    from headwater.declare.functions.enclosing_piece import EnclosingPiece
     from headwater.declare.patterns.pattern import Pattern
     from headwater.host.workflow_host import Workflows
     from headwater.runtime.pieces.pieces import Pieces
@@ -113,7 +113,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         log_steps(self.name, self.scheduler.trace)
         lease.storage.shows(self.scheduler.graph.writers.__contains__)
         self.mail: Mail = Mail(self)
-        self.prints: Prints = new_fingerprints()
+        self.fingerprints: Fingerprints = new_fingerprints()
         self.resuming: Resuming = Resuming(self, options.branch)
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
@@ -210,8 +210,8 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
             found = instances.get(key)
             if found is None:
                 found = instances.put(key, *made())
-                within: Within | None = getattr(function, "within", None)
-                self.resuming.take_over_one(found.node, "" if within is None else within.prefix)
+                around: EnclosingPiece | None = getattr(function, "enclosing_piece", None)
+                self.resuming.take_over_one(found.node, "" if around is None else around.prefix)
             return found
 
     def drop(self, function: object) -> None:

@@ -10,20 +10,20 @@ from typing import Any
 from headwater.cells.context import UNTRACKED, find
 from headwater.declare.events.handler import Handler
 from headwater.declare.functions.computed import Computed
-from headwater.declare.functions.instances import which_one
+from headwater.declare.functions.instances import missing_arguments_error
 from headwater.declare.functions.sink import Sink
-from headwater.declare.resources.resource import Asked
+from headwater.declare.resources.resource import Explainable
 from headwater.errors import UsageError
 from headwater.runtime.space_runtime import BaseSpace
 
 
-def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Asked, *args: object, **kwargs: object) -> str:
+def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Explainable, *args: object, **kwargs: object) -> str:
     """Why a function last ran, why it does not run now, and what would wake it. With arguments: that instance.
 
     Of a handler: how often it ran, what waits and why, what failed last. Of a resource: what stands there, and when it
     is asked for.
     """
-    if isinstance(function, Asked):
+    if isinstance(function, Explainable):
         return function.why(*args, **kwargs)
     given: object = function
     if not isinstance(given, Computed | Sink | Handler):
@@ -40,10 +40,10 @@ def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Asked, *args: 
     except TypeError as error:
         found = home.instances.get(function)
         known = [] if found is None else [each.name for each in reversed(found.nodes())]
-        raise which_one(f"why({function.name})", error, known) from None
+        raise missing_arguments_error(f"why({function.name})", error, known) from None
     if node is None:
-        if function.within is not None and not args and not kwargs:
-            return f"{function.name}() of {function.within.piece} does not run: the piece is stopped"
+        if function.enclosing_piece is not None and not args and not kwargs:
+            return f"{function.name}() of {function.enclosing_piece.title} does not run: the piece is stopped"
         if isinstance(function, Sink):
             reason = "it was stopped with stop(), or another was declared in its place; the next opening starts it"
             return f"{function.name}() does not run in space {home.name!r}: {reason}"
@@ -56,8 +56,8 @@ def _of_handler(function: Handler[..., Any], home: BaseSpace, given: object) -> 
         raise UsageError(f"why({function.name}) takes no arguments: a handler is one, whatever is sent to it")
     record = function.record_in(home)
     if record is None:
-        if function.within is not None:
-            reason = home.pieces.why_not(function.within.prefix[:-1])
-            return f"{function.name}() of {function.within.piece} handles nothing: {reason}"
+        if function.enclosing_piece is not None:
+            reason = home.pieces.why_not(function.enclosing_piece.prefix[:-1])
+            return f"{function.name}() of {function.enclosing_piece.title} handles nothing: {reason}"
         return f"{function.name}() handles nothing in space {home.name!r}: another was declared in its place"
     return home.told(home.scheduler.why(record))

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 
 from headwater.cells.reading import FIX_ADVICE
 from headwater.declare.workflows.topic import Topic
-from headwater.declare.workflows.webhook import Refusal, Webhook
+from headwater.declare.workflows.webhook import Webhook, WebhookRefusal
 from headwater.errors import (
     ClosedError,
     EventReusedError,
@@ -162,7 +162,7 @@ class Intake:
             webhook.verify(headers, body, now_ms / 1000)
             value = webhook.payload(kind, headers, body)
             return PostedEvent(webhook.id_of(headers, value), title, value)
-        except Refusal as refusal:
+        except WebhookRefusal as refusal:
             raise HTTPException(refusal.status, refusal.message) from None
 
     async def _body(self, request: Request) -> bytes:

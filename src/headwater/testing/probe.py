@@ -154,7 +154,7 @@ class Probe:
         return Lease(Storage(self._backend, self, self._entropy, name=DEFAULT_SPACE), None)
 
     def _prepare(self, space: BaseSpace) -> None:
-        space.prints = self._prints
+        space.fingerprints = self._prints
         if self._checks:
             diagnosis = space.scheduler.diagnosis
             diagnosis.differences = self._differences

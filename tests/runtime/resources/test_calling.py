@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import headwater as hw
-from headwater.declare.resources.source import FAILED_MS
+from headwater.declare.resources.resource_instance import FAILED_MS
 from tests.runtime.resources.outside import World, breathe, pause
 from tests.runtime.resources.test_resources import Town
 

@@ -7,14 +7,14 @@ import gc
 import pytest
 
 import headwater as hw
-from headwater.declare.resources.source import Source
+from headwater.declare.resources.resource_instance import ResourceInstance
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from tests.runtime.resources.outside import World
 
 
 def sources() -> int:
     gc.collect()
-    return sum(isinstance(each, Source) for each in gc.get_objects())
+    return sum(isinstance(each, ResourceInstance) for each in gc.get_objects())
 
 
 @pytest.mark.slow

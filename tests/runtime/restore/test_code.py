@@ -473,13 +473,13 @@ def test_rules_of_a_type_are_part_of_the_code(tmp_path: Path) -> None:
 def test_a_name_that_does_not_exist_costs_one_look_at_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as `get_ipython` outside of IPython: the print is good as long as the name does not exist."""
     looks: list[object] = []
-    function = fingerprint.Prints._function
+    function = fingerprint.Fingerprints._function
 
-    def counted(self: fingerprint.Prints, fn: Any, package: str) -> Any:
+    def counted(self: fingerprint.Fingerprints, fn: Any, package: str) -> Any:
         looks.append(fn)
         return function(self, fn, package)
 
-    monkeypatch.setattr(fingerprint.Prints, "_function", counted)
+    monkeypatch.setattr(fingerprint.Fingerprints, "_function", counted)
     app = hw.App("a")
 
     @app.computed

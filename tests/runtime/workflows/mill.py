@@ -71,12 +71,12 @@ class Mill:
         return [run.status for run in self.runs]
 
     def details(self, run: int) -> RunDetails:
-        hub, _ = self.flow._place()
+        hub, _ = self.flow._target()
         return hub.look(lambda book: run_details(book, run))
 
     def events(self, topic: str = "notes") -> dict[str, str]:
         """What became of each, by its id."""
-        hub, _ = self.flow._place()
+        hub, _ = self.flow._target()
         query = (
             "select message, status from flow_event where topic in (select id from flow_topic where name = ?) "
             "order by id"

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 import headwater as hw
-from headwater.declare.workflows.failure_classes import classified, kind_of
+from headwater.declare.workflows.failure_classes import classify, failure_kind
 from headwater.errors import HttpRefusedError, HttpStatusError, HttpUnreachableError, OfflineError
 from headwater.workflow.rows import FailureKind
 from headwater.workflow.workflow_limits import RETRY_AFTER_MAX_MS
@@ -88,12 +88,12 @@ STAYS: list[Callable[[], BaseException]] = [
 
 @pytest.mark.parametrize("made", PASSES, ids=lambda made: repr(made())[:60])
 def test_it_passes_by_itself(made: Callable[[], BaseException]) -> None:
-    assert kind_of(made(), ()) is FailureKind.TRANSIENT
+    assert failure_kind(made(), ()) is FailureKind.TRANSIENT
 
 
 @pytest.mark.parametrize("made", STAYS, ids=lambda made: repr(made())[:60])
 def test_it_does_not(made: Callable[[], BaseException]) -> None:
-    assert kind_of(made(), ()) is FailureKind.LOGIC
+    assert failure_kind(made(), ()) is FailureKind.LOGIC
 
 
 def test_clients_that_are_not_installed_here_are_recognised_by_their_classes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,27 +105,27 @@ def test_clients_that_are_not_installed_here_are_recognised_by_their_classes(mon
     module.ConnectionError = broken  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "requests.exceptions", module)
     monkeypatch.setitem(sys.modules, "aiohttp", aio)
-    assert kind_of(broken("reset"), ()) is FailureKind.TRANSIENT
+    assert failure_kind(broken("reset"), ()) is FailureKind.TRANSIENT
     for status, kind in ((503, FailureKind.TRANSIENT), (404, FailureKind.LOGIC)):
         error = refused("no")
         error.response = type("Response", (), {"status_code": status, "headers": {"Retry-After": "7"}})()  # type: ignore[attr-defined]
-        assert kind_of(error, ()) is kind
+        assert failure_kind(error, ()) is kind
         other = answer("no")
         other.status, other.headers = status, {}  # type: ignore[attr-defined]
-        assert kind_of(other, ()) is kind
-        after = classified(error, (), NOW).after_ms
+        assert failure_kind(other, ()) is kind
+        after = classify(error, (), NOW).after_ms
         assert after == (7000 if kind is FailureKind.TRANSIENT else 0)
 
 
 def test_a_class_that_is_only_called_alike_is_none_of_them() -> None:
     alike = type("HTTPError", (Exception,), {"code": 503})
-    assert kind_of(alike("no"), ()) is FailureKind.LOGIC
+    assert failure_kind(alike("no"), ()) is FailureKind.LOGIC
 
 
 def test_an_error_whose_attributes_raise_has_a_class_all_the_same() -> None:
     odd = type("HTTPError", (Exception,), {"__module__": "httpx", "response": property(lambda _: 1 // 0)})
-    assert kind_of(odd("no"), ()) is FailureKind.LOGIC
-    assert classified(odd("no"), (odd,), NOW).after_ms == 0
+    assert failure_kind(odd("no"), ()) is FailureKind.LOGIC
+    assert classify(odd("no"), (odd,), NOW).after_ms == 0
 
 
 # --- being left alone -----------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_an_error_whose_attributes_raise_has_a_class_all_the_same() -> None:
     ids=range(11),
 )
 def test_how_long_a_service_wants_to_be_left_alone(error: BaseException, ms: int) -> None:
-    assert classified(error, (), NOW).after_ms == ms
+    assert classify(error, (), NOW).after_ms == ms
 
 
 def test_it_is_left_alone_for_so_long() -> None:

@@ -14,22 +14,22 @@ from headwater.cells.document_operations import address_in
 from headwater.cells.reading import Readable
 from headwater.cells.space_port import SpacePort
 from headwater.declare.functions.computed import Computed
-from headwater.declare.functions.function_options import Writable, writables
+from headwater.declare.functions.function_options import Writable, check_writables
 from headwater.errors import DeclarationError
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 
-Read: TypeAlias = Writable | Computed[..., Any]
+DeclaredRead: TypeAlias = Writable | Computed[..., Any]
 """What a handler can be known to read."""
 
 
-def readables(where: str, given: object, owner: Owner) -> tuple[Read, ...]:
+def check_reads(where: str, given: object, owner: Owner) -> tuple[DeclaredRead, ...]:
     """What was said, checked. Raises DeclarationError."""
     items = list(given) if isinstance(given, Sequence) and not isinstance(given, str | Readable | Doc) else [given]
-    found: list[Read] = []
+    found: list[DeclaredRead] = []
     for each in items:
         if not isinstance(each, Computed):
-            found += writables(where, "reads", [each])
+            found += check_writables(where, "reads", [each])
         elif each.is_parametrised:
             message = (
                 f"{where}: reads={each.name}, which takes parameters and so has a result for each set of arguments; "
@@ -44,6 +44,6 @@ def readables(where: str, given: object, owner: Owner) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def read_in(each: Read, space: SpacePort) -> DocKey:
+def document_of_read(each: DeclaredRead, space: SpacePort) -> DocKey:
     """The document that holds it in an open space."""
     return doc_key(each.doc) if isinstance(each, Computed) else address_in(each, space)[0]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from headwater.cells.context import UNTRACKED, Owner, find
 from headwater.cells.detached_value import DetachedValue
-from headwater.declare.events.declared_reads import Read, read_in, readables
+from headwater.declare.events.declared_reads import DeclaredRead, document_of_read, check_reads
 from headwater.declare.events.event_port import EventPort
 from headwater.declare.events.payload import Payload, check_parameters, hints_of
 from headwater.declare.events.ticket import Ticket
-from headwater.declare.functions.enclosing_piece import Within
+from headwater.declare.functions.enclosing_piece import EnclosingPiece
 from headwater.declare.functions.function_code import is_async, signature_of
 from headwater.declare.functions.function_options import milliseconds
 from headwater.errors import DeclarationError, HandlerTakenError, NotFoundError, UsageError
@@ -61,7 +61,7 @@ class Stream(Generic[T]):
 
     def once(self, id: str, *, by: str = "") -> StreamSender[T]:  # noqa: A002  # the word senders use
         """An event that may be sent several times, by a name of its own: it is handled once."""
-        return StreamSender(self, _outside(id, by))
+        return StreamSender(self, _external_id(id, by))
 
     def _handler(self) -> Handler[..., Any]:
         if self.handler is None:
@@ -97,7 +97,7 @@ class Handler(Generic[P, R]):
         doc: str,
         *,
         on: Stream[Any] | None = None,
-        reads: tuple[Read, ...] = (),
+        reads: tuple[DeclaredRead, ...] = (),
         backlog: int = BACKLOG_MAX,
         timeout_ms: float | None = None,
         change_group: str | None = None,
@@ -117,7 +117,7 @@ class Handler(Generic[P, R]):
         self._payload: Payload | None = None
         self._result: DetachedValue | None = None
         # builder: the piece it is part of, if it is part of one.
-        self.within: Within | None = None
+        self.enclosing_piece: EnclosingPiece | None = None
 
     @property
     def address(self) -> str:
@@ -156,14 +156,14 @@ class Handler(Generic[P, R]):
             stream=self.stream,
             name=self.name,
             fn=lambda sent: payload.call(fn, *space.around(), sent),
-            reads=tuple(read_in(each, space) for each in self._reads),
+            reads=tuple(document_of_read(each, space) for each in self._reads),
             store=self.result.to_tree,
             given=payload.given,
             is_async=is_async(fn),
             timeout_ms=self._timeout_ms,
             backlog_max=self._backlog,
             change_group=self._change_group,
-            piece="" if self.within is None else self.within.piece,
+            piece="" if self.enclosing_piece is None else self.enclosing_piece.title,
             origin=fn,
         )
         space.add_handler(self, spec)
@@ -179,7 +179,7 @@ class Handler(Generic[P, R]):
 
         `by` says whose name that is, such as a webhook's; without it, it is the actor's of the open space.
         """
-        return Sender(self, _outside(id, by))
+        return Sender(self, _external_id(id, by))
 
     def send_fields(self, fields: Mapping[str, object], outside: tuple[str, str] | None = None) -> Ticket[R]:
         """As `send`, with fields that come from outside of Python. Unknown ones are refused."""
@@ -190,9 +190,11 @@ class Handler(Generic[P, R]):
         """Hand over what was checked."""
         home, _ = find(self._app, self, UNTRACKED)
         assert isinstance(home, EventPort)
-        if self.within is not None and not home.mail.is_handled(self.stream):
-            message = f"{self.name}() of {self.within.piece} cannot be sent to"
-            raise NotFoundError(f"{message}: {home.pieces.why_not(self.within.prefix[:-1])}", stream=self.stream)
+        if self.enclosing_piece is not None and not home.mail.is_handled(self.stream):
+            message = f"{self.name}() of {self.enclosing_piece.title} cannot be sent to"
+            raise NotFoundError(
+                f"{message}: {home.pieces.why_not(self.enclosing_piece.prefix[:-1])}", stream=self.stream
+            )
         return Ticket(home, home.send(self.stream, payload, outside), self.result)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -271,14 +273,14 @@ def make_handler(
         name,
         doc,
         on=on,
-        reads=readables(where, reads, app),
+        reads=check_reads(where, reads, app),
         backlog=backlog,
         timeout_ms=milliseconds(timeout, f"{where}, timeout="),
         change_group=change_group,
     )
 
 
-def _outside(name: object, by: object) -> tuple[str, str]:
+def _external_id(name: object, by: object) -> tuple[str, str]:
     if not isinstance(name, str) or not name or not isinstance(by, str):
         message = f"once({name!r}, by={by!r}): texts are expected, such as the id that a webhook gives"
         raise UsageError(message)

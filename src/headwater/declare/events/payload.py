@@ -138,7 +138,7 @@ class Payload:
         except SchemaError as error:
             told = error.message.removesuffix(FIX_ADVICE).replace("cannot read", "cannot send", 1)
             raise SchemaError(told, **error.facts) from None
-        stray = next(_strays(given, sealed), None)
+        stray = next(_unknown_paths(given, sealed), None)
         if stray is not None:
             raise self._unknown("/".join(map(str, stray)), f"{field.address} is {field.expected}")
         return sealed
@@ -180,19 +180,19 @@ class Payload:
         return fn(*given[:placed], **dict(zip(list(self.fields)[placed:], given[placed:], strict=True)))
 
 
-def _strays(given: Value, sealed: Maybe, path: Path = ()) -> Iterator[Path]:
+def _unknown_paths(given: Value, sealed: Maybe, path: Path = ()) -> Iterator[Path]:
     """Where something was given of which nothing was kept."""
     if is_link(given):
         return
     if is_map(given):
         for key, inner in given.items():
             if is_map(sealed) and key in sealed:
-                yield from _strays(inner, sealed[key], (*path, key))
+                yield from _unknown_paths(inner, sealed[key], (*path, key))
             else:
                 yield (*path, key)
     elif is_array(given) and is_array(sealed):
         for index, (inner, kept) in enumerate(zip(given, sealed, strict=False)):
-            yield from _strays(inner, kept, (*path, index))
+            yield from _unknown_paths(inner, kept, (*path, index))
 
 
 def check_parameters(signature: Signature, where: str) -> None:

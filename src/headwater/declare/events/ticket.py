@@ -102,9 +102,9 @@ class Ticket(Generic[R_co]):
             failed.__cause__ = event.error
             raise failed
         if event.rejection is not None and event.state is EventState.REJECTED:
-            raise rejected(event.id, title, event.rejection.reason, to_json(event.rejection.facts))
+            raise rejected_error(event.id, title, event.rejection.reason, to_json(event.rejection.facts))
         if event.reason is REUSED:
-            raise reused(event.id, title)
+            raise reused_error(event.id, title)
         if event.state is EventState.REFUSED:
             raise EventRefusedError(f"{event.id} was not handled by {title}: {event.reason}", event=event.id)
         message = f"{event.id} was not handled by {title}: space {self._space.name!r} was closed before its turn"
@@ -114,14 +114,14 @@ class Ticket(Generic[R_co]):
         return f"<Ticket {self.id} for {self._event.handler.title}: {self.state}>"
 
 
-def rejected(event: str, handler: str, reason: str, facts: object) -> EventRejectedError:
+def rejected_error(event: str, handler: str, reason: str, facts: object) -> EventRejectedError:
     """What is raised for an event that its handler has rejected, with what that said beside the reason."""
     told = facts if isinstance(facts, dict) else {}
     message = f"{handler} rejected {event}: {reason}. Nothing of it was written"
     return EventRejectedError(message, **{**told, "event": event, "reason": reason})
 
 
-def reused(event: str, handler: str) -> EventReusedError:
+def reused_error(event: str, handler: str) -> EventReusedError:
     """What is raised for an event whose id was used before for another."""
     message = f"{handler} was not sent {event}: an event with this id was handled with another payload"
     return EventReusedError(f"{message}; use an id of its own for what is another event", event=event)

@@ -42,7 +42,7 @@ _CONTAINERS: Final[Mapping[str, Callable[[bytes], object]]] = {
     # What is read from a cell.
     "frozen": decode,
 }
-_EVERYBODYS: Final = "space!"
+_SPACE_SCOPE: Final = "space!"
 """How a document is told that is not one user's own."""
 
 
@@ -57,7 +57,7 @@ def stored_arguments(fn: Callable[..., object], owner: Owner, bound: BoundArgume
         if part[0] in _SCALARS:
             kept = part
         elif part[0] == "doc":
-            is_everybodys = part[2].startswith(_EVERYBODYS)
+            is_everybodys = part[2].startswith(_SPACE_SCOPE)
             kept = part if is_everybodys and _class_of(fn, name) is type(given) else None
         elif part[0] == "cell":
             kept = part if isinstance(given, Readable) and _cell_at(owner, part[1]) is given else None
@@ -71,7 +71,7 @@ def stored_arguments(fn: Callable[..., object], owner: Owner, bound: BoundArgume
     return tuple(found)
 
 
-def remade_arguments(
+def restored_arguments(
     fn: Callable[..., object], signature: Signature, owner: Owner, home: SpacePort, stored: Arguments
 ) -> BoundArguments | None:
     """The arguments of a stored form; None if the function does not take these any more."""
@@ -99,9 +99,9 @@ def _argument(fn: Callable[..., object], name: str, owner: Owner, home: SpacePor
             raise LookupError(part[1])
         return cell
     cls = _class_of(fn, name)
-    if kind != "doc" or cls is None or cls.__name__ != part[1] or not part[2].startswith(_EVERYBODYS):
+    if kind != "doc" or cls is None or cls.__name__ != part[1] or not part[2].startswith(_SPACE_SCOPE):
         raise LookupError(part)
-    doc = part[2].removeprefix(_EVERYBODYS)
+    doc = part[2].removeprefix(_SPACE_SCOPE)
     made = open_doc(cls, home, doc, doc_key(doc))
     if identity_key(made) != part[2]:
         raise LookupError(part)

@@ -20,9 +20,9 @@ from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import ReadSource
 from headwater.declare.functions.computed import Computed
-from headwater.declare.functions.declarer import declarer
+from headwater.declare.functions.declarer import find_declarer
 from headwater.declare.functions.function_code import is_async, signature_of
-from headwater.declare.functions.function_options import NOTHING_SAID
+from headwater.declare.functions.function_options import NO_OPTIONS
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.verb_port import Verbs
 from headwater.errors import DeclarationError, HeadwaterError
@@ -80,7 +80,7 @@ class Branch:
             return thing.value
         return thing if self._schema is None else self._schema.load(self._value, home)
 
-    def told(self) -> str:
+    def fingerprint_text(self) -> str:
         """For what stands for the code: with another branch it is another choice."""
         thing = self._thing
         if isinstance(thing, Computed):
@@ -94,7 +94,7 @@ class Choice(Computed[[], T]):
     """One of two, called to be read."""
 
     def __init__(self, app: Owner, condition: Condition, branches: tuple[Branch, Branch], name: str, doc: str) -> None:
-        super().__init__(app, self._plain, name, doc, NOTHING_SAID)
+        super().__init__(app, self._plain, name, doc, NO_OPTIONS)
         self.__doc__ = type(self).__doc__
         self._condition = condition
         # If it holds, and if it does not.
@@ -130,11 +130,12 @@ class Choice(Computed[[], T]):
 
     def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
         spec = super()._spec(space, name, fn, doc)
-        prints = space.prints if self.within is None else self.within.prints
+        fingerprints = space.fingerprints if self.enclosing_piece is None else self.enclosing_piece.fingerprints
         asked = self._condition
-        told = Branch(asked, "").told() if isinstance(asked, Cell | Computed) else ""
-        spec.origin = code = _nothing if told else cast("Callable[[], object]", asked)
-        spec.print = lambda: prints.of(code, "choice", told, self._then.told(), self._otherwise.told())
+        condition = Branch(asked, "").fingerprint_text() if isinstance(asked, Cell | Computed) else ""
+        spec.origin = code = _nothing if condition else cast("Callable[[], object]", asked)
+        branches = (self._then, self._otherwise)
+        spec.print = lambda: fingerprints.of(code, "choice", condition, *(each.fingerprint_text() for each in branches))
         return spec
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ class ChoiceVerbs(Verbs):
     def when(self, condition: Condition, value: object, *, name: str | None = None) -> Choice[Any]:
         """The value if the condition holds, as in `condition and value`: else what the condition itself came to."""
         chosen, where = self._choice_name("when", "when", condition, name)
-        condition = self._asked(chosen, where, condition)
+        condition = self._condition_branch(chosen, where, condition)
         return self._choice(chosen, where, condition, value, condition)
 
     @overload
@@ -221,17 +222,17 @@ class ChoiceVerbs(Verbs):
     def unless(self, condition: Condition, value: object, *, name: str | None = None) -> Choice[Any]:
         """The value unless the condition holds, as in `condition or value`: else what the condition itself came to."""
         chosen, where = self._choice_name("unless", "unless", condition, name)
-        condition = self._asked(chosen, where, condition)
+        condition = self._condition_branch(chosen, where, condition)
         return self._choice(chosen, where, condition, condition, value)
 
     # -- how ----------------------------------------------------------------------------------------------
 
-    def _asked(self, name: str, where: str, condition: Condition) -> Cell[Any] | Computed[[], Any]:
+    def _condition_branch(self, name: str, where: str, condition: Condition) -> Cell[Any] | Computed[[], Any]:
         """A condition that can be a branch as well: what a function returns is kept for that."""
         if isinstance(condition, Cell | Computed):
             return condition
         inner = f"{name}.condition"
-        made: Computed[[], Any] = Computed(self.owner, condition, inner, self._id(inner), NOTHING_SAID)
+        made: Computed[[], Any] = Computed(self.owner, condition, inner, self._id(inner), NO_OPTIONS)
         self._declare(inner, made, where)
         self._start(inner, made)
         return made
@@ -271,7 +272,7 @@ def _check_condition(condition: object, where: str) -> None:
 def _choice_declarer(what: str, on: object, condition: object, *branches: object) -> Any:  # noqa: ANN401  # see declarer
     """Who declares a choice here. What is no condition is told first: it does not say either whose it is."""
     _check_condition(condition, what)
-    return declarer(what, on, condition, *branches)
+    return find_declarer(what, on, condition, *branches)
 
 
 def _name_of(condition: object) -> str:

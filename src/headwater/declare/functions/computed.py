@@ -15,12 +15,12 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 from headwater.cells.cell import Cell
 from headwater.cells.context import CONTEXT, ContextFrame, Owner, find
 from headwater.cells.transaction import Transaction
-from headwater.declare.functions.arguments import remade_arguments, stored_arguments
-from headwater.declare.functions.enclosing_piece import Within
+from headwater.declare.functions.arguments import restored_arguments, stored_arguments
+from headwater.declare.functions.enclosing_piece import EnclosingPiece
 from headwater.declare.functions.function_code import NO_PARAMETERS, is_async, signature_of
-from headwater.declare.functions.function_options import Declared, check_nothing, returned
+from headwater.declare.functions.function_options import FunctionOptions, check_returns_nothing, returned_error
 from headwater.declare.functions.function_port import FunctionPort
-from headwater.declare.functions.instances import Instance, Instances, key_of, label_of
+from headwater.declare.functions.instances import Instance, Instances, arguments_text, key_of
 from headwater.declare.functions.invocation import Invocation
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
@@ -45,13 +45,13 @@ RUN_COMPUTED = "{run} is computed and may not write {}; move the write to a @app
 class Computed(Generic[P, R]):
     """A declared function: still called to be read. Its result is kept in a document, one for each set of arguments."""
 
-    def __init__(self, app: Owner, fn: Callable[P, object], name: str, doc: str, declared: Declared) -> None:
+    def __init__(self, app: Owner, fn: Callable[P, object], name: str, doc: str, options: FunctionOptions) -> None:
         self.name = name
         self.__wrapped__ = fn
         self.__doc__ = fn.__doc__
         self.__name__ = name
         self._app = app
-        self.declared = declared
+        self.options = options
         found = signature_of(fn)
         # Of one without parameters nothing is kept: there may be a hundred thousand of them.
         self._signature = found if found.parameters else NO_PARAMETERS
@@ -61,7 +61,7 @@ class Computed(Generic[P, R]):
         self._is_typed = True
         self._doc = doc
         # builder: the piece it is part of, if it is part of one.
-        self.within: Within | None = None
+        self.enclosing_piece: EnclosingPiece | None = None
 
     @property
     def address(self) -> str:
@@ -100,8 +100,8 @@ class Computed(Generic[P, R]):
             except NameError as error:
                 message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
                 raise DeclarationError(message, name=self.name) from None
-            if self.declared.is_materializer:
-                check_nothing(self.name, hint)
+            if self.options.is_materializer:
+                check_returns_nothing(self.name, hint)
                 hint = None
             self._type = schema_of(hint, where=where)
             self._result = Cell(self._app, self._doc, schema=self._type)
@@ -117,8 +117,8 @@ class Computed(Generic[P, R]):
         try:
             return freeze_with(self._type, value, "")
         except HeadwaterError:
-            if self.declared.is_materializer:
-                raise returned(self.name, value) from None
+            if self.options.is_materializer:
+                raise returned_error(self.name, value) from None
             # Once more, to say of what: every run comes here, and few are told anything.
             return freeze_with(self._type, value, f"the result of {self.name}()")
 
@@ -128,7 +128,7 @@ class Computed(Generic[P, R]):
             space.instances_of(self)
             with suppress(DeclarationError):
                 # Before anything runs. What is wrong with its type is said when it is called.
-                self.print_in(space)
+                self.fingerprint_in(space)
             return
         self._renew(space, space.add_node(self, self.spec_in(space)))
 
@@ -137,43 +137,43 @@ class Computed(Generic[P, R]):
         self._resolve()
         return self._spec(space, self.name, self.__wrapped__, self._doc)
 
-    def print_in(self, space: FunctionPort) -> bytes:
+    def fingerprint_in(self, space: FunctionPort) -> bytes:
         """What stands for it, and everything besides documents that its results depend on."""
         self._resolve()
-        prints = space.prints if self.within is None else self.within.prints
-        return prints.of(self.__wrapped__, self._type, self.declared.version)
+        fingerprints = space.fingerprints if self.enclosing_piece is None else self.enclosing_piece.fingerprints
+        return fingerprints.of(self.__wrapped__, self._type, self.options.version)
 
     def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
-        declared = self.declared
-        sides, envelope = declared.write_surface(space)
-        within = self.within
-        prints = None if within is None else within.prints
+        options = self.options
+        sides, envelope = options.write_surface(space)
+        around = self.enclosing_piece
+        fingerprints = None if around is None else around.fingerprints
         return NodeSpec(
             name=name,
             fn=fn,
             kind=NodeKind.COMPUTATION,
             outputs=(doc_key(doc), *sides),
             side_write_envelope=envelope,
-            eager=declared.eager,
+            eager=options.eager,
             store=self._store,
             read_only=RUN_COMPUTED,
             has_callers=True,
             is_async=is_async(self.__wrapped__),
-            on_invalid=declared.on_invalid,
-            timeout_ms=declared.timeout_ms,
-            debounce_ms=declared.debounce_ms,
-            throttle_ms=declared.throttle_ms,
-            change_group=declared.change_group,
-            print=lambda: (prints or space.prints).of(self.__wrapped__, self._type, declared.version),
+            on_invalid=options.on_invalid,
+            timeout_ms=options.timeout_ms,
+            debounce_ms=options.debounce_ms,
+            throttle_ms=options.throttle_ms,
+            change_group=options.change_group,
+            print=lambda: (fingerprints or space.fingerprints).of(self.__wrapped__, self._type, options.version),
             is_instance=self._parametrised,
-            piece="" if within is None else within.piece,
-            parent=None if within is None else within.parent,
+            piece="" if around is None else around.title,
+            parent=None if around is None else around.parent,
             origin=self.__wrapped__,
         )
 
     def _renew(self, space: FunctionPort, node: Node) -> None:
         """Whoever has read it from another that was declared before, as in a notebook, is told."""
-        if self.within is None:
+        if self.enclosing_piece is None:
             # Of a piece, what is kept is looked at first.
             space.scheduler.renew(node)
 
@@ -290,7 +290,7 @@ class Computed(Generic[P, R]):
         self._resolve()
         fn = self.__wrapped__
         given, named = bound.args, bound.kwargs
-        label = f"{self.name}({label_of(bound.arguments)})"
+        label = f"{self.name}({arguments_text(bound.arguments)})"
         spec = self._spec(home, label, lambda: fn(*given, **named), doc)
         spec.called_with = stored_arguments(fn, self._app, bound)
         return spec, Cell(self._app, doc, schema=self._type)
@@ -300,7 +300,7 @@ class Computed(Generic[P, R]):
 
         The node is not taken over: its first caller does that.
         """
-        bound = remade_arguments(self.__wrapped__, self._signature, self._app, home, stored)
+        bound = restored_arguments(self.__wrapped__, self._signature, self._app, home, stored)
         key = None if bound is None else key_of(bound.arguments)
         name = "" if key is None else Instances.doc_of(self._doc, key)
         if bound is None or key is None or doc_key(name) != doc:
@@ -320,9 +320,9 @@ class Computed(Generic[P, R]):
 
     def _untold(self, home: FunctionPort, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
         """A plain call, for arguments that cannot be told apart, or for a function that is declared no more."""
-        within = self.within
-        if within is not None and is_async(self.__wrapped__) and self not in home.nodes and self not in home.instances:
-            message = f"{self.name}() of {within.piece} is async and cannot be called: the piece is stopped"
+        around = self.enclosing_piece
+        if around is not None and is_async(self.__wrapped__) and self not in home.nodes and self not in home.instances:
+            message = f"{self.name}() of {around.title} is async and cannot be called: the piece is stopped"
             raise UsageError(f"{message}; start it again with space.start(...)", node=self.name)
         if tx is not None:
             return self._plainly(home, tx, *args, **kwargs)
@@ -339,7 +339,7 @@ class Computed(Generic[P, R]):
                 "that cannot be told apart; call it before the first write"
             )
             raise UsageError(message, node=self.name)
-        if self.declared.writes or self.declared.materializes:
+        if self.options.writes or self.options.materializes:
             message = (
                 f"{self.name}() writes besides its result, and cannot be called in a transaction that has written, "
                 "nor with arguments that cannot be told apart; call it before the first write, or after the block"

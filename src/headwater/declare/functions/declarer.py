@@ -9,17 +9,17 @@ from headwater.cells.document_class import Doc
 from headwater.cells.elements import owner_of
 from headwater.cells.reading import Readable
 from headwater.declare.functions.computed import Computed
-from headwater.declare.verb_port import BUILDER, Verbs
+from headwater.declare.verb_port import CURRENT_BUILDER, Verbs
 from headwater.errors import DeclarationError
 
 
-def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # who has the verbs, by their own types
+def find_declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # who has the verbs, by their own types
     """Who declares here: whoever was named, the builder around this code, or whose the things are."""
     if on is not None:
         if not isinstance(on, Verbs):
             raise DeclarationError(f"{what}: on={on!r}; an app is expected, or the builder of a pattern")
         return on
-    around = BUILDER.get()
+    around = CURRENT_BUILDER.get()
     if around is not None:
         return around
     here = CONTEXT.get()
@@ -27,14 +27,14 @@ def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # 
         message = f"{what}: {here.tx.name} declares it each time it runs; declare it once, outside of any function"
         raise DeclarationError(f"{message}, or write a comprehension")
     for thing in things:
-        owner = source_owner(thing)
+        owner = owner_of_source(thing)
         if isinstance(owner, Verbs):
             return owner
     message = f"{what}: nothing here says which app it is for; call it on the app, app.{what.removeprefix('hw.')}(...)"
     raise DeclarationError(f"{message}, or give on=app")
 
 
-def source_owner(source: object) -> object:
+def owner_of_source(source: object) -> object:
     """Whose it is, as far as can be told."""
     if isinstance(source, Readable | Doc):
         return owner_of(source)

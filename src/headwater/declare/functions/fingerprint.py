@@ -47,7 +47,7 @@ from headwater.cells.document_class import Doc, DocHandle
 from headwater.cells.document_field import DocField
 from headwater.cells.document_operations import identity_key
 from headwater.cells.reading import Readable
-from headwater.declare.functions.function_options import Declared
+from headwater.declare.functions.function_options import FunctionOptions
 from headwater.values.schema import Schema
 from headwater.values.schema_ruled import RuledSchema
 
@@ -81,10 +81,10 @@ def _hash(words: Iterable[bytes | str]) -> bytes:
     return blake2b(body, digest_size=FINGERPRINT_BYTES).digest()
 
 
-class Prints:
+class Fingerprints:
     """The prints of one opening. What was met before is not looked at again: programs do not change while they run."""
 
-    def __init__(self, nonce: bytes, is_of: SameAuthors, beneath: Prints | None = None) -> None:
+    def __init__(self, nonce: bytes, is_of: SameAuthors, beneath: Fingerprints | None = None) -> None:
         # Counts for a value that cannot be compared: no two openings share it.
         self._nonce = nonce
         self._is_of = is_of
@@ -102,10 +102,10 @@ class Prints:
         # What could not be told by its value.
         self.unknown: dict[str, None] = {}
 
-    def apart(self, maker: Callable[..., object]) -> Prints:
+    def apart(self, maker: Callable[..., object]) -> Fingerprints:
         """For functions that another makes, each time anew: what only they name is forgotten with them."""
         self.of(maker)
-        return Prints(self._nonce, self._is_of, self)
+        return Fingerprints(self._nonce, self._is_of, self)
 
     def of(self, fn: Callable[..., object], *besides: str | Schema) -> bytes:
         """The print of a function, and of whatever else its results depend on: as it was when it was first asked for.
@@ -164,7 +164,7 @@ class Prints:
                 yield from ("library", value.__module__ or "", value.__qualname__)
         elif isinstance(value, Doc):
             yield from ("document", identity_key(value), self._of(type(value), package))
-        elif isinstance(getattr(value, "declared", None), Declared) or hasattr(value, "__headwater_name__"):
+        elif isinstance(getattr(value, "options", None), FunctionOptions) or hasattr(value, "__headwater_name__"):
             # Another declared function: its result is a document.
             yield from ("declared", str(getattr(value, "name", "")))
         elif (told := getattr(type(value), "__headwater_print__", None)) is not None:

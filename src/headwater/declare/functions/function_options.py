@@ -25,7 +25,7 @@ Writable: TypeAlias = Readable | Doc
 
 
 @dataclass(slots=True, kw_only=True)
-class Declared:
+class FunctionOptions:
     """The options of one function, checked."""
 
     eager: bool = False
@@ -44,7 +44,7 @@ class Declared:
     # Part of what stands for the code.
     version: str = ""
 
-    def shares(self, other: Declared) -> tuple[str, str] | None:
+    def shares(self, other: FunctionOptions) -> tuple[str, str] | None:
         """What this one names and another writes: in which option, and a cell or document. None if there is nothing."""
         for option, mine in (("writes", self.writes), ("materializes", self.materializes)):
             for each in mine:
@@ -107,11 +107,11 @@ def _meets(one: Writable, other: Writable, *, is_below: bool) -> bool:
 
 
 _UNSAID = (None, None, None, None, "restart", False, True, "draw", "")
-NOTHING_SAID = Declared()
+NO_OPTIONS = FunctionOptions()
 """Shared by all functions without options."""
 
 
-def declare(
+def parse_options(
     where: str,
     *,
     debounce: Duration | None = None,
@@ -127,13 +127,13 @@ def declare(
     version: object = "",
     is_async: bool = False,
     is_materializer: bool = False,
-) -> Declared:
+) -> FunctionOptions:
     """Check what was said. Raises DeclarationError."""
-    written = writables(where, "writes", writes)
-    materialized = writables(where, "materializes", materializes)
+    written = check_writables(where, "writes", writes)
+    materialized = check_writables(where, "materializes", materializes)
     said = (debounce, throttle, timeout, change_group, on_invalid, eager, auto_debounce, resume, version)
     if said == _UNSAID and not written and not materialized:
-        return NOTHING_SAID
+        return NO_OPTIONS
     for option, value in (("eager", eager), ("auto_debounce", auto_debounce)):
         if type(value) is not bool:
             raise DeclarationError(f"{where}: {option}={value!r}; True or False is expected")
@@ -148,7 +148,7 @@ def declare(
     if timeout is not None and not is_async:
         message = f"{where}: timeout= is for async functions; a plain one cannot be stopped from outside"
         raise DeclarationError(message)
-    return Declared(
+    return FunctionOptions(
         eager=eager,
         debounce_ms=milliseconds(debounce, f"{where}, debounce="),
         throttle_ms=milliseconds(throttle, f"{where}, throttle="),
@@ -164,14 +164,14 @@ def declare(
     )
 
 
-def check_nothing(name: str, hint: object) -> None:
+def check_returns_nothing(name: str, hint: object) -> None:
     """Raise DeclarationError if a materializer says that it returns something."""
     if hint not in (Any, None, NoneType):
         message = f"{name}() is a materializer and says that it returns {getattr(hint, '__name__', hint)}"
         raise DeclarationError(f"{message}; what it writes is all that is kept of it", name=name)
 
 
-def returned(name: str, value: object) -> UsageError:
+def returned_error(name: str, value: object) -> UsageError:
     """For a materializer that has returned something all the same."""
     message = f"{name}() is a materializer and returned {short(value)}; what it writes is all that is kept of it"
     return UsageError(f"{message}: return nothing", node=name)
@@ -185,7 +185,7 @@ def milliseconds(duration: Duration | None, what: str) -> float | None:
         raise DeclarationError(error.message, **error.facts) from None
 
 
-def writables(where: str, option: str, given: Sequence[object]) -> tuple[Writable, ...]:
+def check_writables(where: str, option: str, given: Sequence[object]) -> tuple[Writable, ...]:
     """Cells and documents, checked. Raises DeclarationError."""
     items: list[object] = []
     try:

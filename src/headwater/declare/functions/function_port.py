@@ -8,7 +8,7 @@ from typing import Any
 
 from headwater.cells.cell import Cell
 from headwater.cells.space_port import SpacePort
-from headwater.declare.functions.fingerprint import Prints
+from headwater.declare.functions.fingerprint import Fingerprints
 from headwater.declare.functions.instances import Instance, Instances, Key
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
@@ -22,7 +22,7 @@ class FunctionPort(SpacePort):
     instances: dict[object, Instances]
     """By declared function, for functions with parameters: one node for each set of arguments."""
     scheduler: Scheduler
-    prints: Prints
+    fingerprints: Fingerprints
 
     @abstractmethod
     def add_node(self, function: object, spec: NodeSpec) -> Node:

@@ -32,10 +32,10 @@ Key: TypeAlias = tuple[tuple[str, ...], ...]
 
 _KIND = "instance"
 
-LABEL_MAX = 40
+ARGUMENT_TEXT_MAX = 40
 """Characters of an argument in a name."""
 
-LABELS_MAX = 5
+EXAMPLES_MAX = 5
 """Sets of arguments in one message: the last few say what can be asked about."""
 
 
@@ -121,19 +121,19 @@ class Instances:
         return doc.rpartition(f":{_KIND}:")[0]
 
 
-def label_of(arguments: Mapping[str, object]) -> str:
+def arguments_text(arguments: Mapping[str, object]) -> str:
     """For people: the arguments, shortened."""
-    return ", ".join(_shown(given)[:LABEL_MAX] for given in arguments.values())
+    return ", ".join(_argument_text(given)[:ARGUMENT_TEXT_MAX] for given in arguments.values())
 
 
-def which_one(asked: str, error: TypeError, known: list[str]) -> UsageError:
+def missing_arguments_error(asked: str, error: TypeError, known: list[str]) -> UsageError:
     """Somebody asks about a function with parameters, and not with which arguments. `known`: the last called first."""
-    called = ", ".join(known[:LABELS_MAX]) + (", ..." if len(known) > LABELS_MAX else "")
+    called = ", ".join(known[:EXAMPLES_MAX]) + (", ..." if len(known) > EXAMPLES_MAX else "")
     told = f"it was called here as {called}" if known else "it has not been called here"
     return UsageError(f"{asked}: {error}; say with which arguments: {told}")
 
 
-def _shown(given: object) -> str:
+def _argument_text(given: object) -> str:
     if isinstance(given, Doc):
         return identity_key(given).removeprefix("space!")
     return given.address if isinstance(given, Readable) else safe_repr(given)

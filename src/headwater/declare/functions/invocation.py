@@ -9,7 +9,7 @@ from headwater.errors import UsageError
 R = TypeVar("R")
 
 
-class Named(Protocol):
+class NamedPattern(Protocol):
     """A pattern, of which only the name is known here."""
 
     name: str
@@ -20,8 +20,8 @@ class Invocation(Generic[R]):
 
     __slots__ = ("args", "inputs", "pattern")
 
-    def __init__(self, pattern: Named, args: tuple[object, ...], inputs: dict[str, Any]) -> None:
-        self.pattern: Named = pattern
+    def __init__(self, pattern: NamedPattern, args: tuple[object, ...], inputs: dict[str, Any]) -> None:
+        self.pattern: NamedPattern = pattern
         self.args: tuple[object, ...] = args
         self.inputs: dict[str, Any] = inputs
 

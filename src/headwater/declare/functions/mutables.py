@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from headwater.values.author_text import safe_repr
 
-LOOKED_AT: Final = 50
+COMPARED_MAX: Final = 50
 """Items of a container that are compared, besides its length: it is looked at for each function that names it."""
 
 _KINDS: Final = (list, dict, set, bytearray)
@@ -25,7 +25,7 @@ _declared: Final[WeakKeyDictionary[Callable[..., object], dict[str, tuple[object
 """By function, and by the name that it has there: each container, and what it was like."""
 
 
-def remember(fn: Callable[..., object]) -> None:
+def record_containers(fn: Callable[..., object]) -> None:
     """A function is declared: note what the containers that it uses are like."""
     if type(fn) is FunctionType:
         found = {name: (value, _state_of(value)) for name, value in _used(fn)}
@@ -33,7 +33,7 @@ def remember(fn: Callable[..., object]) -> None:
             _declared[fn] = found
 
 
-def changed_since(fn: Callable[..., object] | None) -> list[str]:
+def changed_containers(fn: Callable[..., object] | None) -> list[str]:
     """The containers that have changed since the function was declared, as `calls (a list)`."""
     found = _declared.get(fn, {}) if type(fn) is FunctionType else {}
     return [f"{name} (a {type(value).__name__})" for name, (value, state) in found.items() if _state_of(value) != state]
@@ -42,7 +42,7 @@ def changed_since(fn: Callable[..., object] | None) -> list[str]:
 def _state_of(value: object) -> str:
     length = len(value) if isinstance(value, Sized) else 0
     items = value.items() if isinstance(value, dict) else value
-    return f"{length} {safe_repr(list(islice(items, LOOKED_AT)))}"  # type: ignore[call-overload]  # one of _KINDS
+    return f"{length} {safe_repr(list(islice(items, COMPARED_MAX)))}"  # type: ignore[call-overload]  # one of _KINDS
 
 
 def _used(fn: FunctionType) -> Iterator[tuple[str, object]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.cells.context import Owner, find
-from headwater.declare.functions.enclosing_piece import Within
+from headwater.declare.functions.enclosing_piece import EnclosingPiece
 from headwater.declare.functions.function_code import is_async
-from headwater.declare.functions.function_options import Declared
+from headwater.declare.functions.function_options import FunctionOptions
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import UsageError
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
@@ -20,16 +20,16 @@ from headwater.values.address import doc_key
 class Sink:
     """A declared function that runs by itself."""
 
-    def __init__(self, app: Owner, fn: Callable[[], object], name: str, doc: str, declared: Declared) -> None:
+    def __init__(self, app: Owner, fn: Callable[[], object], name: str, doc: str, options: FunctionOptions) -> None:
         self.name = name
         self.__wrapped__ = fn
         self.__doc__ = fn.__doc__
         self.__name__ = name
         self._app = app
         self._doc = doc
-        self.declared = declared
+        self.options = options
         # builder: the piece it is part of, if it is part of one.
-        self.within: Within | None = None
+        self.enclosing_piece: EnclosingPiece | None = None
 
     @property
     def owner(self) -> Owner:
@@ -45,30 +45,30 @@ class Sink:
         """Make it a node of an open space."""
         space.add_node(self, self.spec_in(space))
 
-    def print_in(self, space: FunctionPort) -> bytes:
+    def fingerprint_in(self, space: FunctionPort) -> bytes:
         """Its fingerprint: the code, and everything besides documents that its runs depend on."""
-        prints = space.prints if self.within is None else self.within.prints
-        return prints.of(self.__wrapped__, self.declared.version)
+        fingerprints = space.fingerprints if self.enclosing_piece is None else self.enclosing_piece.fingerprints
+        return fingerprints.of(self.__wrapped__, self.options.version)
 
     def spec_in(self, space: FunctionPort) -> NodeSpec:
         """The facts about its node in an open space."""
-        declared, within = self.declared, self.within
+        options, around = self.options, self.enclosing_piece
         return NodeSpec(
             name=self.name,
             fn=self.__wrapped__,
             kind=NodeKind.EFFECT,
             is_async=is_async(self.__wrapped__),
-            on_invalid=declared.on_invalid,
-            timeout_ms=declared.timeout_ms,
-            debounce_ms=declared.debounce_ms,
-            throttle_ms=declared.throttle_ms,
-            no_auto_debounce=not declared.auto_debounce,
-            change_group=declared.change_group,
+            on_invalid=options.on_invalid,
+            timeout_ms=options.timeout_ms,
+            debounce_ms=options.debounce_ms,
+            throttle_ms=options.throttle_ms,
+            no_auto_debounce=not options.auto_debounce,
+            change_group=options.change_group,
             # Usually nothing is kept: a new process has a new screen.
-            print=(lambda: self.print_in(space)) if declared.is_quiet else None,
+            print=(lambda: self.fingerprint_in(space)) if options.is_quiet else None,
             kept_as=doc_key(self._doc),
-            piece="" if within is None else within.piece,
-            parent=None if within is None else within.parent,
+            piece="" if around is None else around.title,
+            parent=None if around is None else around.parent,
             origin=self.__wrapped__,
         )
 
@@ -79,9 +79,11 @@ class Sink:
         """
         home, _ = find(self._app, f"{self.name}.stop()")
         assert isinstance(home, FunctionPort)
-        if self.within is not None:
-            message = f"{self.name}() is part of the piece {self.within.piece} and stops with it; stop the piece"
-            raise UsageError(message, node=self.name, piece=self.within.piece)
+        if self.enclosing_piece is not None:
+            message = (
+                f"{self.name}() is part of the piece {self.enclosing_piece.title} and stops with it; stop the piece"
+            )
+            raise UsageError(message, node=self.name, piece=self.enclosing_piece.title)
         home.drop(self)
 
     def node_in(self, home: FunctionPort) -> Node | None:

@@ -19,7 +19,7 @@ from headwater.cells.elements import ElementEntry, as_linked
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import ReadSource, Traverse, own_link
 from headwater.declare.functions.computed import Computed
-from headwater.declare.functions.function_options import NOTHING_SAID
+from headwater.declare.functions.function_options import NO_OPTIONS
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import NotReadyError
 from headwater.scheduler.graph.node import NodeSpec
@@ -33,11 +33,11 @@ _DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW
 
 
-class Listed(Computed[[], list[R]]):
+class ComputedList(Computed[[], list[R]]):
     """A list, called to be read: `rows()`. `len(rows)`, `rows[3]` and a loop read no more than they need."""
 
     def __init__(self, app: Owner, name: str, doc: str, origin: Callable[..., object]) -> None:
-        super().__init__(app, self._plain, name, doc, NOTHING_SAID)
+        super().__init__(app, self._plain, name, doc, NO_OPTIONS)
         self.__doc__ = type(self).__doc__
         self._origin = origin
         # In each open space, who the references of the last run stand for.
@@ -97,7 +97,7 @@ class Listed(Computed[[], list[R]]):
 
     def entries_in(self, home: FunctionPort, tx: Transaction | None) -> list[ElementEntry | None]:
         """Its elements, for whoever makes another list of them. Depends on who they are, not on what they hold."""
-        if self not in home.nodes and isinstance(successor := self._successor(home), Listed):
+        if self not in home.nodes and isinstance(successor := self._successor(home), ComputedList):
             return successor.entries_in(home, tx)
         self.current_in(home, tx)
         stored = self._stored(home, tx)
@@ -110,7 +110,7 @@ class Listed(Computed[[], list[R]]):
             return list(ready)
         home, tx = ready
         stored = self._stored(home, tx)
-        found = all_of(stored if is_array(stored) else (), lambda value: self._value(home, value))
+        found = read_all(stored if is_array(stored) else (), lambda value: self._value(home, value))
         if tx is None and home.has_work:
             home.catch_up()
         return found
@@ -137,7 +137,7 @@ class Listed(Computed[[], list[R]]):
     def __getitem__(self, index: slice) -> list[R]: ...
     def __getitem__(self, index: int | slice) -> R | list[R]:
         if isinstance(index, slice):
-            return all_of(range(*index.indices(len(self))), lambda place: self[place])
+            return read_all(range(*index.indices(len(self))), lambda place: self[place])
         if type(index) is not int:
             raise TypeError(f"list indices are numbers or slices, not {type(index).__name__}")
         place = index + len(self) if index < 0 else index
@@ -195,7 +195,7 @@ class Listed(Computed[[], list[R]]):
 _END: Final = object()
 
 
-def all_of(things: Iterable[T], read: Callable[[T], R]) -> list[R]:
+def read_all(things: Iterable[T], read: Callable[[T], R]) -> list[R]:
     """What is read of each. Raises what the first raised that failed; else, that one is not ready.
 
     The others are read all the same. If one is under way, each would else be begun only when the one before it has

@@ -18,9 +18,9 @@ from headwater.cells.transaction import Transaction
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instances, Key
-from headwater.declare.lists.computed_list import Listed
+from headwater.declare.lists.computed_list import ComputedList
 from headwater.declare.lists.element import Element
-from headwater.declare.lists.list_sources import look_through, plain_list
+from headwater.declare.lists.list_sources import entries_of_source, read_source
 from headwater.scheduler.graph.node import Node
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
@@ -63,7 +63,7 @@ class SharedRow(Row):
     __slots__ = ()
 
 
-class Each(Listed[R]):
+class Each(ComputedList[R]):
     """The results of a function for each element of a list: one node for each, and one for the list."""
 
     def __init__(
@@ -86,13 +86,13 @@ class Each(Listed[R]):
         return [self.element]
 
     def _plain(self) -> list[R]:
-        return [self.element.plainly(each, index) for index, each in enumerate(plain_list(self.source, self.name))]
+        return [self.element.call_plain(each, index) for index, each in enumerate(read_source(self.source, self.name))]
 
     def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
         before = {row.element_key: row for row in self._known.get(home, {}).values() if isinstance(row, Row)}
         rows: list[ElementEntry | None] = []
         now: dict[Key, Row] = {}
-        for index, entry in enumerate(look_through(self.source, home, tx, self.name)):
+        for index, entry in enumerate(entries_of_source(self.source, home, tx, self.name)):
             if entry is None:
                 rows.append(None)
                 continue

@@ -20,9 +20,9 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import ReadSource
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_code import is_async, signature_of
-from headwater.declare.functions.function_options import NOTHING_SAID
+from headwater.declare.functions.function_options import NO_OPTIONS
 from headwater.declare.functions.function_port import FunctionPort
-from headwater.declare.functions.instances import LABEL_MAX, Instance, Instances, Key
+from headwater.declare.functions.instances import ARGUMENT_TEXT_MAX, Instance, Instances, Key
 from headwater.errors import DeclarationError, UsageError
 from headwater.scheduler.graph.node import NodeSpec
 from headwater.values.address import Depth
@@ -64,7 +64,7 @@ class Element(Computed[..., R]):
     """The function, as it is called for one element."""
 
     def __init__(self, app: Owner, fn: Callable[..., object], name: str, doc: str, where: str) -> None:
-        super().__init__(app, fn, name, doc, NOTHING_SAID)
+        super().__init__(app, fn, name, doc, NO_OPTIONS)
         self.takes_index: bool = takes_index(fn, where)
 
     # -- one of them ---------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Element(Computed[..., R]):
         self._resolve()
         given = (row.index,) if self.takes_index else ()
         fn = self._called_later if is_async(self.__wrapped__) else self._called
-        label = f"{self.name}({row.entry.label[:LABEL_MAX]})"
+        label = f"{self.name}({row.entry.label[:ARGUMENT_TEXT_MAX]})"
         spec = self._spec(home, label, lambda: fn(row.entry, given), row.doc)
         # An element of another such list: after a restart it is there before this one, which need not run then.
         spec.made_before = row.entry.prepare(home)
@@ -120,7 +120,7 @@ class Element(Computed[..., R]):
         element = entry.read()
         return _HOLE if element is None else await cast("Any", self.__wrapped__(element, *given))
 
-    def plainly(self, element: object, index: int) -> R:
+    def call_plain(self, element: object, index: int) -> R:
         """A plain call, in whatever transaction is around."""
         if element is None:
             return cast("R", None)

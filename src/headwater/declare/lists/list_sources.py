@@ -19,7 +19,7 @@ from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_code import is_async, signature_of
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import key_of
-from headwater.declare.lists.computed_list import Listed
+from headwater.declare.lists.computed_list import ComputedList
 from headwater.errors import DeclarationError, UsageError
 from headwater.values.schema import short
 from headwater.values.tree import Value, freeze
@@ -28,22 +28,22 @@ E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
 
 
-class Holder(Protocol[E_co]):
+class ListHolder(Protocol[E_co]):
     """To type checkers, a cell of a list, of a tuple, or of None. In one form: of several they would infer nothing."""
 
     @property
     def value(self) -> Sequence[E_co] | None: ...
 
 
-class Giver(Protocol[E_co]):
+class ListFunction(Protocol[E_co]):
     """To type checkers, a computed or a function. Not a `Callable`: that would be looked at no sooner than a lambda."""
 
     def __call__(self) -> Sequence[E_co] | None: ...
 
 
-Source: TypeAlias = Holder[E] | List[E] | Giver[E]
+ListSource: TypeAlias = ListHolder[E] | List[E] | ListFunction[E]
 """Where the elements of a list come from: a cell, a list in a document, a computed, or a function."""
-Several: TypeAlias = list[E] | tuple[E, ...] | List[E]
+ListResult: TypeAlias = list[E] | tuple[E, ...] | List[E]
 """What a function may make of one element that makes several of it."""
 
 
@@ -90,17 +90,17 @@ def check_source(source: object, where: str) -> None:
         raise DeclarationError(message)
 
 
-def look_through(source: object, home: FunctionPort, tx: Transaction, name: str) -> list[ElementEntry | None]:
+def entries_of_source(source: object, home: FunctionPort, tx: Transaction, name: str) -> list[ElementEntry | None]:
     """The elements, in a run: depends on who is in the list, and not on what they hold."""
-    if isinstance(source, Listed):
+    if isinstance(source, ComputedList):
         return source.entries_in(home, tx)
     if isinstance(source, Computed):
         return entries_of(source.current_in(home, tx))
     if isinstance(source, Slot):
         return entries_of(source)
     found = cast("Callable[[], object]", source)()
-    if isinstance(found, Slot | Listed):
-        return look_through(found, home, tx, name)
+    if isinstance(found, Slot | ComputedList):
+        return entries_of_source(found, home, tx, name)
     return [_entry(each, name) for each in _as_list(found, name)]
 
 
@@ -110,7 +110,7 @@ def _entry(each: object, name: str) -> ElementEntry | None:
     return entry_for(each) if isinstance(each, Doc | Readable) else ValueEntry(each, name)
 
 
-def plain_list(source: object, name: str) -> list[object]:
+def read_source(source: object, name: str) -> list[object]:
     """The elements as plain code reads them."""
     if isinstance(source, List):
         return list(source)
@@ -119,7 +119,7 @@ def plain_list(source: object, name: str) -> list[object]:
     if isinstance(source, Computed):
         return _as_list(source(), name)
     found = cast("Callable[[], object]", source)()
-    return plain_list(found, name) if isinstance(found, Slot | Listed) else _as_list(found, name)
+    return read_source(found, name) if isinstance(found, Slot | ComputedList) else _as_list(found, name)
 
 
 def _as_list(found: object, name: str) -> list[object]:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, overload
 
 from headwater.declare.functions.computed import Computed
-from headwater.declare.functions.declarer import declarer
+from headwater.declare.functions.declarer import find_declarer
 from headwater.declare.functions.function_code import is_async
 from headwater.declare.lists.each import Each
 from headwater.declare.lists.element import Element, Predicate, Spread
-from headwater.declare.lists.list_sources import Several, Source, check_source
+from headwater.declare.lists.list_sources import ListResult, ListSource, check_source
 from headwater.declare.lists.select import FlatEach, Select
 from headwater.declare.verb_port import Verbs
 from headwater.errors import DeclarationError
@@ -32,15 +32,15 @@ class ListVerbs(Verbs):
 
     @overload
     def each(
-        self, source: Source[E], fn: Callable[[E], Coroutine[Any, Any, R]], *, name: str | None = ...
+        self, source: ListSource[E], fn: Callable[[E], Coroutine[Any, Any, R]], *, name: str | None = ...
     ) -> Each[R]: ...
     @overload
-    def each(self, source: Source[E], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R]: ...
+    def each(self, source: ListSource[E], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R]: ...
     @overload
-    def each(self, source: Source[E], fn: Callable[[E, int], R], *, name: str | None = ...) -> Each[R]: ...
+    def each(self, source: ListSource[E], fn: Callable[[E, int], R], *, name: str | None = ...) -> Each[R]: ...
     @overload
-    def each(self, source: Source[E | None], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R | None]: ...
-    def each(self, source: Source[Any], fn: Callable[..., Any], *, name: str | None = None) -> Each[Any]:
+    def each(self, source: ListSource[E | None], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R | None]: ...
+    def each(self, source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None) -> Each[Any]:
         """What a function comes to for each element of a list: `rows = app.each(board.items, row)`, read as `rows()`.
 
         A change of one element runs the function for that one. Documents are told by their ids: to move them runs
@@ -54,16 +54,18 @@ class ListVerbs(Verbs):
         return made
 
     @overload
-    def select(self, source: Source[E], predicate: Callable[[E], object], *, name: str | None = ...) -> Select[E]: ...
-    @overload
     def select(
-        self, source: Source[E], predicate: Callable[[E, int], object], *, name: str | None = ...
+        self, source: ListSource[E], predicate: Callable[[E], object], *, name: str | None = ...
     ) -> Select[E]: ...
     @overload
     def select(
-        self, source: Source[E | None], predicate: Callable[[E], object], *, name: str | None = ...
+        self, source: ListSource[E], predicate: Callable[[E, int], object], *, name: str | None = ...
     ) -> Select[E]: ...
-    def select(self, source: Source[Any], predicate: Callable[..., Any], *, name: str | None = None) -> Select[Any]:
+    @overload
+    def select(
+        self, source: ListSource[E | None], predicate: Callable[[E], object], *, name: str | None = ...
+    ) -> Select[E]: ...
+    def select(self, source: ListSource[Any], predicate: Callable[..., Any], *, name: str | None = None) -> Select[Any]:
         """The elements of a list for which a function is true, in their order. Where None stands, there is none."""
         chosen = self._list_name("select", predicate, name)
         each = self._each("select", Predicate, (source, predicate), chosen, f"{chosen}.each")
@@ -73,17 +75,17 @@ class ListVerbs(Verbs):
 
     @overload
     def flat_each(
-        self, source: Source[E], fn: Callable[[E], Several[R] | None], *, name: str | None = ...
+        self, source: ListSource[E], fn: Callable[[E], ListResult[R] | None], *, name: str | None = ...
     ) -> FlatEach[R]: ...
     @overload
     def flat_each(
-        self, source: Source[E], fn: Callable[[E, int], Several[R] | None], *, name: str | None = ...
+        self, source: ListSource[E], fn: Callable[[E, int], ListResult[R] | None], *, name: str | None = ...
     ) -> FlatEach[R]: ...
     @overload
     def flat_each(
-        self, source: Source[E | None], fn: Callable[[E], Several[R] | None], *, name: str | None = ...
+        self, source: ListSource[E | None], fn: Callable[[E], ListResult[R] | None], *, name: str | None = ...
     ) -> FlatEach[R]: ...
-    def flat_each(self, source: Source[Any], fn: Callable[..., Any], *, name: str | None = None) -> FlatEach[Any]:
+    def flat_each(self, source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None) -> FlatEach[Any]:
         """As `each`, for a function that returns a list: all of these, one after the other, without what is None."""
         chosen = self._list_name("flat_each", fn, name)
         each = self._each("flat_each", Spread, (source, fn), chosen, f"{chosen}.each")
@@ -136,25 +138,31 @@ class ListVerbs(Verbs):
 def _list_declarer(what: str, on: object, source: object, fn: object) -> Any:  # noqa: ANN401  # likewise
     """Who declares a list here. What cannot be the source of one is told first: it does not say either whose it is."""
     check_source(source, what)
-    return declarer(what, on, source, fn)
+    return find_declarer(what, on, source, fn)
 
 
 @overload
 def each(
-    source: Source[E], fn: Callable[[E], Coroutine[Any, Any, R]], *, name: str | None = ..., on: ListVerbs | None = ...
-) -> Each[R]: ...
-@overload
-def each(source: Source[E], fn: Callable[[E], R], *, name: str | None = ..., on: ListVerbs | None = ...) -> Each[R]: ...
-@overload
-def each(
-    source: Source[E], fn: Callable[[E, int], R], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: ListSource[E],
+    fn: Callable[[E], Coroutine[Any, Any, R]],
+    *,
+    name: str | None = ...,
+    on: ListVerbs | None = ...,
 ) -> Each[R]: ...
 @overload
 def each(
-    source: Source[E | None], fn: Callable[[E], R], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: ListSource[E], fn: Callable[[E], R], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Each[R]: ...
+@overload
+def each(
+    source: ListSource[E], fn: Callable[[E, int], R], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Each[R]: ...
+@overload
+def each(
+    source: ListSource[E | None], fn: Callable[[E], R], *, name: str | None = ..., on: ListVerbs | None = ...
 ) -> Each[R | None]: ...
 def each(
-    source: Source[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
+    source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> Each[Any]:
     """What a function comes to for each element of a list, as `app.each`: `rows = hw.each(board.items, row)`."""
     made: Each[Any] = _list_declarer("hw.each", on, source, fn).each(source, fn, name=name)
@@ -163,18 +171,22 @@ def each(
 
 @overload
 def select(
-    source: Source[E], predicate: Callable[[E], object], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: ListSource[E], predicate: Callable[[E], object], *, name: str | None = ..., on: ListVerbs | None = ...
 ) -> Select[E]: ...
 @overload
 def select(
-    source: Source[E], predicate: Callable[[E, int], object], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: ListSource[E], predicate: Callable[[E, int], object], *, name: str | None = ..., on: ListVerbs | None = ...
 ) -> Select[E]: ...
 @overload
 def select(
-    source: Source[E | None], predicate: Callable[[E], object], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: ListSource[E | None],
+    predicate: Callable[[E], object],
+    *,
+    name: str | None = ...,
+    on: ListVerbs | None = ...,
 ) -> Select[E]: ...
 def select(
-    source: Source[Any], predicate: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
+    source: ListSource[Any], predicate: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> Select[Any]:
     """The elements of a list for which a function is true, as `app.select`."""
     made: Select[Any] = _list_declarer("hw.select", on, source, predicate).select(source, predicate, name=name)
@@ -183,22 +195,30 @@ def select(
 
 @overload
 def flat_each(
-    source: Source[E], fn: Callable[[E], Several[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: ListSource[E],
+    fn: Callable[[E], ListResult[R] | None],
+    *,
+    name: str | None = ...,
+    on: ListVerbs | None = ...,
 ) -> FlatEach[R]: ...
 @overload
 def flat_each(
-    source: Source[E], fn: Callable[[E, int], Several[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: ListSource[E],
+    fn: Callable[[E, int], ListResult[R] | None],
+    *,
+    name: str | None = ...,
+    on: ListVerbs | None = ...,
 ) -> FlatEach[R]: ...
 @overload
 def flat_each(
-    source: Source[E | None],
-    fn: Callable[[E], Several[R] | None],
+    source: ListSource[E | None],
+    fn: Callable[[E], ListResult[R] | None],
     *,
     name: str | None = ...,
     on: ListVerbs | None = ...,
 ) -> FlatEach[R]: ...
 def flat_each(
-    source: Source[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
+    source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> FlatEach[Any]:
     """All that a function makes of the elements of a list, one after the other, as `app.flat_each`."""
     made: FlatEach[Any] = _list_declarer("hw.flat_each", on, source, fn).flat_each(source, fn, name=name)

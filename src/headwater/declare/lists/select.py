@@ -16,10 +16,10 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Traverse
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_port import FunctionPort
-from headwater.declare.lists.computed_list import Listed, all_of
+from headwater.declare.lists.computed_list import ComputedList, read_all
 from headwater.declare.lists.each import Each, Row
 from headwater.declare.lists.element import Element, Spread
-from headwater.declare.lists.list_sources import plain_list
+from headwater.declare.lists.list_sources import read_source
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey
 from headwater.values.link import link_to
@@ -31,7 +31,7 @@ R = TypeVar("R")
 _SHALLOW: Final = Depth.SHALLOW
 
 
-class Select(Listed[E]):
+class Select(ComputedList[E]):
     """The elements of a list for which a function is true, in their order."""
 
     def __init__(self, app: Owner, each: Each[bool], name: str, doc: str) -> None:
@@ -47,16 +47,16 @@ class Select(Listed[E]):
         return [self.each]
 
     def _plain(self) -> list[E]:
-        elements = plain_list(self.each.source, self.name)
-        kept = [each for index, each in enumerate(elements) if self.element.plainly(each, index)]
+        elements = read_source(self.each.source, self.name)
+        kept = [each for index, each in enumerate(elements) if self.element.call_plain(each, index)]
         return cast("list[E]", kept)
 
     def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
         rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
-        return [row.entry for row, is_meant in zip(rows, all_of(rows, self.each.read_row), strict=True) if is_meant]
+        return [row.entry for row, is_meant in zip(rows, read_all(rows, self.each.read_row), strict=True) if is_meant]
 
 
-class Part(ElementEntry):
+class FlatEntry(ElementEntry):
     """One of those that a function made of an element."""
 
     __slots__ = ("_each", "_index", "_row")
@@ -80,7 +80,7 @@ class Part(ElementEntry):
         return self._row.prepare(home)
 
 
-class FlatEach(Listed[R]):
+class FlatEach(ComputedList[R]):
     """What a function makes of each element of a list, one after the other in one list."""
 
     def __init__(self, app: Owner, each: Each[list[R]], spread: Spread[R], name: str, doc: str) -> None:
@@ -93,8 +93,8 @@ class FlatEach(Listed[R]):
 
     def _plain(self) -> list[R]:
         found: list[object] = []
-        for index, each in enumerate(plain_list(self.each.source, self.name)):
-            made: object = self.element.plainly(each, index)
+        for index, each in enumerate(read_source(self.each.source, self.name)):
+            made: object = self.element.call_plain(each, index)
             found += [] if made is None else self.element.checked(made)
         return cast("list[R]", found)
 
@@ -109,5 +109,5 @@ class FlatEach(Listed[R]):
             made = None if place is None else tx.read(place.doc, place.path, _SHALLOW)
             return len(made) if is_array(made) else 0
 
-        counts = zip(rows, all_of(rows, count), strict=True)
-        return [Part(self.each, row, index) for row, size in counts for index in range(size)]
+        counts = zip(rows, read_all(rows, count), strict=True)
+        return [FlatEntry(self.each, row, index) for row, size in counts for index in range(size)]

@@ -14,19 +14,21 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from headwater.cells.context import CONTEXT, ContextFrame, Owner
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.declare.functions.enclosing_piece import Within
+from headwater.declare.functions.enclosing_piece import EnclosingPiece
 from headwater.declare.functions.function_code import is_async
 from headwater.declare.patterns.pattern import Pattern
 from headwater.declare.patterns.piece import Piece
 from headwater.declare.patterns.piece_plan import PiecePlan
-from headwater.declare.verb_port import BUILDER
-from headwater.declare.verbs import Declaring, Function
+from headwater.declare.verb_port import CURRENT_BUILDER
+from headwater.declare.verbs import Declarer, Function
 from headwater.errors import DeclarationError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-BODY: Final = "a pattern's function builds, and is called as often as needed: it cannot write {}; give it a default"
+READ_ONLY: Final = (
+    "a pattern's function builds, and is called as often as needed: it cannot write {}; give it a default"
+)
 """What the function of a pattern is told that writes: for `Transaction.read_only`."""
 
 
@@ -51,16 +53,18 @@ class BuilderPort(SpacePort):
         """The pieces of this space."""
 
 
-class Builder(Declaring):
+class Builder(Declarer):
     """Declares what one piece consists of."""
 
     verb = "p"
 
-    def __init__(self, space: BuilderPort, doc: str, name: str, within: Within, origin: Transaction | None) -> None:
+    def __init__(
+        self, space: BuilderPort, doc: str, name: str, around: EnclosingPiece, origin: Transaction | None
+    ) -> None:
         self.name = name
         self.space = space
         self._doc = doc
-        self.within = within
+        self.enclosing_piece = around
         # What it is built in; and what the function is called in, which is none of that.
         self.origin = origin
         self.tx: Transaction | None = None
@@ -94,15 +98,15 @@ class Builder(Declaring):
 
     def build(self, fn: Callable[..., R], given: Mapping[str, object]) -> R:
         """Call the function. It reads without depending on anything, and writes nothing."""
-        tx = self.tx = self.space.begin(f"pattern {self.name}()", read_only=BODY)
+        tx = self.tx = self.space.begin(f"pattern {self.name}()", read_only=READ_ONLY)
         tx.gate = self.space.gate
-        token = BUILDER.set(self)
+        token = CURRENT_BUILDER.set(self)
         frame = CONTEXT.set(ContextFrame(self.space, tx, CONTEXT.get()))
         try:
             return fn(self, **given)
         finally:
             CONTEXT.reset(frame)
-            BUILDER.reset(token)
+            CURRENT_BUILDER.reset(token)
             if tx.is_open:
                 tx.abort()
 
@@ -121,7 +125,7 @@ class Builder(Declaring):
         self._declared[name] = thing
 
     def _start(self, name: str, function: Function) -> None:
-        function.within = self.within
+        function.enclosing_piece = self.enclosing_piece
         self.functions[name] = function
 
     def _declared_functions(self) -> Mapping[str, Function]:

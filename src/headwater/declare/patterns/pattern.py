@@ -50,14 +50,14 @@ class Pattern(Generic[P, R]):
         fn = self.__wrapped__
         return f"{getattr(fn, '__module__', '')}:{getattr(fn, '__qualname__', self.name)}"
 
-    def inputs(self, owner: Owner, doc: str) -> Inputs:
+    def inputs(self, owner: Owner, doc: str) -> PieceInputs:
         """How the inputs of one piece are kept."""
         if self._schemas is None:
             # At first use: their types may be declared after it.
             where = f"pattern {self.name}()"
             made = Payload(owner, doc, where, self._signature, hints_of(self.__wrapped__, where))
             self._schemas = {name: field._schema for name, field in made.fields.items()}  # noqa: SLF001  # to be shared
-        return Inputs(owner, doc, self, self._signature, self._schemas)
+        return PieceInputs(owner, doc, self, self._signature, self._schemas)
 
     def __call__(self, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
         """What a computed returns to have a piece in the place of a value: started as its child, and read as that."""
@@ -68,7 +68,7 @@ class Pattern(Generic[P, R]):
         return f"<pattern {self.name}>"
 
 
-class Inputs(Payload):
+class PieceInputs(Payload):
     """The inputs of one piece, by name: each stands in the piece's own document.
 
     An input that is declared as a cell and given as a value is the cell of that place.
@@ -145,4 +145,4 @@ def _check(fn: object, name: str) -> Signature:
     return signature
 
 
-__all__ = ["Inputs", "Pattern", "pattern"]
+__all__ = ["Pattern", "PieceInputs", "pattern"]

@@ -28,13 +28,13 @@ from headwater.values.tree import Value, is_link
 R = TypeVar("R")
 
 
-RETURNED: Final = "()"
+RETURNED_KEY: Final = "()"
 """The key of a child that a function has returned: it has one of each pattern."""
 
 
-def titled(pattern: str, key: str) -> str:
+def piece_title(pattern: str, key: str) -> str:
     """What people call a piece."""
-    return pattern if key == RETURNED else f"{pattern} {key}"
+    return pattern if key == RETURNED_KEY else f"{pattern} {key}"
 
 
 class PieceStatus(StrEnum):
@@ -114,7 +114,7 @@ class Piece(Generic[R]):
     @property
     def title(self) -> str:
         """For people."""
-        return titled(self.build.pattern.name, self.key)
+        return piece_title(self.build.pattern.name, self.key)
 
     def stop(self) -> None:
         """Stop everything it consists of, and its children. What it has made stays. Once more is no harm.

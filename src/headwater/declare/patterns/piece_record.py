@@ -29,14 +29,14 @@ GIVEN: Final = "given"
 """The inputs as they were given. A piece may write to an input that is a cell: that is not another input."""
 INTERNAL: Final = "internal"
 OUTPUTS: Final = "outputs"
-PRINT: Final = "print"
+FINGERPRINT: Final = "print"
 STATUS: Final = "status"
 
 
-def record_of(  # noqa: PLR0917  # one field after another
+def piece_document(  # noqa: PLR0917  # one field after another
     pattern: Pattern[..., Any],
     key: str,
-    print_: str,
+    fingerprint: str,
     sealed: Value,
     internal: Mapping[str, str],
     outputs: object,
@@ -47,12 +47,12 @@ def record_of(  # noqa: PLR0917  # one field after another
     manifest = freeze(dict(internal))
     number = there.get(GENERATION)
     number = number if isinstance(number, int) else 0
-    is_same = there.get(PRINT) == print_ and same(there.get(INTERNAL), manifest)
+    is_same = there.get(FINGERPRINT) == fingerprint and same(there.get(INTERNAL), manifest)
     generation = number if is_same else number + 1
     record: dict[str, Value] = {
         "pattern": pattern.identity,
         "key": key,
-        PRINT: print_,
+        FINGERPRINT: fingerprint,
         ARGUMENTS: _arguments(there, sealed),
         GIVEN: sealed,
         INTERNAL: manifest,
@@ -63,19 +63,19 @@ def record_of(  # noqa: PLR0917  # one field after another
     return map_of(record), generation
 
 
-def given_before(stored: Maybe) -> Value:
+def stored_inputs(stored: Maybe) -> Value:
     """The inputs that it was last started with; None if it never was."""
     return stored.get(GIVEN) if is_map(stored) else None
 
 
-def stopped(stored: Maybe) -> Maybe:
+def stopped_document(stored: Maybe) -> Maybe:
     """The same of one that is stopped."""
     if not is_map(stored):
         return stored
     return map_of({**cast("Mapping[str, Value]", stored), STATUS: PieceStatus.STOPPED.value})
 
 
-def operations(doc: DocKey, before: Maybe, after: Maybe) -> Iterator[Operation]:
+def change_operations(doc: DocKey, before: Maybe, after: Maybe) -> Iterator[Operation]:
     """What leads from one to the other: only where they differ, so that whoever has read the rest is left alone."""
     if after is ABSENT:
         if before is not ABSENT:
@@ -117,7 +117,7 @@ def _arguments(there: Mapping[str, Value], sealed: Value) -> Value:
     )
 
 
-def kind_of(thing: object) -> str:
+def declared_kind(thing: object) -> str:
     """What something is that a piece consists of."""
     if isinstance(thing, Doc):
         return "document"

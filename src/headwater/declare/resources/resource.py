@@ -17,15 +17,15 @@ from headwater.cells.document_class import Doc
 from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
-from headwater.declare.functions.enclosing_piece import Within
+from headwater.declare.functions.enclosing_piece import EnclosingPiece
 from headwater.declare.functions.function_code import signature_of
-from headwater.declare.functions.function_options import NOTHING_SAID, Declared
-from headwater.declare.functions.instances import Instances, Key, key_of, label_of, which_one
-from headwater.declare.resources.resource_captions import why_asked
-from headwater.declare.resources.resource_options import Asking
+from headwater.declare.functions.function_options import NO_OPTIONS, FunctionOptions
+from headwater.declare.functions.instances import Instances, Key, arguments_text, key_of, missing_arguments_error
+from headwater.declare.resources.resource_captions import why_requested
+from headwater.declare.resources.resource_instance import ResourceInstance
+from headwater.declare.resources.resource_options import RequestOptions
 from headwater.declare.resources.resource_port import ResourcePort
 from headwater.declare.resources.resource_state import State
-from headwater.declare.resources.source import Source
 from headwater.errors import DeclarationError, HeadwaterError, UsageError
 from headwater.scheduler.graph.node import Node
 from headwater.values.address import doc_key
@@ -36,30 +36,30 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Asked:
+class Explainable:
     """Something that is asked for, and can tell why."""
 
     why: Callable[..., str]
     """Called with the arguments of a call: why it was asked for with these, or is not."""
 
 
-class Resource(Asked, Generic[P, R]):
+class Resource(Explainable, Generic[P, R]):
     """A declared async function: called to be read, which never waits. One document for each set of arguments.
 
     Without an owner it is no app's: whichever space is open around the code is meant.
     """
 
-    declared: Declared = NOTHING_SAID
+    options: FunctionOptions = NO_OPTIONS
     """As other functions have it: it writes nothing besides."""
 
     def __init__(
-        self, owner: Owner | None, fn: Callable[P, Coroutine[Any, Any, R]], name: str, doc: str, asking: Asking
+        self, owner: Owner | None, fn: Callable[P, Coroutine[Any, Any, R]], name: str, doc: str, asking: RequestOptions
     ) -> None:
         self.name = name
         self.__wrapped__ = fn
         self.__doc__ = fn.__doc__
         self.__name__ = name
-        self.asking = asking
+        self.request_options = asking
         self._owner = owner
         self._doc = doc
         self._signature = signature_of(fn)
@@ -67,7 +67,7 @@ class Resource(Asked, Generic[P, R]):
         # Of its arguments, by name; found with the other.
         self._taken: dict[str, Schema] = {}
         # builder: the piece it is part of, if it is part of one.
-        self.within: Within | None = None
+        self.enclosing_piece: EnclosingPiece | None = None
 
     @property
     def owner(self) -> Owner | None:
@@ -119,7 +119,7 @@ class Resource(Asked, Generic[P, R]):
         home.fetcher.called(source, tx)
         if tx is None and home.has_work:
             home.catch_up()
-        return source.state(home, tx, home.timers.wall, home.fetcher.found_unfit)
+        return source.state(home, tx, home.timers.wall, home.fetcher.found_unreadable)
 
     def refresh(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Ask again, although there is an answer that is fresh, and also if nobody looks.
@@ -159,11 +159,11 @@ class Resource(Asked, Generic[P, R]):
         try:
             key = key_of(self._bound(*args, **kwargs).arguments)
         except TypeError as error:
-            raise which_one(f"why({self.name})", error, home.fetcher.labels(self)) from None
+            raise missing_arguments_error(f"why({self.name})", error, home.fetcher.labels(self)) from None
         found = None if key is None else home.fetcher.find(self, key)
         if found is None:
             return f"{self.name}() with these arguments has not been called here, so nothing is known of it"
-        return why_asked(home, found)
+        return why_requested(home, found)
 
     def _home(self, use: str = READ) -> tuple[ResourcePort, Transaction | None]:
         home, tx = sole_open(f"{self.name}()") if self._owner is None else find(self._owner, self.name, use)
@@ -181,27 +181,27 @@ class Resource(Asked, Generic[P, R]):
         bound.apply_defaults()
         return bound
 
-    def _source(self, home: ResourcePort, *args: P.args, **kwargs: P.kwargs) -> Source:
+    def _source(self, home: ResourcePort, *args: P.args, **kwargs: P.kwargs) -> ResourceInstance:
         """The one for these arguments, made if it is not there."""
         bound = self._bound(*args, **kwargs)
         key = key_of(bound.arguments)
         if key is None:
             message = (
-                f"{self.name}({label_of(bound.arguments)}): an argument cannot be told apart from others, so there is "
-                "no telling which answers are for it; give it plain values, documents or cells"
+                f"{self.name}({arguments_text(bound.arguments)}): an argument cannot be told apart from others, so "
+                "there is no telling which answers are for it; give it plain values, documents or cells"
             )
             raise UsageError(message, name=self.name)
         found = home.fetcher.find(self, key)
         if found is not None:
             return found
-        within = self.within
+        around = self.enclosing_piece
         return home.fetcher.add(
             self,
             key,
             self._made(home, key, bound),
             origin=self.__wrapped__,
-            piece="" if within is None else within.piece,
-            parent=None if within is None else within.parent,
+            piece="" if around is None else around.title,
+            parent=None if around is None else around.parent,
         )
 
     def _check(self, arguments: Mapping[str, object]) -> None:
@@ -215,17 +215,17 @@ class Resource(Asked, Generic[P, R]):
                     message = error.message.replace("cannot store", f"{self.name}() cannot take", 1)
                     raise type(error)(message, **error.facts) from None
 
-    def _made(self, home: ResourcePort, key: Key, bound: BoundArguments) -> Source:
+    def _made(self, home: ResourcePort, key: Key, bound: BoundArguments) -> ResourceInstance:
         schema = self._type()
         self._check(bound.arguments)
         doc = Instances.doc_of(self._doc, key) if key else self._doc
-        label = f"{self.name}({label_of(bound.arguments)})"
+        label = f"{self.name}({arguments_text(bound.arguments)})"
         # It may be asked for again in an hour: by then a list may hold something else.
         for name, given in bound.arguments.items():
             bound.arguments[name] = _as_given(given)
         fn, args, kwargs = self.__wrapped__, bound.args, bound.kwargs
         value: Cell[Any] = Cell(home, doc, ("value",), schema=schema)
-        return Source(self.asking, label, doc_key(doc), lambda: fn(*args, **kwargs), value)
+        return ResourceInstance(self.request_options, label, doc_key(doc), lambda: fn(*args, **kwargs), value)
 
     def __repr__(self) -> str:
         return f"<resource {self._doc}>"

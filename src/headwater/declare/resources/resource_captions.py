@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from headwater.declare.resources.resource_instance import FAILED, READY, ResourceInstance
 from headwater.declare.resources.resource_port import ResourcePort
-from headwater.declare.resources.source import FAILED, READY, Source
 from headwater.values.duration import written_ms
 from headwater.values.tree import Maybe, get
 
 
-def why_asked(space: ResourcePort, source: Source) -> str:
+def why_requested(space: ResourcePort, source: ResourceInstance) -> str:
     """What stands there, what is under way, and what would have it asked for."""
     record = space.replica.read(source.doc)
     looks = "somebody looks" if source.node.is_live else "nobody looks"
@@ -41,7 +41,7 @@ def _stands(record: Maybe) -> str:
             return "There is no answer yet"
 
 
-def _under_way(space: ResourcePort, source: Source) -> str:
+def _under_way(space: ResourcePort, source: ResourceInstance) -> str:
     request = source.request
     if request is None and source.retry_at is not None:
         left = max(source.retry_at - space.timers.now(), 0.0)
@@ -53,7 +53,7 @@ def _under_way(space: ResourcePort, source: Source) -> str:
     return "A request is under way" if request.has_left else "A request waits for the disk, and leaves then"
 
 
-def _next(space: ResourcePort, source: Source, record: Maybe) -> str:
+def _next(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
     if not source.is_wanted:
         return _called(space, source, record)
     if source.request is not None or source.retry_at is not None:
@@ -66,7 +66,7 @@ def _next(space: ResourcePort, source: Source, record: Maybe) -> str:
     return f"It is asked for again in {written_ms(left)}"
 
 
-def _called(space: ResourcePort, source: Source, record: Maybe) -> str:
+def _called(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
     """Nobody looks: what the next call would do."""
     state, due_at = get(record, ("state",)), source.due_at(record)
     looking = "by whoever begins to look, and by refresh()" if state == FAILED else "by refresh()"

@@ -19,7 +19,7 @@ NO_RETRY: Final = Retry(0)
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
-class Asking:
+class RequestOptions:
     """The options of one resource, checked."""
 
     name: str
@@ -33,14 +33,14 @@ class Asking:
         return failures <= self.retry.tries and (not self.retry.on or isinstance(error, self.retry.on))
 
 
-def declare_asking(
+def parse_request_options(
     where: str,
     name: str,
     *,
     fresh_for: Duration | None = None,
     retry: Retry | None = None,
     timeout: Duration | None = None,
-) -> Asking:
+) -> RequestOptions:
     """Check what was said. Raises DeclarationError."""
     given: object = retry
     if given is not None and not isinstance(given, Retry):
@@ -51,4 +51,4 @@ def declare_asking(
     timeout_ms = milliseconds(timeout, f"{where}, timeout=")
     if timeout_ms is not None and timeout_ms <= 0:
         raise DeclarationError(f"{where}: timeout={timeout!r} leaves no time for an answer")
-    return Asking(name=name, fresh_ms=fresh_ms, retry=retry or NO_RETRY, timeout_ms=timeout_ms)
+    return RequestOptions(name=name, fresh_ms=fresh_ms, retry=retry or NO_RETRY, timeout_ms=timeout_ms)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.instances import Key
-from headwater.declare.resources.source import Cancelable, Source
+from headwater.declare.resources.resource_instance import Cancelable, ResourceInstance
 from headwater.scheduler.graph.node import Node
 from headwater.values.ids import DocKey
 
@@ -17,19 +17,19 @@ from headwater.values.ids import DocKey
 class FetcherPort(Protocol):
     """Requests the resources of an open space."""
 
-    def find(self, resource: object, key: Key) -> Source | None:
+    def find(self, resource: object, key: Key) -> ResourceInstance | None:
         """The resource with these arguments, if it was called with them."""
 
     def add(
         self,
         resource: object,
         key: Key,
-        source: Source,
+        source: ResourceInstance,
         *,
         origin: Callable[..., Coroutine[Any, Any, Any]],
         piece: str = "",
         parent: Node | None = None,
-    ) -> Source:
+    ) -> ResourceInstance:
         """Register a resource with arguments, unless another thread has done so."""
 
     def know(self, resource: object) -> None:
@@ -41,13 +41,13 @@ class FetcherPort(Protocol):
     def successor(self, doc: str) -> object:
         """The resource that writes a document now: one that was declared later may have replaced it."""
 
-    def called(self, source: Source, tx: Transaction | None) -> None:
+    def called(self, source: ResourceInstance, tx: Transaction | None) -> None:
         """Record a read."""
 
-    def refresh(self, source: Source) -> None:
+    def refresh(self, source: ResourceInstance) -> None:
         """Request it now."""
 
-    def found_unfit(self, source: Source) -> None:
+    def found_unreadable(self, source: ResourceInstance) -> None:
         """Record that the stored result does not fit its type."""
 
     def labels(self, resource: object) -> list[str]:

@@ -23,7 +23,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Age:
+class ResultAge:
     """When an answer came, and for how long it is fresh."""
 
     at_ms: float
@@ -40,9 +40,9 @@ class Ready(Generic[R_co]):
     __match_args__ = ("value",)
 
     value: R_co
-    _age: Age | None = None
+    _age: ResultAge | None = None
 
-    def _known_age(self) -> Age:
+    def _known_age(self) -> ResultAge:
         if self._age is None:
             raise UsageError("this hw.Ready was made by hand: it has a value, and no time at which it came")
         return self._age

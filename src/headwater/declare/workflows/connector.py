@@ -27,7 +27,7 @@ from headwater.cells.detached_value import DetachedValue
 from headwater.cells.space_port import SpacePort
 from headwater.declare.events.payload import Payload, hints_of
 from headwater.declare.functions.function_code import is_generator, signature_of
-from headwater.declare.workflows.current_run import CURRENT
+from headwater.declare.workflows.current_run import CURRENT_RUN
 from headwater.errors import DeclarationError, LogicError
 from headwater.values.codec import decode
 from headwater.values.hints import schema_of
@@ -78,7 +78,7 @@ class Operation(Generic[P, R]):
         self.result: DetachedValue = DetachedValue(connector.owner, where, (), schema=schema)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        run = CURRENT.get()
+        run = CURRENT_RUN.get()
         if run is not None:
             run.check_direct(self)
         if run is not None and not self.mutates:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, get_args, 
 from headwater.cells.context import Owner
 from headwater.cells.detached_value import DetachedValue
 from headwater.declare.functions.function_code import is_generator
-from headwater.declare.workflows.current_run import CURRENT
+from headwater.declare.workflows.current_run import CURRENT_RUN
 from headwater.declare.workflows.plan import Applied, Event, NotApplied, Outcome, Plan, Unknown
 from headwater.declare.workflows.run_handle import Run
 from headwater.errors import DeclarationError, UsageError
@@ -72,7 +72,7 @@ class Consumer(ABC, Generic[In, Data, Result]):
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: object) -> None:
-            run = CURRENT.get() if name == "state" else None
+            run = CURRENT_RUN.get() if name == "state" else None
             if run is None or run.keeps_state(type(self).__name__):
                 object.__setattr__(self, name, value)
 
@@ -137,18 +137,18 @@ def _check_spelling(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
             raise DeclarationError(message, method=name, meant=meant)
 
 
-class Types:
+class ConsumerTypes:
     """How what a consumer hands on is kept: by the types of its class, or as whatever JSON it is."""
 
     def __init__(self, owner: Owner, kind: type[Consumer[Any, Any, Any]], where: str) -> None:
         given = _type_arguments(kind)
         # What it says that its events are; None: it does not say.
         self.event: object = given[0]
-        self.data: DetachedValue = sealed_as(owner, f"{where}, data", given[1])
-        self.result: DetachedValue = sealed_as(owner, f"{where}, result", given[2])
+        self.data: DetachedValue = sealed_type(owner, f"{where}, data", given[1])
+        self.result: DetachedValue = sealed_type(owner, f"{where}, result", given[2])
         hint = _class_hints(kind, where).get("state", Any)
-        self.state: DetachedValue = sealed_as(owner, f"{where}, state", hint)
-        self.default: bytes | None = default_of(getattr(kind, "state", None), hint, where)
+        self.state: DetachedValue = sealed_type(owner, f"{where}, state", hint)
+        self.default: bytes | None = stored_default(getattr(kind, "state", None), hint, where)
 
     def left(self, before: bytes | None, state: object) -> bytes | None:
         """The state that `next` has left, as it is kept; None if it is the one there was."""
@@ -159,7 +159,7 @@ class Types:
         return None if kept == known else kept
 
 
-def default_of(given: object, hint: object, where: str) -> bytes | None:
+def stored_default(given: object, hint: object, where: str) -> bytes | None:
     """What a state is before any was kept; None: nothing. Raises DeclarationError if it does not fit its type."""
     if given is None and (hint is Any or hint is None):
         return None
@@ -225,7 +225,7 @@ def _class_hints(kind: type, where: str) -> dict[str, object]:
     return found
 
 
-def sealed_as(owner: Owner, where: str, hint: object) -> DetachedValue:
+def sealed_type(owner: Owner, where: str, hint: object) -> DetachedValue:
     """How something is kept: by its type; if it has none, as whatever JSON it is."""
     return DetachedValue(owner, where, (), schema=_schema(hint, where))
 

@@ -25,32 +25,32 @@ class Controls(ABC):
     """Pausing, approving, reconciling and looking at runs. Each is on disk when it returns, or raises why not."""
 
     @abstractmethod
-    def _place(self) -> tuple[HubPort, str]:
+    def _target(self) -> tuple[HubPort, str]:
         """Where it is deployed, and its name in full."""
 
     def pause(self) -> None:
         """Start nothing more; a run that is under way stops before it acts."""
-        hub, name = self._place()
+        hub, name = self._target()
         hub.do(lambda book: operator_actions.pause(book, name))
 
     def resume(self) -> None:
         """Go on: what was in the way is mended."""
-        hub, name = self._place()
+        hub, name = self._target()
         hub.do(lambda book: operator_actions.resume(book, name))
 
     def now(self) -> None:
         """Run every producer now. Refused while anything is under way."""
-        hub, name = self._place()
+        hub, name = self._target()
         hub.do(lambda book: operator_actions.run_now(book, name))
 
     def archive(self) -> None:
         """Out of the way, with everything that is known of it."""
-        hub, name = self._place()
+        hub, name = self._target()
         hub.do(lambda book: operator_actions.archive(book, name))
 
     def restore(self) -> None:
         """Back from the archive, paused."""
-        hub, name = self._place()
+        hub, name = self._target()
         hub.do(lambda book: operator_actions.restore(book, name))
 
     # -- runs ----------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Controls(ABC):
         self._decide("abandon", run, operator_actions.abandon, by, reason)
 
     def _decide(self, verb: str, run: int, part: Callable[[WorkflowTables, int], object], by: str, reason: str) -> None:
-        hub, _ = self._place()
+        hub, _ = self._target()
         who = DecidedBy(self._actor(by), reason)
 
         def both(book: WorkflowTables) -> object:
@@ -92,14 +92,14 @@ class Controls(ABC):
         hub.do(both)
 
     def _actor(self, by: str) -> str:
-        return by or self._place()[0].user()
+        return by or self._target()[0].user()
 
     def reconcile(self, run: int, answer: Answer[object] | Skipped, *, by: str = "", reason: str = "") -> None:
         """Say what became of a call: `hw.Applied(result)`, `hw.NotApplied()` or `hw.Skipped()`.
 
         With `hw.Unknown()`, the connector is asked again.
         """
-        hub, _ = self._place()
+        hub, _ = self._target()
 
         given: object = answer
         if not isinstance(given, Applied | NotApplied | Skipped | Unknown):
@@ -109,8 +109,8 @@ class Controls(ABC):
         # Here, where it is known which opening is meant; and not if the run is another's.
         kept = b""
         if isinstance(answer, Applied):
-            row, call = hub.look(lambda book: self._asked_about(book, run))
-            kept = self._kept(row, call, answer.result)
+            row, call = hub.look(lambda book: self._run_and_call(book, run))
+            kept = self._stored_result(row, call, answer.result)
 
         match answer:
             case Applied():
@@ -122,11 +122,11 @@ class Controls(ABC):
             case Unknown():
                 self._decide("again", run, operator_actions.reconcile_again, by, reason)
 
-    def _asked_about(self, book: WorkflowTables, run: int) -> tuple[RunRow, CallRow | None]:
+    def _run_and_call(self, book: WorkflowTables, run: int) -> tuple[RunRow, CallRow | None]:
         row = self._own(book, run).run(run)
         return row, book.call_of(row)
 
-    def _kept(self, run: RunRow, call: CallRow | None, result: object) -> bytes:  # noqa: ARG002  # for who knows more
+    def _stored_result(self, run: RunRow, call: CallRow | None, result: object) -> bytes:  # noqa: ARG002  # for who knows more
         """A result as it is kept. Who has the program knows of which type it is."""
         return encode(freeze(result, f"the result of run {run.id}"))
 
@@ -135,7 +135,7 @@ class Controls(ABC):
         given: object = run
         if type(given) is not int:
             raise UsageError(f"{given!r} is no run; its number is expected, as flow.runs() has it: run.id", run=run)
-        _, name = self._place()
+        _, name = self._target()
         owner = book.flow(book.run(run).flow).name
         if name and owner != name:
             raise TransitionError(f"run {run} is not one of {name}, but of {owner}: decide about it there", run=run)
@@ -146,7 +146,7 @@ class Controls(ABC):
         given: object = input_id
         if type(given) is not int:
             raise UsageError(f"{given!r} is no input; its number is expected, as flow.inputs() has it: input.id")
-        _, name = self._place()
+        _, name = self._target()
         owner = book.flow(operator_actions.find_input(book, input_id).flow).name
         if name and owner != name:
             message = f"input {input_id} is not one of {name}, but of {owner}: decide about it there"
@@ -157,12 +157,12 @@ class Controls(ABC):
 
     def skip(self, input_id: int) -> int:
         """What waits because of an input is done with; how many events that were."""
-        hub, _ = self._place()
+        hub, _ = self._target()
         return hub.do(lambda book: operator_actions.skip_input(self._own_input(book, input_id), input_id))
 
     def reprocess(self, input_id: int | None = None) -> int:
         """Parked events wait again: those of one input, or all."""
-        hub, name = self._place()
+        hub, name = self._target()
         if input_id is None:
             return hub.do(lambda book: operator_actions.reprocess(book, name))
         return hub.do(lambda book: operator_actions.reprocess(self._own_input(book, input_id), name, input_id))
@@ -171,10 +171,10 @@ class Controls(ABC):
 
     def runs(self, limit: int = 50, *, waiting: bool = False) -> list[RunView]:
         """The newest runs, newest first; with `waiting`, only those that wait for a person."""
-        hub, name = self._place()
+        hub, name = self._target()
         return hub.look(lambda book: run_queries.runs(book, name, limit=limit, waiting=waiting))
 
     def inputs(self, limit: int = 50) -> list[InputView]:
         """What came in, newest first."""
-        hub, name = self._place()
+        hub, name = self._target()
         return hub.look(lambda book: run_queries.inputs(book, name, limit=limit))

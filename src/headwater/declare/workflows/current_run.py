@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from headwater.errors import PhaseError
 
 
-class Doing(StrEnum):
+class HandlerPhase(StrEnum):
     """The phase of a run, as messages name it."""
 
     PRODUCE = "a producer"
@@ -23,7 +23,7 @@ class CurrentRun(Protocol):
     """A run, as operations, topics and the state of consumers check it."""
 
     id: int
-    doing: Doing | None
+    doing: HandlerPhase | None
 
     def check_direct(self, operation: Any) -> None:  # noqa: ANN401  # an Operation, which imports this module
         """Check a plain call of an operation. Raises PhaseError."""
@@ -38,4 +38,4 @@ class CurrentRun(Protocol):
         """Record a violation of the phases: the run ends with it."""
 
 
-CURRENT: Final[ContextVar[CurrentRun | None]] = ContextVar("headwater-run", default=None)
+CURRENT_RUN: Final[ContextVar[CurrentRun | None]] = ContextVar("headwater-run", default=None)

@@ -76,12 +76,12 @@ _ORDER: Final = (FailureKind.INTERNAL, FailureKind.LOGIC, FailureKind.AUTH, Fail
 """Of several errors at once, what the worst is."""
 
 
-def classified(error: BaseException, on: tuple[type[BaseException], ...], now: int) -> RunFailure:
+def classify(error: BaseException, on: tuple[type[BaseException], ...], now: int) -> RunFailure:
     """All that is known of a failure."""
-    kind = kind_of(error, on)
+    kind = failure_kind(error, on)
     return RunFailure(
         kind=kind,
-        message=text_of(error),
+        message=failure_text(error),
         details=traceback_text(error),
         service=_total(lambda: clean(error.service, SERVICE_MAX), "") if isinstance(error, ApprovalError) else "",
         after_ms=_total(lambda: _after_ms(error, now), 0) if kind is FailureKind.TRANSIENT else 0,
@@ -96,7 +96,7 @@ def _total(work: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
-def kind_of(  # noqa: PLR0911  # one for each class
+def failure_kind(  # noqa: PLR0911  # one for each class
     error: BaseException, on: tuple[type[BaseException], ...]
 ) -> FailureKind:
     """Which class an error is of."""
@@ -112,7 +112,7 @@ def kind_of(  # noqa: PLR0911  # one for each class
         case InternalError() | InvariantError():
             return FailureKind.INTERNAL
         case BaseExceptionGroup():
-            kinds = {kind_of(each, on) for each in error.exceptions}
+            kinds = {failure_kind(each, on) for each in error.exceptions}
             return next(kind for kind in _ORDER if kind in kinds)
         case _:
             return (
@@ -194,7 +194,7 @@ def _after_ms(error: BaseException, now: int) -> int:
 # --- words ----------------------------------------------------------------------------------------------------
 
 
-def text_of(error: BaseException) -> str:
+def failure_text(error: BaseException) -> str:
     """What went wrong, for people: also if the error cannot say it."""
     if isinstance(error, Reject):
         return f"{message_of(error)}{_NO_SENDER}"

@@ -16,7 +16,7 @@ from headwater.cells.detached_value import DetachedValue
 from headwater.declare.events.payload import hints_of
 from headwater.declare.functions.function_code import signature_of
 from headwater.declare.workflows.connector import Connector, Operation
-from headwater.declare.workflows.consumer import Consumer, Types, default_of, overrides, sealed_as
+from headwater.declare.workflows.consumer import Consumer, ConsumerTypes, overrides, sealed_type, stored_default
 from headwater.declare.workflows.event_types import check_events
 from headwater.declare.workflows.run_handle import Run
 from headwater.declare.workflows.topic import Topic
@@ -69,9 +69,9 @@ class Producer:
             elif is_named and self.state_at is None and hints.get(parameter.name) is not Run:
                 self.state_at = parameter.name
                 hint = hints.get(parameter.name)
-                self.state = sealed_as(owner, f"{where}, state", hint)
+                self.state = sealed_type(owner, f"{where}, state", hint)
                 given = None if parameter.default is Parameter.empty else parameter.default
-                self.default = default_of(given, hint, where)
+                self.default = stored_default(given, hint, where)
             else:
                 message = (
                     f"{where} takes {parameter}: a producer takes its state, and a run (annotated hw.Run), or neither"
@@ -95,7 +95,7 @@ def _looks_at(code: CodeType, name: str) -> bool:
     return any(each.opname.startswith("LOAD_FAST") and each.argval == name for each in get_instructions(code))
 
 
-class Declared:
+class ConsumerDeclaration:
     """A consumer's class, and the rules it runs by."""
 
     def __init__(
@@ -120,9 +120,9 @@ class Declared:
         self.uses = uses
         # What a repairer has written, if one has.
         self.source: str | None = None
-        self.use(kind, Types(owner, kind, f"consumer {name}"))
+        self.use(kind, ConsumerTypes(owner, kind, f"consumer {name}"))
 
-    def use(self, kind: type[Consumer[Any, Any, Any]], types: Types) -> None:
+    def use(self, kind: type[Consumer[Any, Any, Any]], types: ConsumerTypes) -> None:
         """The class whose methods are called. Raises DeclarationError if its events are of another type."""
         check_events(types.event, {name: topic.kind for name, topic in self.topics.items()}, f"consumer {self.name}")
         self.kind = kind
@@ -196,14 +196,14 @@ class Timeouts:
             self.seconds[phase] = ms / 1000
 
 
-def operation_of(handler: Declared, name: str) -> Operation[..., Any] | None:
+def operation_of(handler: ConsumerDeclaration, name: str) -> Operation[..., Any] | None:
     """The operation of that name, of those that a handler uses."""
     return next((c.operations[name] for c in handler.uses if name in c.operations), None)
 
 
-def answered_bytes(handler: Declared | Producer, call: CallRow | None, result: object) -> bytes:
+def answered_bytes(handler: ConsumerDeclaration | Producer, call: CallRow | None, result: object) -> bytes:
     """What a reconciliation found, as it is kept."""
-    assert isinstance(handler, Declared)
+    assert isinstance(handler, ConsumerDeclaration)
     assert call is not None
     operation = operation_of(handler, call.operation)
     sealed = handler.types.result if operation is None else operation.result

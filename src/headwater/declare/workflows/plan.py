@@ -58,7 +58,7 @@ class Event(Generic[T_co]):
         return f"<Event {self.id} of {self.topic}>"
 
 
-class Pending(Sequence[Event[T_co]]):
+class PendingEvents(Sequence[Event[T_co]]):
     """Events that wait, oldest first: each is made when it is looked at, and all but the first are read then."""
 
     __slots__ = ("_made", "_make", "_more", "_rows")

@@ -13,8 +13,8 @@ from inspect import iscoroutinefunction
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from headwater.declare.workflows.connector import Connector, Operation
-from headwater.declare.workflows.current_run import Doing
-from headwater.declare.workflows.failure_classes import kind_of
+from headwater.declare.workflows.current_run import HandlerPhase
+from headwater.declare.workflows.failure_classes import failure_kind
 from headwater.errors import PhaseError
 from headwater.workflow.rows import FailureKind, FlowRow, RunRow
 from headwater.workflow.run_rows import key_of
@@ -23,17 +23,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-PHASES: Final[dict[Doing | None, str]] = {
-    Doing.PRODUCE: "produce",
-    Doing.PREPARE: "prepare",
-    Doing.MUTATE: "mutate",
-    Doing.RECONCILE: "reconcile",
-    Doing.NEXT: "next",
+PHASES: Final[dict[HandlerPhase | None, str]] = {
+    HandlerPhase.PRODUCE: "produce",
+    HandlerPhase.PREPARE: "prepare",
+    HandlerPhase.MUTATE: "mutate",
+    HandlerPhase.RECONCILE: "reconcile",
+    HandlerPhase.NEXT: "next",
 }
 """As authors name them, in `timeout=`."""
 
 
-class Acted(BaseException):  # no error: mutate has said what is to be done, and ends with it
+class MutationRequested(BaseException):  # no error: mutate has said what is to be done, and ends with it
     """Leaves `mutate` with its one call, past whatever the author catches."""
 
 
@@ -63,7 +63,7 @@ class Run:
         self._uses = uses
         self._on = on
         self._warn = warn
-        self.doing: Doing | None = None
+        self.doing: HandlerPhase | None = None
         # Broken against the phases: the run ends with this, whatever its code has caught.
         self.violation: PhaseError | None = None
         # What a read of this phase failed with, unless it is for the author to deal with: the run ends with this, too.
@@ -83,7 +83,7 @@ class Run:
         if not operation.mutates:
             return self.read(operation, *args, **kwargs)
         self.asked = (operation, args, kwargs)
-        raise Acted
+        raise MutationRequested
 
     def read(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a read. That a service is away, or wants a sign-in, is not for the author's code to catch."""
@@ -106,7 +106,7 @@ class Run:
             raise
 
     def _read_failed(self, error: BaseException) -> None:
-        if isinstance(error, Exception) and kind_of(error, self._on) is not FailureKind.LOGIC:
+        if isinstance(error, Exception) and failure_kind(error, self._on) is not FailureKind.LOGIC:
             self.failed = self.failed or error
 
     def _check(self, operation: Operation[P, R]) -> None:
@@ -120,7 +120,11 @@ class Run:
             raise self.violated(
                 f"{self.handler} calls {operation.name}() and does not say that it uses {name}: declare uses={name}"
             )
-        allowed = (Doing.MUTATE,) if operation.mutates else (Doing.PRODUCE, Doing.PREPARE, Doing.RECONCILE)
+        allowed = (
+            (HandlerPhase.MUTATE,)
+            if operation.mutates
+            else (HandlerPhase.PRODUCE, HandlerPhase.PREPARE, HandlerPhase.RECONCILE)
+        )
         if self.doing not in allowed:
             kind = "a mutation" if operation.mutates else "a read"
             where = " or ".join(allowed)
@@ -137,7 +141,7 @@ class Run:
         The one effect of a class that acts itself may be one, and so may a part of the one that was asked for.
         """
         acts_itself = not any(connector.mutates for connector in self._uses)
-        if operation.mutates and not (self.doing is Doing.MUTATE and (acts_itself or self.asked is not None)):
+        if operation.mutates and not (self.doing is HandlerPhase.MUTATE and (acts_itself or self.asked is not None)):
             short = operation.name.rpartition(".")[2]
             raise self.violated(
                 f"{operation.name}() is a mutation, and {self.handler} calls it directly in {self.doing or 'no phase'}"
@@ -146,10 +150,10 @@ class Run:
 
     def keeps_state(self, whose: str) -> bool:
         """Whether a state that is assigned now is kept; where that is still no harm, it is an error that it is not."""
-        if self.doing in (None, Doing.NEXT):
+        if self.doing in (None, HandlerPhase.NEXT):
             return True
         message = f"{whose} assigns its state in {self.doing}, where it is not kept: assign it in next"
-        if self.doing is Doing.PREPARE:
+        if self.doing is HandlerPhase.PREPARE:
             raise self.violated(message)
         # Something may have happened outside: that matters more.
         self._warn(f"run {self.id}: {message}")

@@ -14,7 +14,7 @@ from headwater.cells.context import CONTEXT, UNTRACKED, ContextFrame, Owner, che
 from headwater.cells.detached_value import DetachedValue
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.declare.workflows.current_run import CURRENT, Doing
+from headwater.declare.workflows.current_run import CURRENT_RUN, HandlerPhase
 from headwater.declare.workflows.published import Published
 from headwater.declare.workflows.webhook import Webhook
 from headwater.declare.workflows.workflow_port import HubPort, WorkflowPort
@@ -69,12 +69,12 @@ class Topic(Generic[T]):
     ) -> Publication:
         """An event as it is kept. Raises UsageError."""
         message = check_id(self.address, message)
-        run = CURRENT.get()
-        if run is not None and run.doing not in (Doing.PRODUCE, Doing.NEXT):
+        run = CURRENT_RUN.get()
+        if run is not None and run.doing not in (HandlerPhase.PRODUCE, HandlerPhase.NEXT):
             raise run.violated(
                 f"{self.address}.publish() in {run.doing}: publish in a producer or in next, whose commit it is part of"
             )
-        origin = "" if run is not None and run.doing is Doing.NEXT else source or self.name
+        origin = "" if run is not None and run.doing is HandlerPhase.NEXT else source or self.name
         return Publication(self._flow, self.name, message, encode(value), str(title)[:TITLE_MAX], origin, is_pinned)
 
     def from_json(self, space: SpacePort, given: object) -> Value:
@@ -85,7 +85,7 @@ class Topic(Generic[T]):
     def _put(self, space: WorkflowPort, tx: Transaction | None, event: Publication) -> Published:
         hub = space.flows
         self._check_deployed(hub)
-        run, frame = CURRENT.get(), CONTEXT.get()
+        run, frame = CURRENT_RUN.get(), CONTEXT.get()
         # A number of a run means something in its own file only.
         run_id = None if run is None or not _shares(_outermost(frame), hub) else run.id
 

@@ -40,7 +40,7 @@ _HEADER_MAX: Final = 200
 """Characters of a header's name."""
 
 
-class Refusal(Exception):  # noqa: N818  # what is said to the sender, and with which status of HTTP
+class WebhookRefusal(Exception):  # noqa: N818  # what is said to the sender, and with which status of HTTP
     """A post that does not fit its webhook."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -65,7 +65,7 @@ class BodySignature:
         """Raises Refusal unless one of the secrets made the signature of this body."""
         given = _header(headers, self.header)
         if not given.startswith(self.prefix):
-            raise Refusal(401, f"the signature in {self.header} does not begin with {self.prefix!r}")
+            raise WebhookRefusal(401, f"the signature in {self.header} does not begin with {self.prefix!r}")
         found = _decoded(given[len(self.prefix) :], self.encoding)
         _compare([found], [hmac.digest(secret, body, self.digest) for secret in secrets], self.header)
 
@@ -82,7 +82,7 @@ class StripeSignature:
         times = [value for name, _, value in parts if name == "t"]
         found = [_decoded(value, "hex") for name, _, value in parts if name == "v1"]
         if len(times) != 1 or not found:
-            raise Refusal(401, f"{self.header} has no time `t=` or no signature `v1=`")
+            raise WebhookRefusal(401, f"{self.header} has no time `t=` or no signature `v1=`")
         _check_time(times[0], now_s, self.header)
         signed = times[0].encode() + b"." + body
         _compare(found, [hmac.digest(secret, signed, "sha256") for secret in secrets], self.header)
@@ -98,7 +98,7 @@ class StandardSignature:
         given = [part.partition(",") for part in _header(headers, "webhook-signature").split(" ")]
         found = [_decoded(value, "base64") for version, _, value in given if version == "v1"]
         if not found:
-            raise Refusal(401, "webhook-signature has no signature of version v1")
+            raise WebhookRefusal(401, "webhook-signature has no signature of version v1")
         _check_time(time, now_s, "webhook-timestamp")
         signed = f"{name}.{time}.".encode() + body
         expected = [hmac.digest(secret, signed, "sha256") for secret in secrets]
@@ -111,7 +111,7 @@ Signature: TypeAlias = BodySignature | StripeSignature | StandardSignature
 def _header(headers: Mapping[str, str], name: str) -> str:
     given = headers.get(name.lower(), "").strip()
     if not given:
-        raise Refusal(401, f"the header {name} is missing: this topic takes signed posts only")
+        raise WebhookRefusal(401, f"the header {name} is missing: this topic takes signed posts only")
     return given
 
 
@@ -125,16 +125,16 @@ def _decoded(text: str, encoding: Literal["hex", "base64"]) -> bytes:
 
 def _check_time(text: str, now_s: float, header: str) -> None:
     if not (text.isascii() and text.isdigit() and len(text) < 20):  # noqa: PLR2004  # of a number of 64 bits
-        raise Refusal(401, f"the time {text[:30]!r} in {header} is no number of seconds")
+        raise WebhookRefusal(401, f"the time {text[:30]!r} in {header} is no number of seconds")
     if abs(int(text) - now_s) > TOLERANCE_S:
-        raise Refusal(401, f"the time in {header} differs by more than {TOLERANCE_S} s from the time here")
+        raise WebhookRefusal(401, f"the time in {header} differs by more than {TOLERANCE_S} s from the time here")
 
 
 def _compare(found: Sequence[bytes], expected: Sequence[bytes], header: str) -> None:
     # Every pair is compared, in constant time each: neither the place nor the length of a match can be measured.
     matches = [hmac.compare_digest(one, other) for one in found[:SIGNATURES_MAX] for other in expected]
     if not any(matches):
-        raise Refusal(401, f"the signature in {header} does not match the body and the secret of this topic")
+        raise WebhookRefusal(401, f"the signature in {header} does not match the body and the secret of this topic")
 
 
 def _standard_key(secret: bytes) -> bytes:
@@ -256,7 +256,7 @@ class Webhook:
         if not self.headers:
             return value
         if not isinstance(value, dict):
-            raise Refusal(400, "the payload is not an object, and headers are to be added to it")
+            raise WebhookRefusal(400, "the payload is not an object, and headers are to be added to it")
         added = {name.lower().replace("-", "_"): headers.get(name.lower(), "") for name in self.headers}
         return {**value, **added}
 
@@ -265,7 +265,7 @@ class Webhook:
         if self.id_header:
             found = headers.get(self.id_header.lower(), "").strip()
             if not found:
-                raise Refusal(400, f"the header {self.id_header} is missing: it is the id of the event")
+                raise WebhookRefusal(400, f"the header {self.id_header} is missing: it is the id of the event")
             return found
         for part in self.id_path.split("/"):
             if isinstance(value, dict):
@@ -275,7 +275,7 @@ class Webhook:
             else:
                 value = None
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise Refusal(400, f"the payload has no id at {self.id_path}: a text or a number is expected there")
+            raise WebhookRefusal(400, f"the payload has no id at {self.id_path}: a text or a number is expected there")
         return str(value)
 
     def _form(self, body: bytes) -> object:
@@ -288,7 +288,7 @@ class Webhook:
                 max_num_fields=FORM_FIELDS_MAX,
             )
         except ValueError as error:
-            raise Refusal(400, f"the payload is no form: {error}") from None
+            raise WebhookRefusal(400, f"the payload is no form: {error}") from None
         named: dict[str, str | list[str]] = {}
         for name, text in fields:
             known = named.get(name)
@@ -300,7 +300,7 @@ class Webhook:
             return named
         whole = named.get(self.form_json)
         if not isinstance(whole, str):
-            raise Refusal(400, f"the form has no single field {self.form_json!r} with the payload as JSON")
+            raise WebhookRefusal(400, f"the form has no single field {self.form_json!r} with the payload as JSON")
         return _json(whole.encode())
 
 
@@ -308,4 +308,4 @@ def _json(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(400, f"the payload is not JSON: {error}") from None
+        raise WebhookRefusal(400, f"the payload is not JSON: {error}") from None

@@ -21,7 +21,7 @@ from headwater.declare.workflows.broken import Fixer
 from headwater.declare.workflows.connector import Connector, Operation
 from headwater.declare.workflows.consumer import Consumer, check_methods
 from headwater.declare.workflows.controls import Controls
-from headwater.declare.workflows.handler_specs import Declared, Producer, Timeout, Timeouts, answered_bytes
+from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer, Timeout, Timeouts, answered_bytes
 from headwater.declare.workflows.topic import Topic
 from headwater.declare.workflows.webhook import Webhook
 from headwater.declare.workflows.workflow_port import HubPort, WorkflowPort
@@ -42,7 +42,7 @@ C = TypeVar("C", bound=type[Consumer[Any, Any, Any]])
 _MANY: Final = 200
 
 
-class Status(Doc):
+class WorkflowStatus(Doc):
     """How a workflow is: a live document, which cells, functions and commands read like any other."""
 
     state: str = "Stopped"
@@ -100,10 +100,10 @@ class Workflow(Controls):
         self.version = version
         self.topics: dict[str, Topic[Any]] = {}
         self.producers: dict[str, Producer] = {}
-        self.consumers: dict[str, Declared] = {}
+        self.consumers: dict[str, ConsumerDeclaration] = {}
         self.connectors: dict[str, Connector] = {}
         self.fixed_by: Fixer | None = None
-        self.status: Status = declare_doc(Status, owner, full_name)
+        self.status: WorkflowStatus = declare_doc(WorkflowStatus, owner, full_name)
         """How it is: a live document."""
 
     def __repr__(self) -> str:
@@ -188,7 +188,7 @@ class Workflow(Controls):
             check_methods(kind, where)
             if type(peek) is not int or not 1 <= peek <= PEEK_MAX:
                 raise DeclarationError(f"{where}: peek={peek!r}; a number from 1 to {PEEK_MAX} is expected")
-            self.consumers[chosen] = Declared(
+            self.consumers[chosen] = ConsumerDeclaration(
                 self.owner,
                 kind,
                 chosen,
@@ -286,7 +286,7 @@ class Workflow(Controls):
         for consumer in self.consumers.values():
             consumer.check()
 
-    def print(self) -> str:
+    def fingerprint(self) -> str:
         """What stands for the code: the text of the modules that its handlers are in, and what was declared."""
         handlers = [p.fn for p in self.producers.values()] + [c.kind for c in self.consumers.values()]
         texts = sorted({_text_of(handler) for handler in handlers})
@@ -299,14 +299,14 @@ class Workflow(Controls):
         found = [f"{p.name} {in_words(p.schedule)}" for p in self.producers.values()]
         return "; ".join(found) or "when something is published"
 
-    def _kept(self, run: RunRow, call: CallRow | None, result: object) -> bytes:
+    def _stored_result(self, run: RunRow, call: CallRow | None, result: object) -> bytes:
         """By the type that `mutate`, or the operation that was called, returns."""
         handler = self.consumers.get(run.handler)
         if handler is None or call is None:
-            return super()._kept(run, call, result)
+            return super()._stored_result(run, call, result)
         return answered_bytes(handler, call, result)
 
-    def _place(self) -> tuple[HubPort, str]:
+    def _target(self) -> tuple[HubPort, str]:
         return self._space().flows, self.full_name
 
     def _space(self) -> WorkflowPort:
@@ -343,4 +343,13 @@ def _text_of(handler: object) -> str:
     return repr(handler) if code is None else repr((code.co_code, code.co_consts, code.co_names))
 
 
-__all__ = ["Connector", "Declared", "Operation", "Producer", "Status", "Timeouts", "Topic", "Workflow"]
+__all__ = [
+    "Connector",
+    "ConsumerDeclaration",
+    "Operation",
+    "Producer",
+    "Timeouts",
+    "Topic",
+    "Workflow",
+    "WorkflowStatus",
+]

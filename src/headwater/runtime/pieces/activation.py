@@ -119,7 +119,7 @@ class Work:
     def _goes_on(self, former: Computed[..., Any] | Sink, function: Computed[..., Any] | Sink) -> bool:
         """Whether it is the same function, made once more: then its node goes on, with what it knows."""
         space = self._space
-        if type(former) is not type(function) or former.print_in(space) != function.print_in(space):
+        if type(former) is not type(function) or former.fingerprint_in(space) != function.fingerprint_in(space):
             return False
         if former in space.instances:
             space.instances[function] = space.instances.pop(former)

@@ -61,7 +61,7 @@ def seen_by(space: BaseSpace, function: Computed[..., Any]) -> Seen | None:
     read = space.replica.read
     docs = {doc: read(doc) for doc, _, _ in node.reads}
     results = {doc: read(doc) for doc in node.outputs}
-    return Seen(function.print_in(space), node.rank, node.reads, recorded, docs, results, node.told_failures)
+    return Seen(function.fingerprint_in(space), node.rank, node.reads, recorded, docs, results, node.told_failures)
 
 
 def take_over(space: BaseSpace, found: dict[Computed[..., Any], Seen]) -> None:
@@ -69,7 +69,7 @@ def take_over(space: BaseSpace, found: dict[Computed[..., Any], Seen]) -> None:
     for function, seen in sorted(found.items(), key=lambda each: each[1].rank):
         node: Node = space.nodes[function]
         persistence = space.scheduler.persistence
-        if node.has_value or not seen.is_so(space.replica) or function.print_in(space) != seen.print:
+        if node.has_value or not seen.is_so(space.replica) or function.fingerprint_in(space) != seen.print:
             continue
         if persistence.failing.among(seen.docs, node) == seen.told:
             persistence.take_up(node, seen.reads, seen.recorded, seen.told)

@@ -11,12 +11,12 @@ from headwater.cells.cell import Cell
 from headwater.cells.transaction import Transaction
 from headwater.declare.events.handler import Handler
 from headwater.declare.functions.computed import Computed
-from headwater.declare.functions.enclosing_piece import Within
+from headwater.declare.functions.enclosing_piece import EnclosingPiece
 from headwater.declare.patterns.builder import Builder
-from headwater.declare.patterns.pattern import Inputs, Pattern
-from headwater.declare.patterns.piece import Build, Piece, titled
+from headwater.declare.patterns.pattern import Pattern, PieceInputs
+from headwater.declare.patterns.piece import Build, Piece, piece_title
 from headwater.declare.patterns.piece_plan import PieceChange, PiecePlan
-from headwater.declare.patterns.piece_record import given_before, kind_of, record_of, stopped
+from headwater.declare.patterns.piece_record import declared_kind, piece_document, stopped_document, stored_inputs
 from headwater.errors import LimitError, UsageError
 from headwater.scheduler.graph.node import Node
 from headwater.values.address import doc_key
@@ -67,7 +67,7 @@ class PiecePlanner:
             message = f"{pattern.name} {asked.key!r} is at work, built by {wanted.pattern.identity}"
             raise UsageError(f"{message}: {pattern.identity} needs another name, or another key", piece=doc)
         kept = pattern.inputs(space, doc)
-        before, given = given_before(stored), dict[str, object]()
+        before, given = stored_inputs(stored), dict[str, object]()
         if not asked.args and not asked.inputs and is_map(before):
             # Resumed, without saying anew with what.
             sealed: Value = before
@@ -82,10 +82,10 @@ class PiecePlanner:
         unsealed = self._unsealed(kept, sealed)
         # A cell that was given is known by more than its place: by its default.
         unsealed |= {name: each for name, each in given.items() if isinstance(each, Cell)}
-        prints = space.prints.apart(pattern.__wrapped__)
+        fingerprints = space.fingerprints.apart(pattern.__wrapped__)
         ran = {} if known is None else known.ran
-        within = Within(titled(pattern.name, asked.key), f"{doc}.", asked.parent, prints, depth, ran)
-        plan = self._built(asked, Builder(space, doc, pattern.name, within, asked.tx), unsealed, sealed, stored)
+        around = EnclosingPiece(piece_title(pattern.name, asked.key), f"{doc}.", asked.parent, fingerprints, depth, ran)
+        plan = self._built(asked, Builder(space, doc, pattern.name, around, asked.tx), unsealed, sealed, stored)
         if is_claimed and plan.change is not None:
             # Whatever becomes of what stands there now.
             plan.change = plan.change._replace(stored=ABSENT)
@@ -100,11 +100,11 @@ class PiecePlanner:
             outputs = builder.build(pattern.__wrapped__, given)
             for function in builder.functions.values():
                 _check(function)
-            print_ = self._space.prints.of(pattern.__wrapped__, pattern.version).hex()
-            internal = {name: kind_of(each) for name, each in builder.declared.items()}
+            fingerprint = self._space.fingerprints.of(pattern.__wrapped__, pattern.version).hex()
+            internal = {name: declared_kind(each) for name, each in builder.declared.items()}
             internal |= {plan.piece.title: "piece" for plan in builder.plans}
             with writing_to(self._space):
-                value, generation = record_of(pattern, asked.key, print_, sealed, internal, outputs, stored)
+                value, generation = piece_document(pattern, asked.key, fingerprint, sealed, internal, outputs, stored)
         except BaseException:
             for plan in reversed(builder.plans):
                 plan.forget()
@@ -121,7 +121,7 @@ class PiecePlanner:
             is_resumed=is_map(stored),
         )
         piece: Piece[Any] = known or Piece(
-            key=asked.key, id=doc, _pieces=self._pieces, ran=builder.within.ran, build=build
+            key=asked.key, id=doc, _pieces=self._pieces, ran=builder.enclosing_piece.ran, build=build
         )
         self._known[doc] = piece
         former, piece.build = piece.build, build
@@ -137,14 +137,14 @@ class PiecePlanner:
             for part in piece.wanted.parts:
                 yield from self.stop(part, tx)
             stored = self.stored(piece.id, tx)
-            yield PieceChange(piece, piece.wanted, None, doc_key(piece.id), stored, stopped(stored))
+            yield PieceChange(piece, piece.wanted, None, doc_key(piece.id), stored, stopped_document(stored))
 
     def stored(self, doc: str, tx: Transaction | None) -> Maybe:
         """Its document."""
         at = doc_key(doc)
         return self._space.replica.read(at) if tx is None or isinstance(tx.node, Node) else tx.document(at)
 
-    def _unsealed(self, kept: Inputs, sealed: Value) -> dict[str, object]:
+    def _unsealed(self, kept: PieceInputs, sealed: Value) -> dict[str, object]:
         """Inputs as the function gets them. Cells that the app declares are these, which have defaults."""
         declared: Mapping[str, object] = getattr(self._space.owner, "declared", {})
         found = kept.unsealed(self._space, sealed)
@@ -165,7 +165,7 @@ def _check(function: object) -> None:
 
 
 def _depth(asked: PieceRequest) -> int:
-    depth = 1 if asked.whole is None else asked.whole.within.depth + 1
+    depth = 1 if asked.whole is None else asked.whole.enclosing_piece.depth + 1
     node = asked.parent if asked.whole is None else None
     while node is not None:
         depth += 1

@@ -24,10 +24,10 @@ from headwater.cells.transaction_states import SETTLED
 from headwater.declare.functions.invocation import Invocation
 from headwater.declare.patterns.builder import Builder
 from headwater.declare.patterns.pattern import Pattern
-from headwater.declare.patterns.piece import RETURNED, Build, Piece
+from headwater.declare.patterns.piece import RETURNED_KEY, Build, Piece
 from headwater.declare.patterns.piece_plan import PieceChange, PiecePlan
-from headwater.declare.patterns.piece_record import operations
-from headwater.declare.verb_port import BUILDER
+from headwater.declare.patterns.piece_record import change_operations
+from headwater.declare.verb_port import CURRENT_BUILDER
 from headwater.errors import DeclarationError, UsageError
 from headwater.runtime.pieces.activation import Work
 from headwater.runtime.pieces.dormant import Sleeping
@@ -74,7 +74,7 @@ class Pieces:
         space.check_open()
         check_crossing(space, f"a piece of {pattern.name}", "started")
         tx = self._around()
-        builder = BUILDER.get()
+        builder = CURRENT_BUILDER.get()
         if isinstance(builder, Builder) and tx is not None and builder.tx is tx:
             return self.start_within(builder, pattern, key, args, inputs)
         with space.turn:
@@ -100,7 +100,7 @@ class Pieces:
         if any(other.key == mark for other in others):
             message = f"pattern {builder.name}() starts {pattern.name} {mark!r} twice; give each a key of its own"
             raise DeclarationError(message, key=mark)
-        parent, tx = builder.within.parent, builder.origin
+        parent, tx = builder.enclosing_piece.parent, builder.origin
         plan = self._planner.start(PieceRequest(pattern, mark, args, inputs, builder.prefix, parent, builder, tx))
         builder.plans.append(plan)
         return plan.piece
@@ -111,7 +111,7 @@ class Pieces:
         pattern = asked.pattern
         assert isinstance(pattern, Pattern)
         with self._space.turn:
-            return self._start_child(node, tx, pattern, RETURNED, asked.args, asked.inputs)
+            return self._start_child(node, tx, pattern, RETURNED_KEY, asked.args, asked.inputs)
 
     def _start_child(  # noqa: PLR0917  # of whom, where, what
         self,
@@ -237,7 +237,7 @@ class Pieces:
 
     def _make(self, changes: list[PieceChange], tx: Transaction | None) -> None:
         """Write it, and have it so. In a transaction, it is at work when that is sent."""
-        written = [each for change in changes for each in operations(change.doc, change.stored, change.value)]
+        written = [each for change in changes for each in change_operations(change.doc, change.stored, change.value)]
         is_run = tx is not None and isinstance(tx.node, Node)
         if tx is not None and not is_run:
             _write(tx, written)
@@ -313,7 +313,7 @@ class Pieces:
         if self._space.closed:
             return
         if is_run:
-            back = [each for change in undone for each in operations(change.doc, change.value, change.stored)]
+            back = [each for change in undone for each in change_operations(change.doc, change.value, change.stored)]
             if back:
                 self._space.replica.commit(back)
         pieces = [change.piece for change in undone]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.instances import Key
-from headwater.declare.resources.source import Request, Source
+from headwater.declare.resources.resource_instance import ResourceInstance, ResourceRequest
 from headwater.errors import HeadwaterError
 from headwater.host.request_loop import Performing
 from headwater.machine import machine
@@ -41,17 +41,17 @@ class Fetcher:
         self._performing = Performing(space, space.request_loop, self._ended)
         self._answers = Answers(space, self._note)
         # By resource, and then by what tells a set of arguments from others.
-        self._sources: dict[object, dict[Key, Source]] = {}
-        self._of_node: dict[object, Source] = {}
+        self._sources: dict[object, dict[Key, ResourceInstance]] = {}
+        self._of_node: dict[object, ResourceInstance] = {}
         self._calls = 0
         # To be looked at when the pass is over. Any thread adds.
-        self._noted: deque[Source] = deque()
+        self._noted: deque[ResourceInstance] = deque()
         # All that are not at their end; asked for in this look; those for which the disk has said yes; and those that
         # have come to their end, added to by the loop.
-        self.under_way: dict[Request, None] = {}
-        self._asked: list[Request] = []
-        self._ready: deque[Request] = deque()
-        self._landed: deque[Request] = deque()
+        self.under_way: dict[ResourceRequest, None] = {}
+        self._asked: list[ResourceRequest] = []
+        self._ready: deque[ResourceRequest] = deque()
+        self._landed: deque[ResourceRequest] = deque()
         self._ageing = Ageing()
         # Documents of those that were forgotten, which are held until they are decided; and how many are let be.
         self._gone: dict[DocKey, None] = {}
@@ -64,7 +64,7 @@ class Fetcher:
 
     # -- sources -------------------------------------------------------------------------------------------
 
-    def find(self, resource: object, key: Key) -> Source | None:
+    def find(self, resource: object, key: Key) -> ResourceInstance | None:
         """The one for these arguments, if it has been called with them. From any thread."""
         found = self._sources.get(resource, {}).get(key)
         if found is None or found.node.removed:
@@ -81,12 +81,12 @@ class Fetcher:
         self,
         resource: object,
         key: Key,
-        source: Source,
+        source: ResourceInstance,
         *,
         origin: Callable[..., Coroutine[Any, Any, Any]],
         piece: str = "",
         parent: Node | None = None,
-    ) -> Source:
+    ) -> ResourceInstance:
         """One more, unless another thread was faster."""
         with self._space.turn:
             found = self.find(resource, key)
@@ -123,7 +123,7 @@ class Fetcher:
                 self._thin_out(resource, source)
             return source
 
-    def _thin_out(self, resource: object, fresh: Source) -> None:
+    def _thin_out(self, resource: object, fresh: ResourceInstance) -> None:
         """Of those that nobody looks at, keep those that were called lately. What stands in their documents stays."""
         sources = self._sources[resource]
         unread = self._space.scheduler.unread([each.node for each in sources.values() if each is not fresh])
@@ -132,10 +132,10 @@ class Fetcher:
         for key in idle[: max(len(idle) - UNREAD_MAX, 0)]:
             self._remove(resource, sources.pop(key))
 
-    def _remove(self, resource: object, source: Source) -> None:
+    def _remove(self, resource: object, source: ResourceInstance) -> None:
         self._forgotten[resource] = self._forgotten.get(resource, 0) + source.requests
         source.is_called = False
-        source.ages_at = None
+        source.stale_at = None
         self._rest(source)
         self._space.scheduler.remove(source.node)
         self._of_node.pop(source.node, None)
@@ -168,7 +168,7 @@ class Fetcher:
         known = list(self._sources.get(resource, {}).values())
         return self._forgotten.get(resource, 0) + sum(each.requests for each in known)
 
-    def source_of(self, node: object) -> Source | None:
+    def source_of(self, node: object) -> ResourceInstance | None:
         """What a node stands for."""
         return self._of_node.get(node)
 
@@ -192,38 +192,38 @@ class Fetcher:
 
     # -- notes ---------------------------------------------------------------------------------------------
 
-    def _note(self, source: Source) -> None:
+    def _note(self, source: ResourceInstance) -> None:
         if self._is_over:
             return
         self._noted.append(source)
         if not self._space.is_passing:
             self._space.catch_up_soon()
 
-    def _looked_at(self, source: Source) -> None:
-        source.is_anew = True
+    def _looked_at(self, source: ResourceInstance) -> None:
+        source.is_newly_observed = True
         self._note(source)
 
-    def _left_alone(self, source: Source) -> None:
+    def _left_alone(self, source: ResourceInstance) -> None:
         source.is_called = False
         self._note(source)
 
-    def called(self, source: Source, tx: Transaction | None) -> None:
+    def called(self, source: ResourceInstance, tx: Transaction | None) -> None:
         """Somebody reads it: a call, if the scheduler will not know of him as of one who looks. From any thread."""
         reader = None if tx is None else tx.node
         if not source.node.is_live and not (isinstance(reader, Node) and reader.is_live):
             source.is_called = True
             self._note(source)
 
-    def refresh(self, source: Source) -> None:
+    def refresh(self, source: ResourceInstance) -> None:
         """Ask now, although it is fresh, and also if nobody looks. From any thread."""
         source.is_forced = True
         source.is_called = source.is_called or not source.node.is_live
         self._note(source)
 
-    def found_unfit(self, source: Source) -> None:
+    def found_unreadable(self, source: ResourceInstance) -> None:
         """What stands there cannot be read any more. From any thread."""
-        if not source.is_unfit:
-            source.is_unfit = True
+        if not source.is_unreadable:
+            source.is_unreadable = True
             self._note(source)
 
     # -- the end of a pass ---------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class Fetcher:
         if len(self._gone) >= self._gone_max:
             self.let_go()
 
-    def _decide(self, source: Source) -> None:
+    def _decide(self, source: ResourceInstance) -> None:
         """Ask, or stop asking, or see when to ask."""
         if source.request is not None:
             if source.is_wanted and not source.is_forced:
@@ -282,7 +282,7 @@ class Fetcher:
                 return
         self._ask(source)
 
-    def _let_age(self, source: Source) -> None:
+    def _let_age(self, source: ResourceInstance) -> None:
         """Nobody looks, so no timer rings for it; but somebody who has read it may be called again."""
         due_at = None if source.node.removed else source.due_at(self._space.replica.read(source.doc))
         if due_at is not None:
@@ -300,23 +300,23 @@ class Fetcher:
                 self._space.scheduler.invalidation.failed_otherwise(source.node)
 
     @staticmethod
-    def _rest(source: Source) -> None:
+    def _rest(source: ResourceInstance) -> None:
         """Nobody wants it: the next one who does begins anew."""
         source.failures = 0
         source.retry_at = None
-        source.is_forced = source.is_anew = False
+        source.is_forced = source.is_newly_observed = False
         if source.timer is not None:
             source.timer.cancel()
             source.timer = None
 
-    def _ask(self, source: Source) -> None:
-        source.is_forced = source.is_anew = False
+    def _ask(self, source: ResourceInstance) -> None:
+        source.is_forced = source.is_newly_observed = False
         source.retry_at = None
-        request = source.request = Request(source, self._space.rejected_count)
+        request = source.request = ResourceRequest(source, self._space.rejected_count)
         self.under_way[request] = None
         self._asked.append(request)
 
-    def _stop(self, request: Request) -> None:
+    def _stop(self, request: ResourceRequest) -> None:
         with self._leaving:
             is_new = not request.is_stopped
             request.is_stopped = True
@@ -326,13 +326,13 @@ class Fetcher:
         else:
             self._over(request)
 
-    def _over(self, request: Request) -> None:
+    def _over(self, request: ResourceRequest) -> None:
         self.under_way.pop(request, None)
         request.source.request = None
 
     # -- leaving -------------------------------------------------------------------------------------------
 
-    def _on_disk(self, asked: list[Request], error: BaseException | None) -> None:
+    def _on_disk(self, asked: list[ResourceRequest], error: BaseException | None) -> None:
         """All that was written before they were asked for is on disk, or taken back. By any thread: nothing waits."""
         for request in asked:
             if error is not None:
@@ -346,7 +346,7 @@ class Fetcher:
         if self._ready or self._landed:
             self._space.ring()
 
-    def _leave(self, request: Request) -> None:
+    def _leave(self, request: ResourceRequest) -> None:
         with self._leaving:
             if request.is_stopped or self._is_over:
                 return
@@ -356,7 +356,7 @@ class Fetcher:
 
     # -- the beginning of a pass ---------------------------------------------------------------------------
 
-    def _ended(self, request: Request) -> None:
+    def _ended(self, request: ResourceRequest) -> None:
         """In the loop. Noted now: a plain program may come to take it in much later."""
         request.ended_ms = self._space.timers.wall()
         self._landed.append(request)

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final
 
-from headwater.declare.resources.source import Source
+from headwater.declare.resources.resource_instance import ResourceInstance
 
 TIDY_MIN: Final = 64
 """Entries from which on those that count no longer are looked for. Fewer are no burden."""
@@ -20,29 +20,29 @@ class Ageing:
     """Those of one open space. An entry counts as long as its source names its time."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[float, int, Source]] = []
+        self._entries: list[tuple[float, int, ResourceInstance]] = []
         self._number = count()
         self._tidy_at = TIDY_MIN
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, source: Source, due_at: float) -> None:
+    def put(self, source: ResourceInstance, due_at: float) -> None:
         """From then on it is old."""
-        if due_at == source.ages_at:
+        if due_at == source.stale_at:
             return
-        source.ages_at = due_at
+        source.stale_at = due_at
         heappush(self._entries, (due_at, next(self._number), source))
         if len(self._entries) > self._tidy_at:
             # When they have doubled, so what is paid for each stays the same.
-            self._entries = [entry for entry in self._entries if entry[2].ages_at == entry[0]]
+            self._entries = [entry for entry in self._entries if entry[2].stale_at == entry[0]]
             heapify(self._entries)
             self._tidy_at = max(2 * len(self._entries), TIDY_MIN)
 
-    def take(self, now: float) -> Iterator[Source]:
+    def take(self, now: float) -> Iterator[ResourceInstance]:
         """Those that are old by now, each once."""
         while self._entries and self._entries[0][0] <= now:
             due_at, _, source = heappop(self._entries)
-            if source.ages_at == due_at:
-                source.ages_at = None
+            if source.stale_at == due_at:
+                source.stale_at = None
                 yield source

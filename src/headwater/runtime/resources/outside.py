@@ -18,7 +18,7 @@ from headwater.scheduler.scheduler import Scheduler
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from headwater.declare.resources.source import Source
+    from headwater.declare.resources.resource_instance import ResourceInstance
     from headwater.runtime.resources.fetcher import Fetcher
     from headwater.runtime.resources.ticking import Ticking
     from headwater.runtime.space_runtime import BaseSpace
@@ -61,7 +61,7 @@ class Facing(ResourcePort):
         """Those that are declared here, and those that were called."""
         return [] if self._fetcher is None else self._fetcher.resources
 
-    def source_of(self, node: object) -> Source | None:
+    def source_of(self, node: object) -> ResourceInstance | None:
         """What a node stands for, if that is a resource with its arguments."""
         return None if self._fetcher is None else self._fetcher.source_of(node)
 

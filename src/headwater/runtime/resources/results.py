@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.transaction import Transaction
-from headwater.declare.resources.source import Request, Source, failed_record, ready_record, write_record
+from headwater.declare.resources.resource_instance import (
+    ResourceInstance,
+    ResourceRequest,
+    failed_record,
+    ready_record,
+    write_record,
+)
 from headwater.errors import HeadwaterError
 from headwater.values.author_text import message_of
 from headwater.values.hints import freeze_with
@@ -30,11 +36,11 @@ TEXT_MAX: Final = 2000
 class Answers:
     """Takes them in, for one open space. `note` has a source looked at again."""
 
-    def __init__(self, space: BaseSpace, note: Callable[[Source], None]) -> None:
+    def __init__(self, space: BaseSpace, note: Callable[[ResourceInstance], None]) -> None:
         self._space = space
         self._note = note
 
-    def take(self, request: Request) -> None:
+    def take(self, request: ResourceRequest) -> None:
         """One that has come to its end, and that somebody wants."""
         source = request.source
         if not request.has_left:
@@ -46,36 +52,36 @@ class Answers:
             self._came(source, request.value, request.ended_ms)
         # Else it was cancelled by somebody else: as if it had not been asked for.
 
-    def _came(self, source: Source, value: object, at_ms: float) -> None:
+    def _came(self, source: ResourceInstance, value: object, at_ms: float) -> None:
         try:
             self._write(source, lambda: ready_record(_stored(source, value), at_ms))
         except Exception as error:  # noqa: BLE001  # what an author's function returns is the author's
             self._give_up(source, error, at_ms)
             return
         source.failures = 0
-        source.is_called = source.is_unfit = False
+        source.is_called = source.is_unreadable = False
 
-    def _failed(self, source: Source, error: BaseException, at_ms: float) -> None:
+    def _failed(self, source: ResourceInstance, error: BaseException, at_ms: float) -> None:
         source.failures += 1
-        if source.asking.is_retried(error, source.failures):
-            self._try_later(source, source.asking.retry.delay_ms(source.failures, self._space.jitter()))
+        if source.request_options.is_retried(error, source.failures):
+            self._try_later(source, source.request_options.retry.delay_ms(source.failures, self._space.jitter()))
         else:
             self._give_up(source, error, at_ms)
 
-    def _try_later(self, source: Source, ms: float) -> None:
+    def _try_later(self, source: ResourceInstance, ms: float) -> None:
         source.retry_at = self._space.timers.now() + ms
 
-    def _give_up(self, source: Source, error: BaseException, at_ms: float) -> None:
+    def _give_up(self, source: ResourceInstance, error: BaseException, at_ms: float) -> None:
         """What it is tried for no more, readers are told."""
         tries, source.failures = max(source.failures, 1), 0
-        source.is_called = source.is_anew = False
+        source.is_called = source.is_newly_observed = False
         kind, text = type(error).__name__, _text_of(error)
-        before = ABSENT if source.is_unfit else self._space.replica.read(source.doc)
-        source.is_unfit = False
+        before = ABSENT if source.is_unreadable else self._space.replica.read(source.doc)
+        source.is_unreadable = False
         with suppress(HeadwaterError):
             self._write(source, lambda: failed_record(before, kind, text, tries, at_ms))
 
-    def _write(self, source: Source, record: Callable[[], Value]) -> None:
+    def _write(self, source: ResourceInstance, record: Callable[[], Value]) -> None:
         tx = self._space.begin(f"the answer of {source.label}")
         token = CONTEXT.set(ContextFrame(self._space, tx, None))
         try:
@@ -89,14 +95,14 @@ class Answers:
         finally:
             CONTEXT.reset(token)
 
-    def _decided(self, source: Source, tx: Transaction) -> None:
+    def _decided(self, source: ResourceInstance, tx: Transaction) -> None:
         if tx.is_rejected:
             # The store could not: what came is lost.
             self._try_later(source, DISK_MS)
             self._note(source)
 
 
-def _stored(source: Source, value: object) -> Value:
+def _stored(source: ResourceInstance, value: object) -> Value:
     # As whoever reads it has it.
     return freeze_with(source.value._schema, value, "its answer")  # noqa: SLF001  # a cell's type is nobody else's
 

@@ -20,10 +20,10 @@ def deploy_flow(space: BaseSpace, flow: Workflow, *, force: bool = False) -> Non
     """Deploy a workflow of an app that is being opened. Raises what refuses it: then nothing has changed."""
     hub = space.flows
     spec = flow.spec
-    print_, salt = flow.print(), space.entropy.token()
+    fingerprint, salt = flow.fingerprint(), space.entropy.token()
     # Before anything new begins: what a host before this one has left in the middle.
     hub.recover()
-    deployed = hub.do(lambda book: deploy(book, spec, print_, salt, force=force))
+    deployed = hub.do(lambda book: deploy(book, spec, fingerprint, salt, force=force))
     hosted = Hosted(flow, space, spec, deployed.flow.id, deployed.flags)
     hub.add(hosted)
     space.on_close(lambda: hub.drop(space))

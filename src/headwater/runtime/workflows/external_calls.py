@@ -5,7 +5,7 @@ Must never know: when they are made.
 
 from __future__ import annotations
 
-from headwater.declare.workflows.handler_specs import Declared, Producer, answered_bytes, operation_of
+from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer, answered_bytes, operation_of
 from headwater.declare.workflows.plan import Applied, NotApplied
 from headwater.errors import HeadwaterError, InvariantError, StoreError, TransitionError
 from headwater.runtime.workflows.hub import Hub
@@ -13,25 +13,25 @@ from headwater.workflow import transitions
 from headwater.workflow.rows import CallRow
 
 
-def own_operation(handler: Declared) -> str:
+def own_operation(handler: ConsumerDeclaration) -> str:
     """What a class that acts itself calls."""
     return f"{handler.name}.mutate"
 
 
-def can_reconcile(handler: Declared | Producer, call: CallRow | None) -> bool:
+def can_reconcile(handler: ConsumerDeclaration | Producer, call: CallRow | None) -> bool:
     """Somebody can be asked what became of a call."""
     return call is not None and reconciles(handler, call.operation)
 
 
-def reconciles(handler: Declared | Producer, name: str) -> bool:
+def reconciles(handler: ConsumerDeclaration | Producer, name: str) -> bool:
     """The same, of any call of an operation."""
-    if not isinstance(handler, Declared):
+    if not isinstance(handler, ConsumerDeclaration):
         return False
     operation = operation_of(handler, name)
     return handler.has_reconcile if operation is None else operation.reconciler is not None
 
 
-def settle(hub: Hub, handler: Declared | Producer, call: CallRow | None, answer: object) -> str | None:
+def settle(hub: Hub, handler: ConsumerDeclaration | Producer, call: CallRow | None, answer: object) -> str | None:
     """Write what a reconciliation found. None: what became of the call is known; else why not.
 
     Raises TransitionError if it was known already: what was said first counts.

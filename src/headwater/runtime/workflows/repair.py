@@ -24,9 +24,9 @@ from typing import Any, Final
 import msgspec
 
 from headwater.declare.workflows.broken import Broken
-from headwater.declare.workflows.consumer import Consumer, Types, check_methods
-from headwater.declare.workflows.failure_classes import text_of
-from headwater.declare.workflows.handler_specs import Declared, Producer
+from headwater.declare.workflows.consumer import Consumer, ConsumerTypes, check_methods
+from headwater.declare.workflows.failure_classes import failure_text
+from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer
 from headwater.declare.workflows.workflow import Workflow
 from headwater.errors import LogicError, TransitionError
 from headwater.host.loop_thread import ElapsedError
@@ -44,12 +44,12 @@ FIXER_S: Final = 600.0
 """How long a repair by an async function may take."""
 
 
-def source_of(handler: Declared | Producer) -> str:
+def source_of(handler: ConsumerDeclaration | Producer) -> str:
     """Its text. Empty if there is none."""
     kept = handler.source
     if kept is not None:
         return kept
-    thing = handler.kind if isinstance(handler, Declared) else handler.fn
+    thing = handler.kind if isinstance(handler, ConsumerDeclaration) else handler.fn
     try:
         return dedent(getsource(thing))
     except (OSError, TypeError):
@@ -118,7 +118,7 @@ def repair(
             return
         # A fixer that fails has not repaired anything.
         log.warning("workflow %s: %s", name, traceback_text(error))
-        told = f"{text}. The repair failed: {text_of(error)}"
+        told = f"{text}. The repair failed: {failure_text(error)}"
         _settle(hub, name, lambda book: repairs.gave_up(book, found.flow.id, run.id, told))
         return
     if source is None or patched is None:
@@ -157,23 +157,23 @@ def _settle(hub: Hub, name: str, part: Callable[[WorkflowTables], object]) -> bo
     return True
 
 
-def own_handler(flow: Workflow, kind: str, name: str) -> Declared | Producer:
+def own_handler(flow: Workflow, kind: str, name: str) -> ConsumerDeclaration | Producer:
     """As the program has it."""
     return flow.consumers[name] if kind == "consumer" else flow.producers[name]
 
 
-def handler_of(hosted: Hosted, kind: str, name: str) -> Declared | Producer:
+def handler_of(hosted: Hosted, kind: str, name: str) -> ConsumerDeclaration | Producer:
     """The one that runs now."""
-    patched: Declared | Producer | None = hosted.patched.get(name)
+    patched: ConsumerDeclaration | Producer | None = hosted.patched.get(name)
     return own_handler(hosted.flow, kind, name) if patched is None else patched
 
 
 # --- new code -------------------------------------------------------------------------------------------------
 
 
-def patch(handler: Declared | Producer, source: str, flow: Workflow) -> Declared | Producer:
+def patch(handler: ConsumerDeclaration | Producer, source: str, flow: Workflow) -> ConsumerDeclaration | Producer:
     """A handler with other code. Raises LogicError, SyntaxError, or whatever the code raises when it is defined."""
-    thing = handler.kind if isinstance(handler, Declared) else handler.fn
+    thing = handler.kind if isinstance(handler, ConsumerDeclaration) else handler.fn
     name = getattr(thing, "__name__", handler.name)
     text = dedent(source)
     tree = ast.parse(text)
@@ -193,13 +193,13 @@ def patch(handler: Declared | Producer, source: str, flow: Workflow) -> Declared
         # It may do whatever the program may: see above.
         exec(compile(tree, file, "exec", flags, dont_inherit=True), names)  # noqa: S102  # whom the author trusts
     made = names.get(name) if is_defined else None
-    if isinstance(handler, Declared):
+    if isinstance(handler, ConsumerDeclaration):
         if not (isclass(made) and issubclass(made, Consumer)):
             raise LogicError(f"the repair of {handler.name} defines no class {name} of hw.Consumer")
         where = f"consumer {handler.name}"
         check_methods(made, where)
         mended = copy(handler)
-        mended.use(made, Types(flow.owner, made, where))
+        mended.use(made, ConsumerTypes(flow.owner, made, where))
         mended.source = source
         return mended
     if not isinstance(made, FunctionType):
@@ -247,14 +247,14 @@ def _restore(now: dict[str, Any], then: Mapping[str, Any]) -> None:
 
 def restore_patches(hosted: Hosted, code: bytes | None) -> None:
     """What an earlier host was given, and the program has not changed since."""
-    found: dict[str, Declared | Producer] = {}
+    found: dict[str, ConsumerDeclaration | Producer] = {}
     for name, source in msgspec.msgpack.decode(code or b"\x80", type=dict[str, str]).items():
         kind = "consumer" if name in hosted.flow.consumers else "producer"
         try:
             found[name] = patch(own_handler(hosted.flow, kind, name), source, hosted.flow)
         except Exception as error:  # noqa: BLE001  # whatever the code raises when it is defined
             # The program's own code runs instead: if that is still wrong, it is repaired anew.
-            log.warning("workflow %s: the repair of %s cannot be used: %s", hosted.spec.name, name, text_of(error))
+            log.warning("workflow %s: the repair of %s cannot be used: %s", hosted.spec.name, name, failure_text(error))
     # Shared with other openings, some of which may be of an older version of the program.
     hosted.patched.update(found)
     for name in hosted.patched.keys() - found.keys():

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from headwater.declare.workflows.current_run import Doing
-from headwater.declare.workflows.failure_classes import classified
-from headwater.declare.workflows.handler_specs import Declared, Producer
+from headwater.declare.workflows.current_run import HandlerPhase
+from headwater.declare.workflows.failure_classes import classify
+from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer
 from headwater.declare.workflows.run_handle import PHASES, Run
 from headwater.errors import TransitionError, UserCodeError
 from headwater.host.timed_call import Watched
@@ -35,11 +35,11 @@ class Ending(Values, Watched):
     """One run under way, as far as it can end before it is committed."""
 
     hosted: Hosted
-    handler: Declared | Producer
+    handler: ConsumerDeclaration | Producer
     run: Run
     # `next` has its turn.
     is_emitting: bool = False
-    doing: Doing | None = None
+    doing: HandlerPhase | None = None
     # How long each phase may take.
     seconds: dict[str, float]
 
@@ -94,14 +94,14 @@ class Ending(Values, Watched):
 
     def _classified(self, error: BaseException) -> RunFailure:
         """The class of a failure, by what was raised: never by what it says."""
-        return classified(error, self.handler.retry.on, self.hub.now())
+        return classify(error, self.handler.retry.on, self.hub.now())
 
     # -- being late ----------------------------------------------------------------------------------------
 
     @property
     def acts(self) -> bool:
         """Its effect may happen right now."""
-        return self.doing is Doing.MUTATE
+        return self.doing is HandlerPhase.MUTATE
 
     def give_up(self) -> None:
         """It is late: the run ends without it. What it comes to later is noted, if that says what became of its call.
@@ -122,14 +122,14 @@ class Ending(Values, Watched):
 
     def _give_up(self, text: str) -> None:
         run_id = self.row.id
-        if self.doing is Doing.MUTATE and self.row.outcome == EffectOutcome.UNKNOWN:
+        if self.doing is HandlerPhase.MUTATE and self.row.outcome == EffectOutcome.UNKNOWN:
             can_ask = can_reconcile(self.handler, self._call_row())
             self._do(
                 lambda book: (
                     transitions.hung(book, run_id, text) if can_ask else transitions.uncertain(book, run_id, text, None)
                 )
             )
-        elif self.doing is Doing.RECONCILE:
+        elif self.doing is HandlerPhase.RECONCILE:
             # It only reads: it is asked again in the background, also while this one has not come back.
             next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1))
             self._do(lambda book: transitions.uncertain(book, run_id, text, next_at))

@@ -20,20 +20,20 @@ from msgspec.structs import replace
 from headwater.cells.context import CONTEXT
 from headwater.cells.detached_value import DetachedValue
 from headwater.declare.workflows.consumer import Consumer
-from headwater.declare.workflows.current_run import CURRENT, Doing
-from headwater.declare.workflows.failure_classes import LateError, text_of
-from headwater.declare.workflows.handler_specs import Declared, Producer, answered_bytes, operation_of
+from headwater.declare.workflows.current_run import CURRENT_RUN, HandlerPhase
+from headwater.declare.workflows.failure_classes import LateError, failure_text
+from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer, answered_bytes, operation_of
 from headwater.declare.workflows.plan import (
     Applied,
     Event,
     NotApplied,
-    Pending,
+    PendingEvents,
     Plan,
     Unknown,
     moment,
     wake_ms,
 )
-from headwater.declare.workflows.run_handle import Acted, Run
+from headwater.declare.workflows.run_handle import MutationRequested, Run
 from headwater.errors import (
     HeadwaterError,
     IndeterminateError,
@@ -88,7 +88,7 @@ class Performance(Ending):
         self.space: BaseSpace = hosted.space
         self.begun = begun
         self.row: RunRow = begun.run
-        self.handler: Declared | Producer = self._handler()
+        self.handler: ConsumerDeclaration | Producer = self._handler()
         self.run = Run(begun.flow, begun.run, self.handler.uses, self.handler.retry.on, warn=log.warning)
         self._await = awaiting
         self.operation = ""
@@ -96,15 +96,15 @@ class Performance(Ending):
         self.data: Any = None
         # `next` has its turn.
         self.is_emitting = False
-        self.doing: Doing | None = None
+        self.doing: HandlerPhase | None = None
         self.seconds: dict[str, float] = dict(self.handler.timeouts.seconds)
         # What is begun in the transaction that ends this run, if nobody else waits for a turn.
         self.then: Callable[[str, WorkflowTables], Next] | None = None
         self.followed_by: Next | None = None
 
-    def _handler(self) -> Declared | Producer:
+    def _handler(self) -> ConsumerDeclaration | Producer:
         flow, row = self.hosted.flow, self.row
-        found: Declared | Producer
+        found: ConsumerDeclaration | Producer
         found = flow.consumers[row.handler] if row.kind == "consumer" else flow.producers[row.handler]
         patched = self.hosted.patched.get(row.handler)
         return found if patched is None else patched
@@ -133,7 +133,7 @@ class Performance(Ending):
         else:
             log.info("run %s: %s", self.row.id, error.message)
 
-    def _consume(self, handler: Declared) -> None:
+    def _consume(self, handler: ConsumerDeclaration) -> None:
         consumer = handler.kind()
         consumer.run = self.run
         consumer.state = self._state(handler.types.state, handler.types.default)
@@ -162,20 +162,20 @@ class Performance(Ending):
 
     # -- calling authors -----------------------------------------------------------------------------------
 
-    def _call(self, doing: Doing, phase: str, fn: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401
+    def _call(self, doing: HandlerPhase, phase: str, fn: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401
         """One function of the author's, with what is around it; for as long as its phase may take."""
         run = self.run
         run.doing = self.doing = doing
         run.failed = None
         seconds = self.seconds[phase]
         self.may_take(seconds)
-        token = CURRENT.set(run)
+        token = CURRENT_RUN.set(run)
         try:
             result = fn(*args)
             if isawaitable(result):
                 result = self._wait(result, seconds)
         finally:
-            CURRENT.reset(token)
+            CURRENT_RUN.reset(token)
             frame = CONTEXT.get()
             if frame is not None and frame.tx is not None and frame.tx.refused:
                 # Also if it was caught: like whatever else is done against the phases.
@@ -213,7 +213,7 @@ class Performance(Ending):
             given[producer.state_at] = self._state(producer.state, producer.default)
 
         def work() -> bytes | None:
-            returned = self._call(Doing.PRODUCE, "produce", lambda: producer.fn(**given))
+            returned = self._call(HandlerPhase.PRODUCE, "produce", lambda: producer.fn(**given))
             self._check_violation()
             if returned is None or producer.state is None:
                 return None
@@ -223,14 +223,14 @@ class Performance(Ending):
 
     # -- preparing -----------------------------------------------------------------------------------------
 
-    def _prepare(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> Plan[Any] | None:
+    def _prepare(self, handler: ConsumerDeclaration, consumer: Consumer[Any, Any, Any]) -> Plan[Any] | None:
         """The plan, when it is kept; None: there was nothing to do."""
         first = self.begun.events
         more = partial(self._more, handler) if self.row.offered > len(first) else None
-        pending: Pending[Any] = Pending(first, lambda row: self._event(handler, row), more)
+        pending: PendingEvents[Any] = PendingEvents(first, lambda row: self._event(handler, row), more)
 
         def work() -> Plan[Any]:
-            made = self._call(Doing.PREPARE, "prepare", consumer.prepare, pending)
+            made = self._call(HandlerPhase.PREPARE, "prepare", consumer.prepare, pending)
             self._check_violation()
             if not isinstance(made, Plan):
                 raise LogicError(f"{handler.name}.prepare returned {made!r}; a hw.Plan is expected, or hw.Plan.idle()")
@@ -267,13 +267,13 @@ class Performance(Ending):
         self.run.title = self.row.title
         return plan
 
-    def _more(self, handler: Declared) -> list[EventRow]:
+    def _more(self, handler: ConsumerDeclaration) -> list[EventRow]:
         """What was not read when the run began. Newer ones in place of what is gone by now are welcome, too."""
         newest = self.begun.events[-1].id
         found = self.hub.look(lambda book: book.pending(self.row.flow, list(handler.topics), self.row.offered))
         return [event for event in found if event.id > newest]
 
-    def _event(self, handler: Declared, row: EventRow) -> Event[Any]:
+    def _event(self, handler: ConsumerDeclaration, row: EventRow) -> Event[Any]:
         topic = handler.topics[row.topic]
         space, payload = self.space, row.payload
         return Event(
@@ -282,22 +282,22 @@ class Performance(Ending):
 
     # -- acting --------------------------------------------------------------------------------------------
 
-    def _mutate(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> bool:
+    def _mutate(self, handler: ConsumerDeclaration, consumer: Consumer[Any, Any, Any]) -> bool:
         """The one effect; whether the run goes on."""
         data = self._data(handler) if self.data is None else self.data
         if not handler.by_call:
             return self._act(
                 own_operation(handler),
                 self.row.prepare_result or b"",
-                lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data),
+                lambda: self._call(HandlerPhase.MUTATE, "mutate", consumer.mutate, self.run, data),
                 handler.types.result,
             )
         returned: object = None
         try:
             returned = self._inside(
-                _MUTATE_ONLY, lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data)
+                _MUTATE_ONLY, lambda: self._call(HandlerPhase.MUTATE, "mutate", consumer.mutate, self.run, data)
             )
-        except Acted:
+        except MutationRequested:
             pass
         except Exception as error:
             # Whatever it caught or raised around it: what was asked for, if anything, is what counts.
@@ -306,7 +306,9 @@ class Performance(Ending):
                 raise
             if self.run.asked is None:
                 # Not tried again by itself: whoever acts in here, against the rules, shall not act twice.
-                raise LogicError(f"{handler.name}.mutate failed before it called anything: {text_of(error)}") from error
+                raise LogicError(
+                    f"{handler.name}.mutate failed before it called anything: {failure_text(error)}"
+                ) from error
         self._check_violation()
         if self.run.asked is None and returned is not None:
             message = (
@@ -320,7 +322,7 @@ class Performance(Ending):
         named = called.named(args, kwargs, self.run.key)
 
         def call() -> Any:  # noqa: ANN401  # what the operation returns
-            return self._call(Doing.MUTATE, "mutate", lambda: called.fn(**named))
+            return self._call(HandlerPhase.MUTATE, "mutate", lambda: called.fn(**named))
 
         return self._act(called.name, encode(asked), call, called.result)
 
@@ -384,15 +386,15 @@ class Performance(Ending):
     def _undone(self, error: BaseException) -> None:
         """Surely not: the next attempt starts from the beginning."""
         if self.is_given_up:
-            self.row = self._do(lambda book: transitions.not_applied(book, self.row.id, text_of(error)))
+            self.row = self._do(lambda book: transitions.not_applied(book, self.row.id, failure_text(error)))
             if self.row.status == RunStatus.ACTIVE:
                 self._fail(self._classified(error))
             return
-        self._fail(self._classified(error), undone=text_of(error))
+        self._fail(self._classified(error), undone=failure_text(error))
 
     def _doubtful(self, error: BaseException) -> bool:
         """Ask at once, in the run; if nobody can tell, it is asked in the background, or a person is."""
-        told = text_of(error)
+        told = failure_text(error)
         if self.is_given_up:
             return False
         answer: object = Unknown(told)
@@ -440,21 +442,21 @@ class Performance(Ending):
         except (StoreError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001  # a question that fails is one that is not answered
-            return Unknown(text_of(error))
+            return Unknown(failure_text(error))
 
     def _reconciled(self, call: Any) -> object:  # noqa: ANN401  # a CallRow
         handler = self.handler
-        assert isinstance(handler, Declared)
+        assert isinstance(handler, ConsumerDeclaration)
         operation = operation_of(handler, call.operation)
         if operation is not None:
             assert operation.reconciler is not None
             fn, given = operation.reconciler, operation.question(self.space, call.params, call.key)
-            answer = self._call(Doing.RECONCILE, "reconcile", lambda: fn(**given))
+            answer = self._call(HandlerPhase.RECONCILE, "reconcile", lambda: fn(**given))
         else:
             consumer = handler.kind()
             consumer.run = self.run
             consumer.state = self._state(handler.types.state, handler.types.default)
-            answer = self._call(Doing.RECONCILE, "reconcile", consumer.reconcile, self.run, self._data(handler))
+            answer = self._call(HandlerPhase.RECONCILE, "reconcile", consumer.reconcile, self.run, self._data(handler))
         if self.run.failed is not None:
             # What it was to read is not known: whatever it made of that, it cannot tell.
             raise self.run.failed
@@ -466,7 +468,7 @@ class Performance(Ending):
 
     # -- going on ------------------------------------------------------------------------------------------
 
-    def _next(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> None:
+    def _next(self, handler: ConsumerDeclaration, consumer: Consumer[Any, Any, Any]) -> None:
         self.is_emitting = True
         # A read that failed in `mutate`, and that it dealt with, is over: the outcome of the call is known by now.
         self.run.failed = None
@@ -478,7 +480,7 @@ class Performance(Ending):
             self._check_violation()
             consumer.state = self._state(types.state, types.default)
             if handler.has_next:
-                self._call(Doing.NEXT, "next", consumer.next, self.run, data, outcome)
+                self._call(HandlerPhase.NEXT, "next", consumer.next, self.run, data, outcome)
             self._check_violation()
             return types.left(self.begun.state, consumer.state)
 

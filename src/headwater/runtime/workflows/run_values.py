@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headwater.cells.detached_value import DetachedValue
-from headwater.declare.workflows.handler_specs import Declared, operation_of
+from headwater.declare.workflows.handler_specs import ConsumerDeclaration, operation_of
 from headwater.declare.workflows.plan import Applied, Nothing, Skipped
 from headwater.runtime.workflows.hub import Hub
 from headwater.values.codec import decode, encode
@@ -39,10 +39,10 @@ class Values:
         kept = default if self.begun.state is None else self.begun.state
         return None if kept is None else self._open(sealed, kept)
 
-    def _data(self, handler: Declared) -> Any:  # noqa: ANN401  # likewise
+    def _data(self, handler: ConsumerDeclaration) -> Any:  # noqa: ANN401  # likewise
         return self._open(handler.types.data, self.row.prepare_result or encode(None))
 
-    def _outcome(self, handler: Declared) -> Applied[Any] | Skipped | Nothing:
+    def _outcome(self, handler: ConsumerDeclaration) -> Applied[Any] | Skipped | Nothing:
         match self.row.outcome:
             case EffectOutcome.APPLIED:
                 operation = operation_of(handler, self._operation())

@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 from headwater.cells.cell import Cell
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.declare.resources.resource_options import Asking
-from headwater.declare.resources.resource_state import Age, Failed, Pending, Ready, State
+from headwater.declare.resources.resource_options import RequestOptions
+from headwater.declare.resources.resource_state import Failed, Pending, Ready, ResultAge, State
 from headwater.errors import ResourceError, SchemaError
 from headwater.scheduler.graph.node import Node
 from headwater.values.address import Depth
@@ -37,10 +37,10 @@ class Cancelable(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class ResourceRequest:
     """One request, from being asked for to its end. Written by the fetcher."""
 
-    source: Source
+    source: ResourceInstance
     # How much had been taken back when it was asked for.
     rejected: int
     # It waits for the disk; or it has left.
@@ -55,11 +55,11 @@ class Request:
 
 
 @dataclass(slots=True, eq=False)
-class Source:
+class ResourceInstance:
     """One resource with one set of arguments, in one open space. Written by the fetcher, which has its turn."""
 
     # Fixed when it is made.
-    asking: Asking
+    request_options: RequestOptions
     label: str
     doc: DocKey
     call: Callable[[], Coroutine[Any, Any, object]]
@@ -71,17 +71,17 @@ class Source:
     # Somebody called, whom the scheduler does not know as looking: wanted until there is an answer.
     is_called: bool = False
     # Somebody looks who did not before; what stands there cannot be read any more; it is asked for, fresh or not.
-    is_anew: bool = False
-    is_unfit: bool = False
+    is_newly_observed: bool = False
+    is_unreadable: bool = False
     is_forced: bool = False
     # The one request that is under way.
-    request: Request | None = None
+    request: ResourceRequest | None = None
     # Failures in a row since it was asked for, and the time at which it is tried again, on the clock nobody sets.
     failures: int = 0
     retry_at: float | None = None
     timer: Cancelable | None = None
     # While nobody looks: until when whoever has read it need not read it again.
-    ages_at: float | None = None
+    stale_at: float | None = None
     # How many requests have left, for people.
     requests: int = 0
 
@@ -93,9 +93,9 @@ class Source:
     def due_at(self, record: Maybe) -> float | None:
         """How late it is on the wall when it is to be asked for; None: not by itself."""
         state = get(record, ("state",))
-        if self.is_forced or self.is_unfit or state not in (READY, FAILED):
+        if self.is_forced or self.is_unreadable or state not in (READY, FAILED):
             return 0.0
-        if state == FAILED and self.is_anew:
+        if state == FAILED and self.is_newly_observed:
             return 0.0
         came = get(record, ("at" if state == READY else "failed_at",))
         counts_ms = self.counts_ms(record)
@@ -103,7 +103,7 @@ class Source:
 
     def counts_ms(self, record: Maybe) -> float | None:
         """For how long it is not asked for again after what stands there; None: for ever."""
-        fresh_ms = self.asking.fresh_ms
+        fresh_ms = self.request_options.fresh_ms
         if fresh_ms is None and get(record, ("state",)) == FAILED and not self.node.is_live:
             return FAILED_MS
         return fresh_ms
@@ -113,7 +113,7 @@ class Source:
         home: SpacePort,
         tx: Transaction | None,
         wall: Callable[[], float],
-        found_unfit: Callable[[Source], None],
+        found_unreadable: Callable[[ResourceInstance], None],
     ) -> State[Any]:
         """What stands there, read in a transaction if there is one. When it came is not part of that."""
         source = home.untracked if tx is None else tx
@@ -125,7 +125,7 @@ class Source:
             value = self.value.value if has_value else None
         except SchemaError:
             # Of another type than it was when it came: as if it had not come.
-            found_unfit(self)
+            found_unreadable(self)
             return Pending()
         if state == READY:
             at = get(source.document(self.doc), ("at",))
@@ -135,7 +135,7 @@ class Source:
                     tx.record(self.doc, ("at",), Depth.DEEP)
 
             at_ms = float(at) if isinstance(at, int | float) else 0.0
-            return Ready(value, Age(at_ms, self.asking.fresh_ms, wall, note))
+            return Ready(value, ResultAge(at_ms, self.request_options.fresh_ms, wall, note))
         told = source.read(self.doc, ("error",))
         return Failed(self._error(told), value)
 
@@ -143,7 +143,7 @@ class Source:
         kind, text, tries = (get(told, (field,)) for field in ("kind", "text", "tries"))
         times = f" {tries} times" if isinstance(tries, int) and tries > 1 else ""
         message = f"{self.label} failed{times}: {text!s}"
-        return ResourceError(message, resource=self.asking.name, kind=kind, text=text, tries=tries)
+        return ResourceError(message, resource=self.request_options.name, kind=kind, text=text, tries=tries)
 
 
 def ready_record(value: Value, at_ms: float) -> Value:
