@@ -293,7 +293,7 @@ def test_process_that_has_no_app_open_is_named(run: Run, closed: str, monkeypatc
 
 
 def test_space_that_was_opened_a_moment_ago_is_waited_for(run: Run) -> None:
-    program = STAYING.replace("door.GRACE_S = 0\n", "door.GRACE_S = 0.4\n").replace(
+    program = STAYING.replace("sockets.GRACE_S = 0\n", "sockets.GRACE_S = 0.4\n").replace(
         "    ready()\n", "    print('ready', flush=True)\n"
     )
     with running(program, "shop.db") as process:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.inspect import live_pieces, sockets
+from headwater.inspect import live_events, sockets
 from tests.cli.conftest import Run, Terminal
 from tests.support.doors import BEGINNING, SAFETY_S, door_of, end, hear, running
 
@@ -299,7 +299,7 @@ def test_of_very_many_pieces_a_process_tells_some(run: Run, monkeypatch: pytest.
         return p.cell("on", False)
 
     monkeypatch.setattr(sockets, "GRACE_S", 0)
-    monkeypatch.setattr(live_pieces, "PIECES_MAX", 2)
+    monkeypatch.setattr(live_events, "PIECES_MAX", 2)
     with hw.App("house").open("house.db") as space:
         for number in range(5):
             space.start(lamp, str(number))

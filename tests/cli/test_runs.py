@@ -68,12 +68,12 @@ def test_runs_are_chosen_by_workflow_status_and_number(run: Run, post: Post) -> 
 def test_more_runs_than_fit_in_one_answer_are_asked_for_page_by_page(
     run: Run, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headwater.inspect import workflow_commands
+    from headwater.inspect import workflow_queries
 
     post.work("a", "b", "c", boxes=("d",))
     whole = listed(run, "--all")
     inputs = json.loads(run("inputs", "ls", "--json").stdout)
-    monkeypatch.setattr(workflow_commands, "PAGE_MAX", 2)
+    monkeypatch.setattr(workflow_queries, "RUNS_MAX", 2)
     assert listed(run, "--all") == whole
     assert listed(run, "--all", "--limit", "5") == whole[:5]
     assert json.loads(run("inputs", "ls", "--json").stdout) == inputs

@@ -6,14 +6,19 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import headwater as hw
-from headwater.errors import EventTimeoutError
+from headwater.errors import EventTimeoutError, HeadwaterError
 from headwater.inspect import sockets
-from headwater.inspect.records import EventTold, Reply, Trouble
-from headwater.inspect.socket_paths import Caller
-from tests.support.doors import SAFETY_S, call_when_ready, request
+from headwater.inspect.answers import EventReport
+from headwater.inspect.commands import DropEvent, RedeliverEvent, SendEvent
+from headwater.inspect.envelope import Request
+from headwater.inspect.inspector import Scope
+from headwater.inspect.questions import GetCounts, ListEvents, ShowEvent
+from headwater.inspect.socket_client import SocketInspector
+from tests.support.doors import SAFETY_S, call_when_ready
 
 
 class Desk:
@@ -61,71 +66,71 @@ def space(desk: Desk, file: Path) -> Iterator[hw.Space]:
 
 
 @pytest.fixture
-def caller(space: hw.Space, file: Path) -> Iterator[Caller]:
+def caller(space: hw.Space, file: Path) -> Iterator[SocketInspector]:
     assert not space.closed
     with call_when_ready(file) as caller:
         yield caller
 
 
-def send(caller: Caller, number: object = 1, **more: object) -> EventTold:
+def send(caller: SocketInspector, number: object = 1, **more: object) -> EventReport:
     wanted = {"fields": f'{{"number": {number}}}', "timeout_ms": SAFETY_S * 1000.0, **more}
-    reply = caller.ask(request("send", node="add", **wanted))
-    assert reply.event is not None, reply.trouble
-    return reply.event
+    return caller.do(SendEvent(handler="add", **wanted))  # type: ignore[arg-type]
 
 
-def trouble(caller: Caller, question: object, **more: object) -> Trouble:
-    found = caller.ask(request(question, **more)).trouble  # type: ignore[arg-type]
-    assert found is not None
-    return found
+def refused(caller: SocketInspector, asked: SendEvent | RedeliverEvent | DropEvent | ShowEvent) -> HeadwaterError:
+    with pytest.raises(HeadwaterError) as caught:
+        caller.ask(asked) if isinstance(asked, ShowEvent) else caller.do(asked)
+    return caught.value
+
+
+def kind_of(error: HeadwaterError) -> str:
+    return type(error).__name__
 
 
 # --- doing ------------------------------------------------------------------------------------------------
 
 
-def test_event_is_sent_handled_and_told_of(caller: Caller, desk: Desk) -> None:
+def test_event_is_sent_handled_and_told_of(caller: SocketInspector, desk: Desk) -> None:
     told = send(caller, 3)
     assert (told.state, told.result, told.handler, told.app) == ("confirmed", "3", "add()", "desk")
     assert desk.sum.value == 3
     assert send(caller, 4).result == "7"
 
 
-def test_failed_event_is_kept_delivered_again_and_dropped(caller: Caller, desk: Desk) -> None:
+def test_failed_event_is_kept_delivered_again_and_dropped(caller: SocketInspector, desk: Desk) -> None:
     told = send(caller, 11)
     assert (told.state, told.reason, told.result) == ("failed", "ValueError: 11 is too much", None)
-    [listed] = caller.ask(request("events")).openings[0].events
+    [listed] = caller.ask(ListEvents())
     assert (listed.event, listed.payload, listed.traceback) == (told.event, '{"number": 11}', "")
-    shown = caller.ask(request("event", event=told.event[:12])).event
-    assert shown is not None
+    shown = caller.ask(ShowEvent(event=told.event[:12]))
     assert "is too much" in shown.traceback
     desk.limit.value = 20
-    again = caller.ask(request("redeliver", event=told.event, timeout_ms=SAFETY_S * 1000.0)).event
-    assert again is not None
+    again = caller.do(RedeliverEvent(event=told.event, timeout_ms=SAFETY_S * 1000.0))
     assert (again.event, again.state, again.result) == (told.event, "confirmed", "11")
-    assert caller.ask(request("events")).openings[0].events == ()
+    assert caller.ask(ListEvents()) == ()
     second = send(caller, 30)
-    dropped = caller.ask(request("drop", event=second.event)).event
-    assert dropped is not None
+    dropped = caller.do(DropEvent(event=second.event))
     assert dropped.event == second.event
-    assert caller.ask(request("events")).openings[0].events == ()
+    assert caller.ask(ListEvents()) == ()
 
 
-def test_what_is_wrong_is_told_by_its_class(caller: Caller) -> None:
-    found = trouble(caller, "send", node="ad", fields="{}")
-    assert (found.kind, found.message) == ("NotFoundError", "there is no handler ad; did you mean add?")
-    assert trouble(caller, "send", node="add", fields='{"number": "x"}').kind == "SchemaError"
-    assert trouble(caller, "send", node="add", fields='{"colour": 1}').kind == "SchemaError"
-    assert trouble(caller, "send", node="add", fields="[]").kind == "UsageError"
-    assert trouble(caller, "send", node="add", fields="{").kind == "UsageError"
-    for question in ("redeliver", "drop", "event"):
-        assert trouble(caller, question, event="event:abc").kind == "NotFoundError"
-        assert trouble(caller, question, event="event:").kind == "UsageError"
-        assert trouble(caller, question, event="abc", branch="draft").kind == "NotFoundError"
-        assert trouble(caller, question, event="abc", space="other").kind == "NotFoundError"
+def test_what_is_wrong_is_told_by_its_class(caller: SocketInspector, file: Path) -> None:
+    found = refused(caller, SendEvent(handler="ad"))
+    assert (kind_of(found), found.message) == ("NotFoundError", "there is no handler ad; did you mean add?")
+    assert kind_of(refused(caller, SendEvent(handler="add", fields='{"number": "x"}'))) == "SchemaError"
+    assert kind_of(refused(caller, SendEvent(handler="add", fields='{"colour": 1}'))) == "SchemaError"
+    assert kind_of(refused(caller, SendEvent(handler="add", fields="[]"))) == "UsageError"
+    assert kind_of(refused(caller, SendEvent(handler="add", fields="{"))) == "UsageError"
+    for asked in (RedeliverEvent, DropEvent, ShowEvent):
+        assert kind_of(refused(caller, asked(event="event:abc"))) == "NotFoundError"
+        assert kind_of(refused(caller, asked(event="event:"))) == "UsageError"
+        for scope in (Scope(branch="draft"), Scope(space="other")):
+            with call_when_ready(file, scope) as elsewhere:
+                assert kind_of(refused(elsewhere, asked(event="abc"))) == "NotFoundError"
     assert send(caller).result == "1", "and it goes on"
 
 
-def test_name_of_the_senders_own_is_handled_once(caller: Caller) -> None:
+def test_name_of_the_senders_own_is_handled_once(caller: SocketInspector) -> None:
     first = send(caller, 2, name="a", by="shop")
     again = send(caller, 2, name="a", by="shop")
     assert (again.event, again.state, again.handled_before, again.result) == (first.event, "refused", True, "2")
@@ -135,21 +140,20 @@ def test_name_of_the_senders_own_is_handled_once(caller: Caller) -> None:
 # --- in nobody's way --------------------------------------------------------------------------------------
 
 
-def test_others_are_answered_while_a_handler_takes_its_time(caller: Caller, desk: Desk, file: Path) -> None:
+def test_others_are_answered_while_a_handler_takes_its_time(caller: SocketInspector, desk: Desk, file: Path) -> None:
     desk.go_on.clear()
-    sent: list[EventTold] = []
+    sent: list[EventReport] = []
     sender = threading.Thread(target=lambda: sent.append(send(caller, 5)))
     sender.start()
     assert desk.begun.wait(SAFETY_S)
-    with call_when_ready(file) as other:
-        assert other.ask(request("ping")).pid
-        [opening] = other.ask(request("stats", wait_ms=0)).openings
+    with call_when_ready(file, wait_ms=0) as other:
+        assert other.ping()
+        [opening] = other.ask(GetCounts())
         assert (opening.busy, opening.running) == (True, ("add",))
-        [waiting] = other.ask(request("events", waiting=True, wait_ms=0)).openings[0].events
+        [waiting] = other.ask(ListEvents(waiting=True))
         assert (waiting.state, waiting.reason) == ("running", "add() is at work on it")
-        found = other.ask(request("send", node="add", fields='{"number": 1}', timeout_ms=0.0)).trouble
-        assert found is not None
-        assert (found.kind, found.message) == (
+        found = refused(other, SendEvent(handler="add", fields='{"number": 1}', timeout_ms=0.0))
+        assert (kind_of(found), found.message) == (
             "EventTimeoutError",
             "nothing was sent to add(): add() is at work in space 'desk', and it did not have its turn in time",
         )
@@ -160,60 +164,56 @@ def test_others_are_answered_while_a_handler_takes_its_time(caller: Caller, desk
 
 @pytest.mark.parametrize("limit", [None, 0.0])
 def test_answer_comes_when_the_time_is_over_although_the_handler_is_at_work(
-    caller: Caller, desk: Desk, limit: float | None
+    caller: SocketInspector, desk: Desk, file: Path, limit: float | None
 ) -> None:
     desk.go_on.clear()
     told = send(caller, 5, timeout_ms=limit)
     assert told.state in ("queued", "running")
     assert desk.begun.wait(SAFETY_S)
-    shown = caller.ask(request("event", event=told.event, wait_ms=0)).event
-    assert shown is not None
+    with call_when_ready(file, wait_ms=0) as other:
+        shown = other.ask(ShowEvent(event=told.event))
     assert (shown.state, shown.reason) == ("running", "add() is at work on it")
     desk.go_on.set()
     assert send(caller, 1).result == "6"
 
 
-def test_whoever_does_not_wait_does_not_wait_for_a_turn_either(caller: Caller, desk: Desk) -> None:
+def test_whoever_does_not_wait_does_not_wait_for_a_turn_either(caller: SocketInspector, desk: Desk, file: Path) -> None:
     desk.go_on.clear()
     first = send(caller, 5, timeout_ms=None)
     assert desk.begun.wait(SAFETY_S)
     second = send(caller, 6, timeout_ms=None)
-    waiting = caller.ask(request("events", waiting=True, wait_ms=0)).openings[0].events
+    with call_when_ready(file, wait_ms=0) as other:
+        waiting = other.ask(ListEvents(waiting=True))
     assert [event.event for event in waiting] == [first.event, second.event]
     desk.go_on.set()
     assert send(caller, 1).result == "12"
 
 
-def test_redelivery_is_not_waited_for_longer_than_wanted(caller: Caller, desk: Desk) -> None:
+def test_redelivery_is_not_waited_for_longer_than_wanted(caller: SocketInspector, desk: Desk) -> None:
     told = send(caller, 11)
     desk.limit.value = 20
     desk.go_on.clear()
-    again = caller.ask(request("redeliver", event=told.event, timeout_ms=0.0)).event
-    assert again is not None
+    again = caller.do(RedeliverEvent(event=told.event, timeout_ms=0.0))
     assert again.state in ("queued", "running")
     desk.go_on.set()
     assert send(caller, 1).result == "12"
 
 
-def test_questions_behind_something_to_be_done_wait_for_it(caller: Caller) -> None:
-    import msgspec
-
-    asks = [request("send", node="add", fields=f'{{"number": {n}}}', timeout_ms=1e4) for n in (1, 2)]
-    asks.insert(1, request("ping"))
-    caller._connection.sendall(b"".join(msgspec.json.encode(ask) + b"\n" for ask in asks))
-    replies = [msgspec.json.decode(caller._line()) for _ in asks]
-    assert [reply.get("event", {}).get("result") for reply in replies] == ["1", None, "3"]
+def test_questions_behind_something_to_be_done_wait_for_it(caller: SocketInspector) -> None:
+    sent = [SendEvent(handler="add", fields=f'{{"number": {n}}}', timeout_ms=1e4) for n in (1, 2)]
+    requests = [Request(do=sent[0]), Request(), Request(do=sent[1])]
+    caller._connection.sendall(b"".join(msgspec.json.encode(each) + b"\n" for each in requests))
+    replies = [msgspec.json.decode(caller._read_line()) for _ in requests]
+    assert [reply.get("answer", {}).get("result") for reply in replies] == ["1", None, "3"]
 
 
 def test_whoever_hangs_up_is_forgotten_and_what_he_sent_is_handled(
-    space: hw.Space, caller: Caller, desk: Desk, file: Path
+    space: hw.Space, caller: SocketInspector, desk: Desk, file: Path
 ) -> None:
-    import msgspec
-
     desk.go_on.clear()
     with call_when_ready(file) as gone:
-        ask = request("send", node="add", fields='{"number": 5}', timeout_ms=1e4)
-        gone._connection.sendall(msgspec.json.encode(ask) + b"\n")
+        asked = Request(do=SendEvent(handler="add", fields='{"number": 5}', timeout_ms=1e4))
+        gone._connection.sendall(msgspec.json.encode(asked) + b"\n")
         assert desk.begun.wait(SAFETY_S)
     desk.go_on.set()
     assert send(caller, 1).result == "6"
@@ -233,13 +233,11 @@ def test_event_whose_handler_wants_to_end_the_program_has_failed_and_others_go_o
         return 1
 
     with app.open(file, on_error=lambda _: None), call_when_ready(file) as caller:
-        told = caller.ask(request("send", node="leave", timeout_ms=1e4)).event
-        assert told is not None
+        told = caller.do(SendEvent(handler="leave", timeout_ms=1e4))
         assert (told.state, told.reason) == ("failed", f"it was interrupted by {type(stop).__name__}")
-        [kept] = caller.ask(request("events")).openings[0].events
+        [kept] = caller.ask(ListEvents())
         assert (kept.event, kept.reason) == (told.event, told.reason)
-        told = caller.ask(request("send", node="leave", fields='{"stay": true}', timeout_ms=1e4)).event
-        assert told is not None
+        told = caller.do(SendEvent(handler="leave", fields='{"stay": true}', timeout_ms=1e4))
         assert told.result == "1"
 
 
@@ -251,20 +249,19 @@ def test_space_that_is_closed_meanwhile_says_that_the_event_is_left(
     typed = app.cell("typed", 0)
     quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
     app.handler(name="finish")(lambda: quiet())  # noqa: PLW0108  # a handler is a function of no app
-    told: list[Reply] = []
+    told: list[EventReport] = []
     with app.open(file) as space:
         quiet()
         typed.value = 1
         with call_when_ready(file) as caller, call_when_ready(file) as other:
-            ask = request("send", node="finish", timeout_ms=SAFETY_S * 1000.0)
-            sender = threading.Thread(target=lambda: told.append(caller.ask(ask)))
+            command = SendEvent(handler="finish", timeout_ms=SAFETY_S * 1000.0)
+            sender = threading.Thread(target=lambda: told.append(caller.do(command)))
             sender.start()
-            while not other.ask(request("events", waiting=True)).openings[0].events:
+            while not other.ask(ListEvents(waiting=True)):
                 assert sender.is_alive()
             space.close()
             sender.join(SAFETY_S)
-    [event] = [reply.event for reply in told]
-    assert event is not None
+    [event] = told
     assert (event.state, event.reason) == ("queued", "it is left for the next opening")
 
 
@@ -293,19 +290,18 @@ def test_event_that_waits_is_dropped_and_never_handled(file: Path) -> None:
         quiet()
         typed.value = 1
         ticket = late.send()
-        dropped = caller.ask(request("drop", event=ticket.id[:14])).event
-        assert dropped is not None
+        dropped = caller.do(DropEvent(event=ticket.id[:14]))
         assert dropped.event == ticket.id
         assert (ticket.state, ticket.reason) == ("refused", "it was dropped")
-        assert caller.ask(request("events", waiting=True)).openings[0].events == ()
-        assert trouble(caller, "drop", event=ticket.id).kind == "NotFoundError"
+        assert caller.ask(ListEvents(waiting=True)) == ()
+        assert kind_of(refused(caller, DropEvent(event=ticket.id))) == "NotFoundError"
         assert space.runs(late) == 0
 
 
-def test_event_that_was_handled_cannot_be_dropped(caller: Caller) -> None:
+def test_event_that_was_handled_cannot_be_dropped(caller: SocketInspector) -> None:
     told = send(caller)
-    found = trouble(caller, "drop", event=told.event)
-    assert (found.kind, found.message) == ("NotFoundError", f"{told.event} was handled: there is nothing to drop")
+    found = refused(caller, DropEvent(event=told.event))
+    assert (kind_of(found), found.message) == ("NotFoundError", f"{told.event} was handled: there is nothing to drop")
 
 
 def test_event_that_waits_in_one_of_several_openings_is_dropped_there(file: Path) -> None:
@@ -317,7 +313,7 @@ def test_event_that_waits_in_one_of_several_openings_is_dropped_there(file: Path
         quiet()
         typed.value = 1
         ticket = late.send()
-        assert caller.ask(request("drop", event=ticket.id)).event is not None
+        assert caller.do(DropEvent(event=ticket.id)).event == ticket.id
         assert ticket.state == "refused"
 
 
@@ -332,14 +328,13 @@ def test_event_that_nobody_handles_says_whether_its_app_is_open_and_can_be_dropp
     app = hw.App(name)
     app.handler(name="now")(lambda: None)
     with app.open(file), call_when_ready(file) as caller:
-        [waiting] = caller.ask(request("events", waiting=True)).openings[0].events
+        [waiting] = caller.ask(ListEvents(waiting=True))
         assert (waiting.event, waiting.state, waiting.stream, waiting.reason) == (event, "waiting", "desk.late", why)
-        shown = caller.ask(request("event", event=event)).event
-        assert shown is not None
+        shown = caller.ask(ShowEvent(event=event))
         assert (shown.state, shown.reason) == ("waiting", why)
-        assert caller.ask(request("drop", event=event)).event is not None
-        assert caller.ask(request("events", waiting=True)).openings[0].events == ()
-        assert trouble(caller, "event", event=event).kind == "NotFoundError"
+        assert caller.do(DropEvent(event=event)).event == event
+        assert caller.ask(ListEvents(waiting=True)) == ()
+        assert kind_of(refused(caller, ShowEvent(event=event))) == "NotFoundError"
 
 
 def test_event_that_another_opening_handles_is_told_of_by_that_alone(file: Path) -> None:
@@ -353,9 +348,8 @@ def test_event_that_another_opening_handles_is_told_of_by_that_alone(file: Path)
         with space.transaction():
             ticket = late.send()
         space.sync()
-        one, two = caller.ask(request("events", waiting=True)).openings
-        assert (one.app, one.events) == ("other", ())
-        assert [(event.event, event.state) for event in two.events] == [(ticket.id, "parked")]
+        events = caller.ask(ListEvents(waiting=True))
+        assert [(event.event, event.state, event.app) for event in events] == [(ticket.id, "parked", "desk")]
 
 
 # --- waiting in threads -----------------------------------------------------------------------------------

@@ -12,10 +12,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.json import encode
 
 import headwater as hw
 from headwater.inspect import socket_service, sockets
-from headwater.inspect.socket_paths import PATH_MAX, knock, place_of
+from headwater.inspect.envelope import Request
+from headwater.inspect.questions import ExplainNode, GetActivity, GetCounts, GetGraph, GetTrace
+from headwater.inspect.socket_client import SocketInspector
+from headwater.inspect.socket_paths import PATH_MAX, path_beside
 from headwater.inspect.sockets import doors
 from headwater.machine import Machine, use
 from tests.support.doors import (
@@ -26,7 +30,6 @@ from tests.support.doors import (
     call,
     call_when_ready,
     door_of,
-    request,
     running,
     tell,
 )
@@ -51,14 +54,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_only_the_owner_can_use_it_and_it_goes_with_the_space(counter: Counter, file: Path) -> None:
-    place = Path(place_of(str(file)))
+    place = Path(path_beside(str(file)))
     with counter.app.open(file):
         door_of(file)
         found = place.stat().st_mode
         assert stat.S_ISSOCK(found)
         assert stat.S_IMODE(found) == 0o600
     assert not place.exists()
-    assert knock(str(file)) is None
+    assert SocketInspector.connect(str(file)) is None
 
 
 def test_space_in_memory_has_none(counter: Counter) -> None:
@@ -79,20 +82,20 @@ def test_opening_for_a_moment_makes_none(counter: Counter, file: Path, monkeypat
 def test_path_that_is_too_long_for_a_socket_is_no_hindrance(counter: Counter, tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir(parents=True)
     file = tmp_path / folder / "counter.db"
-    place = Path(place_of(str(file)))
+    place = Path(path_beside(str(file)))
     assert len(os.fsencode(place)) > PATH_MAX
     with counter.app.open(file):
         door_of(file)
         target = Path(place.read_text(encoding="utf-8").splitlines()[1])
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
         assert stat.S_IMODE(target.parent.stat().st_mode) == 0o700
-        assert ask_one(file, request("stats")).app == "counter"
+        assert ask_one(file, GetCounts()).app == "counter"
     assert not place.exists()
     assert not target.exists()
 
 
 def test_file_of_somebody_else_is_not_replaced(counter: Counter, file: Path) -> None:
-    place = Path(place_of(str(file)))
+    place = Path(path_beside(str(file)))
     place.write_text("my notes")
     with counter.app.open(file):
         assert door_of(file).way is None
@@ -134,13 +137,13 @@ def test_door_of_a_killed_process_is_replaced(counter: Counter, file: Path) -> N
     with running(STAYING, file) as process:
         process.send_signal(signal.SIGKILL)
         process.wait(SAFETY_S)
-    place = Path(place_of(str(file)))
+    place = Path(path_beside(str(file)))
     assert place.is_socket()
-    assert knock(str(file)) is None, "nobody is behind it"
+    assert SocketInspector.connect(str(file)) is None, "nobody is behind it"
     with counter.app.open(file):
         door_of(file)
         with call(file) as caller:
-            assert caller.ask(request("ping")).pid == os.getpid()
+            assert caller.ping() == os.getpid()
     assert not place.exists()
 
 
@@ -148,14 +151,14 @@ def test_long_way_of_a_killed_process_is_replaced(counter: Counter, tmp_path: Pa
     (tmp_path / ("f" * 120)).mkdir()
     file = tmp_path / ("f" * 120) / "counter.db"
     with running(STAYING, file) as process:
-        target = Path(Path(place_of(str(file))).read_text().splitlines()[1])
+        target = Path(Path(path_beside(str(file))).read_text().splitlines()[1])
         process.send_signal(signal.SIGKILL)
         process.wait(SAFETY_S)
     assert target.is_socket()
-    assert knock(str(file)) is None
+    assert SocketInspector.connect(str(file)) is None
     with counter.app.open(file):
         door_of(file)
-        assert ask_one(file, request("stats")).app == "counter"
+        assert ask_one(file, GetCounts()).app == "counter"
     assert not target.exists()
 
 
@@ -168,11 +171,11 @@ def test_all_openings_of_a_file_answer_at_one_door(counter: Counter, file: Path)
         door_of(file)
         with counter.app.open(file, actor="ann"), other.app.open(file):
             with call(file) as caller:
-                openings = caller.ask(request("snapshot")).openings
+                openings = caller.ask(GetGraph())
             assert [(one.app, one.actor) for one in openings] == [("counter", ""), ("counter", "ann"), ("other", "")]
-        assert ask_one(file, request("snapshot")).app == "counter"
+        assert ask_one(file, GetGraph()).app == "counter"
         first.close()
-        assert knock(str(file)) is None
+        assert SocketInspector.connect(str(file)) is None
 
 
 def test_every_file_has_a_door_of_its_own(counter: Counter, tmp_path: Path) -> None:
@@ -180,7 +183,7 @@ def test_every_file_has_a_door_of_its_own(counter: Counter, tmp_path: Path) -> N
     spaces = [counter.app.open(file) for file in files]
     for file in files:
         door_of(file)
-        assert ask_one(file, request("stats")).space == file.stem
+        assert ask_one(file, GetCounts()).space == file.stem
     assert sum(thread.name == "headwater-door" for thread in threading.enumerate()) == 1
     for space in spaces:
         space.close()
@@ -191,8 +194,8 @@ def test_space_that_is_opened_again_is_found_again(counter: Counter, file: Path)
     for _ in range(3):
         with counter.app.open(file):
             door_of(file)
-            assert ask_one(file, request("stats")).app == "counter"
-        assert knock(str(file)) is None
+            assert ask_one(file, GetCounts()).app == "counter"
+        assert SocketInspector.connect(str(file)) is None
 
 
 # --- answers ----------------------------------------------------------------------------------------------
@@ -203,7 +206,7 @@ def test_snapshot_is_the_one_of_the_scheduler_at_the_time_of_day(counter: Counte
         door_of(file)
         counter.count.value = 3
         space.sync()
-        opening = ask_one(file, request("snapshot"))
+        opening = ask_one(file, GetGraph())
         own = space.scheduler.get_graph_snapshot()
     assert opening.snapshot is not None
     assert msgspec.structs.replace(opening.snapshot, at_ms=own.at_ms) == own
@@ -218,7 +221,7 @@ def test_of_many_nodes_functions_come_before_instances(file: Path) -> None:
     app.sink(name="show")(lambda: [row(number) for number in range(20)])
     with app.open(file):
         door_of(file)
-        opening = ask_one(file, request("snapshot", limit=5))
+        opening = ask_one(file, GetGraph(limit=5))
     assert opening.snapshot is not None
     assert [node.name for node in opening.snapshot.nodes][:2] == ["last", "show"]
     assert (len(opening.snapshot.nodes), opening.left_out) == (5, 17)
@@ -233,14 +236,14 @@ def _row(number: int) -> int:
 def test_why_is_told_in_words_with_names_that_authors_know(file: Path) -> None:
     with running(STAYING, file) as process:
         tell(process, 20)
-        [why] = ask_one(file, request("why", node="total")).whys
+        [why] = ask_one(file, ExplainNode(node="total")).whys
         assert "total() is a computation, clean, live: read by live nodes" in why.words
         assert "because gross(0) and gross(1) changed" in why.words
-        assert [why.name for why in ask_one(file, request("why", node="shop.gross")).whys] == [
+        assert [why.name for why in ask_one(file, ExplainNode(node="shop.gross")).whys] == [
             "gross(0)",
             "gross(1)",
         ]
-        assert ask_one(file, request("why", node="nothing")).names == (
+        assert ask_one(file, ExplainNode(node="nothing")).names == (
             "total",
             "unused",
             "receipt",
@@ -252,24 +255,25 @@ def test_why_is_told_in_words_with_names_that_authors_know(file: Path) -> None:
 def test_counts_are_told_by_name_and_functions_with_all_their_instances(file: Path) -> None:
     with running(STAYING, file) as process:
         tell(process, 20)
-        opening = ask_one(file, request("stats"))
-    assert opening.counts["effects"] == 1
-    assert opening.counts["commits"] > 0
-    gross = next(one for one in opening.activities if one.name == "gross")
+        counts = ask_one(file, GetCounts()).counts
+        activities = ask_one(file, GetActivity()).activities
+    assert counts["effects"] == 1
+    assert counts["commits"] > 0
+    gross = next(one for one in activities if one.name == "gross")
     assert (gross.nodes, gross.live, gross.runs, gross.has_arguments) == (2, 2, 4, True)
-    unused = next(one for one in opening.activities if one.name == "unused")
+    unused = next(one for one in activities if one.name == "unused")
     assert (unused.nodes, unused.live, unused.never_ran, unused.runs) == (1, 0, 1, 0)
 
 
 def test_nothing_new_is_answered_with_the_mark_alone(counter: Counter, file: Path) -> None:
     with counter.app.open(file) as space, call_when_ready(file) as caller:
-        first = caller.ask(request("snapshot"))
+        caller.ask(GetGraph())
         space.sync()
-        first = caller.ask(request("snapshot"))
-        again = caller.ask(request("snapshot", unless=first.mark))
-        assert (again.openings, again.mark) == ((), first.mark)
+        first = caller.exchange(encode(Request(ask=GetGraph())))
+        again = caller.exchange(encode(Request(ask=GetGraph(), unless=first.mark)))
+        assert (bytes(again.answer), again.mark) == (b"", first.mark)
         counter.count.value = 7
-        assert caller.ask(request("snapshot", unless=first.mark)).openings
+        assert bytes(caller.exchange(encode(Request(ask=GetGraph(), unless=first.mark))).answer)
 
 
 # --- while a pass goes on ---------------------------------------------------------------------------------
@@ -303,17 +307,18 @@ def test_long_pass_is_answered_with_what_is_known(held: Held, file: Path) -> Non
         writer = threading.Thread(target=lambda: setattr(held.count, "value", 1))
         writer.start()
         assert held.at_work.wait(SAFETY_S)
-        opening = ask_one(file, request("snapshot", wait_ms=1))
+        opening = ask_one(file, GetGraph(), wait_ms=1)
         assert (opening.busy, opening.running) == (True, ("slow",))
         assert opening.snapshot is not None
         assert [(node.name, node.in_flight, node.runs) for node in opening.snapshot.nodes] == [("slow", True, 2)]
-        assert "It is running" in ask_one(file, request("why", node="slow", wait_ms=1)).whys[0].words
-        stats = ask_one(file, request("stats", wait_ms=1))
-        assert (stats.busy, stats.counts, [one.running for one in stats.activities]) == (True, {}, [1])
+        assert "It is running" in ask_one(file, ExplainNode(node="slow"), wait_ms=1).whys[0].words
+        stats = ask_one(file, GetCounts(), wait_ms=1)
+        assert (stats.busy, stats.counts) == (True, {})
+        assert [one.running for one in ask_one(file, GetActivity(), wait_ms=1).activities] == [1]
         held.go_on.set()
         writer.join(SAFETY_S)
-        opening = ask_one(file, request("stats"))
-        assert (opening.busy, opening.running, opening.counts["in_flight"]) == (False, (), 0)
+        after = ask_one(file, GetCounts())
+        assert (after.busy, after.running, after.counts["in_flight"]) == (False, (), 0)
 
 
 def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -> None:
@@ -331,7 +336,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
 
         releaser = threading.Thread(target=release)
         releaser.start()
-        assert not ask_one(file, request("snapshot", wait_ms=5000)).busy
+        assert not ask_one(file, GetGraph(), wait_ms=5000).busy
         space._runtime.window._turn = turn
         writer.join(SAFETY_S)
         releaser.join(SAFETY_S)
@@ -380,13 +385,13 @@ def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file:
 def test_nothing_runs_otherwise_because_somebody_asks(file: Path) -> None:
     def run(name: str, *, ask: bool) -> list[tuple[str, int, int]]:
         counter = Counter(name)
-        questions = [request("snapshot"), request("stats"), request("why", node="doubled"), request("trace")]
+        questions = (GetGraph(), GetCounts(), GetActivity(), ExplainNode(node="doubled"), GetTrace())
         with counter.app.open(file) as space, call_when_ready(file) as caller:
             for number in range(10):
                 counter.count.value = number // 2
                 if ask:
                     for question in questions:
-                        assert caller.ask(question).openings
+                        assert caller.ask(question)  # type: ignore[var-annotated]
             nodes = space.scheduler.registry.nodes
             return [(node.name, node.runs, node.invalidated) for node in nodes]
 
@@ -399,22 +404,24 @@ def test_nothing_runs_otherwise_because_somebody_asks(file: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b'{"v": 9, "ask": "ping"}', "it speaks version 3 of this protocol, not 9"),
-        (b'{"v": 3, "ask": "destroy"}', "is not understood"),
-        (b'{"ask": "ping"}', "is not understood"),
+        (b'{"v": 9, "ask": {"question": "graph"}}', "it speaks version 4 of this protocol, not 9"),
+        (b'{"v": 4, "ask": {"question": "destroy"}}', "the question is unknown there: Invalid value 'destroy'"),
+        (b'{"v": 4, "do": {"command": "destroy"}}', "the question is unknown there: Invalid value 'destroy'"),
+        (b'{"v": 4, "ask": {"question": "graph", "colour": 1}}', "is not understood"),
+        (b'{"ask": {"question": "graph"}}', "is not understood"),
         (b"nonsense", "is not understood"),
         (b"\xff\xfe", "is not understood"),
         (b"[" * 10_000, "is not understood"),
-        (b'{"v": 3, "ask": "trace", "kind": "no such"}', "'no such' is no kind of trace; there are registered"),
+        (b'{"v": 4, "ask": {"question": "trace", "kind": "no"}}', "'no' is no kind of trace; there are registered"),
+        (b'{"v": 4, "follow": "no"}', "'no' is no kind of trace; there are registered"),
     ],
 )
 def test_what_is_not_understood_is_refused_and_the_next_is_answered(
     counter: Counter, file: Path, line: bytes, why: str
 ) -> None:
     with counter.app.open(file), call_when_ready(file) as caller:
-        caller._connection.sendall(line + b"\n")
-        assert why in msgspec.json.decode(caller._line())["error"]
-        assert caller.ask(request("ping")).pid == os.getpid()
+        assert why in caller.exchange(line).refused
+        assert caller.ping() == os.getpid()
 
 
 def test_request_without_end_is_not_listened_to(counter: Counter, file: Path) -> None:
@@ -422,7 +429,7 @@ def test_request_without_end_is_not_listened_to(counter: Counter, file: Path) ->
         with call_when_ready(file) as caller, pytest.raises(ConnectionError):
             while True:
                 caller._connection.sendall(b"x" * 10_000)
-        assert ask_one(file, request("stats")).app == "counter"
+        assert ask_one(file, GetCounts()).app == "counter"
 
 
 def test_too_many_callers_are_turned_away_and_the_others_are_not(
@@ -431,15 +438,15 @@ def test_too_many_callers_are_turned_away_and_the_others_are_not(
     monkeypatch.setattr(socket_service, "CALLERS_MAX", 2)
     with counter.app.open(file):
         with call_when_ready(file) as first, call(file) as second:
-            assert first.ask(request("ping")).pid == second.ask(request("ping")).pid
+            assert first.ping() == second.ping()
             with call(file) as third, pytest.raises(ConnectionError):
-                third.ask(request("ping"))
-            assert second.ask(request("ping")).pid == os.getpid()
+                third.ping()
+            assert second.ping() == os.getpid()
         # Whoever leaves makes room, when that is noticed.
         while True:
             with call(file) as fourth:
                 try:
-                    assert fourth.ask(request("ping")).pid == os.getpid()
+                    assert fourth.ping() == os.getpid()
                 except ConnectionError:
                     continue
                 break

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headwater.inspect import socket_service, sockets
-from tests.support.doors import STAYING, Counter, ask_one, call, call_when_ready, door_of, end, request, running, tell
+from headwater.inspect.questions import GetTrace
+from tests.support.doors import STAYING, Counter, ask_one, call, call_when_ready, door_of, end, running, tell
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +28,10 @@ def file(tmp_path: Path) -> Path:
 
 def test_what_happens_is_told_to_one_who_follows_until_the_space_is_closed(file: Path) -> None:
     with running(STAYING, file) as process, call(file) as caller:
-        caller.ask(request("trace", kind="started", follow=True))
+        lines_of = caller.follow("started")
         tell(process, 20)
         end(process)
-        lines = list(caller.follow())
+        lines = list(lines_of)
     assert [line.app for line in lines] == ["shop"] * len(lines)
     records = [line.record for line in lines if line.record is not None]
     assert {record["type"] for record in records} == {"started"}
@@ -43,12 +44,11 @@ def test_what_happens_is_told_to_one_who_follows_until_the_space_is_closed(file:
 def test_one_who_follows_hears_of_openings_that_come_later(counter: Counter, file: Path) -> None:
     other = Counter("other")
     with counter.app.open(file), call_when_ready(file) as caller:
-        caller.ask(request("trace", kind="finished", follow=True))
+        heard = caller.follow("finished")
         with other.app.open(file) as space, call(file) as another:
             while not space.scheduler.trace.on:
-                another.ask(request("ping"))
+                another.ping()
             other.count.value = 3
-            heard = caller.follow()
             while next(heard).app != "other":
                 pass
 
@@ -56,11 +56,11 @@ def test_one_who_follows_hears_of_openings_that_come_later(counter: Counter, fil
 def test_nothing_is_recorded_when_nobody_follows_any_more(counter: Counter, file: Path) -> None:
     with counter.app.open(file) as space:
         with call_when_ready(file) as caller:
-            caller.ask(request("trace", follow=True))
+            caller.follow()
             assert space.scheduler.trace.on
         with call(file) as caller:
             while space.scheduler.trace.on:
-                caller.ask(request("ping"))
+                caller.ping()
 
 
 def test_one_who_does_not_read_misses_records_and_holds_up_nobody(
@@ -70,11 +70,10 @@ def test_one_who_does_not_read_misses_records_and_holds_up_nobody(
     monkeypatch.setattr(socket_service, "RECORDS_MAX", 10)
     with counter.app.open(file) as space:
         with call_when_ready(file) as caller:
-            caller.ask(request("trace", follow=True))
+            heard = caller.follow()
             for number in range(3000):
                 counter.count.value = number
             assert space.stats.runs["doubled"] > 2999
-            heard = caller.follow()
             missed = 0
             while not missed:
                 missed = next(heard).missed
@@ -87,6 +86,6 @@ def test_records_that_were_kept_are_told_by_kind(counter: Counter, file: Path) -
         space.scheduler.set_trace_enabled("finished", True)
         space.scheduler.set_trace_enabled("pass", True)
         counter.count.value = 1
-        assert {record["type"] for record in ask_one(file, request("trace")).trace} == {"finished", "pass"}
-        kept = ask_one(file, request("trace", kind="finished")).trace
+        assert {record["type"] for record in ask_one(file, GetTrace()).trace} == {"finished", "pass"}
+        kept = ask_one(file, GetTrace(kind="finished")).trace
         assert [str(record["node"]).partition("#")[0] for record in kept] == ["doubled", "show"]

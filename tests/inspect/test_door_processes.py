@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.inspect.socket_paths import knock, place_of
-from tests.support.doors import BEGINNING, SAFETY_S, SHOP, ask_one, call, end, hear, request, running
+from headwater.inspect.questions import GetCounts
+from headwater.inspect.socket_client import SocketInspector
+from headwater.inspect.socket_paths import path_beside
+from tests.support.doors import BEGINNING, SAFETY_S, SHOP, ask_one, call, end, hear, running
 
 
 @pytest.fixture
@@ -54,10 +56,10 @@ space.close()
 
 def test_program_that_forgets_to_close_leaves_no_door_and_is_not_kept_alive(file: Path) -> None:
     with running(FORGETFUL, file) as process, call(file) as caller:
-        caller.ask(request("trace", follow=True))
+        lines = caller.follow()
         end(process)
-        list(caller.follow())
-    assert not Path(place_of(str(file))).exists()
+        list(lines)
+    assert not Path(path_beside(str(file))).exists()
 
 
 @pytest.mark.parametrize("how", ["exit", "close"])
@@ -67,10 +69,10 @@ def test_end_of_a_forked_child_leaves_the_door_of_its_parent(file: Path, how: st
         process.stdin.write(f"{how}\n")
         process.stdin.flush()
         hear(process, "forked")
-        assert caller.ask(request("stats")).openings[0].app == "shop"
-        assert ask_one(file, request("stats")).app == "shop"
+        assert caller.ask(GetCounts())[0].app == "shop"
+        assert ask_one(file, GetCounts()).app == "shop"
         end(process)
-    assert not Path(place_of(str(file))).exists()
+    assert not Path(path_beside(str(file))).exists()
 
 
 def test_forked_child_does_not_stand_behind_the_door_of_a_dead_parent(file: Path) -> None:
@@ -82,8 +84,8 @@ def test_forked_child_does_not_stand_behind_the_door_of_a_dead_parent(file: Path
         process.send_signal(signal.SIGKILL)
         process.wait(SAFETY_S)
         with pytest.raises(ConnectionError):
-            caller.ask(request("ping"))
-        assert knock(str(file)) is None
+            caller.ping()
+        assert SocketInspector.connect(str(file)) is None
         process.stdin.close()
 
 
@@ -95,9 +97,9 @@ def test_forked_child_has_doors_of_its_own(file: Path, tmp_path: Path) -> None:
         process.stdin.flush()
         hear(process, "own")
         with call(own) as caller:
-            assert caller.ask(request("ping")).pid not in (process.pid, os.getpid())
+            assert caller.ping() not in (process.pid, os.getpid())
         with call(file) as caller:
-            assert caller.ask(request("ping")).pid == process.pid
+            assert caller.ping() == process.pid
 
 
 def test_programs_that_only_import_start_nothing() -> None:

@@ -15,9 +15,9 @@ import pytest
 import headwater as hw
 from headwater.errors import StoreFullError
 from headwater.host.space_files import open_space
-from headwater.inspect import snapshot as kept_module
-from headwater.inspect.records import Activity, Opening, Why
-from headwater.inspect.snapshot import KEY, RECORD_MAX, ROW_MAX, kept, packed
+from headwater.inspect import snapshot as snapshot_module
+from headwater.inspect.answers import Activity, Explanation
+from headwater.inspect.snapshot import KEY, RECORD_MAX, ROW_MAX, StoredOpening, packed, stored_openings
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.verification import verify
@@ -34,9 +34,9 @@ def counter(name: str = "counter") -> tuple[hw.App, hw.Cell[int]]:
     return app, count
 
 
-def left(file: Path) -> list[Opening]:
+def left(file: Path) -> list[StoredOpening]:
     with open_space(str(file), create=False) as storage:
-        return storage.call(kept)
+        return storage.call(stored_openings)
 
 
 @pytest.fixture
@@ -246,7 +246,7 @@ def test_disk_that_has_no_room_for_it_does_not_keep_a_space_from_being_closed(
         count.value = 5
         monkeypatch.setattr(SqliteBackend, "set_meta", refuse)
     monkeypatch.undo()
-    assert "is not kept" in caplog.text
+    assert "is not stored" in caplog.text
     assert left(file) == []
     with app.open(file):
         assert count.value == 5
@@ -255,7 +255,7 @@ def test_disk_that_has_no_room_for_it_does_not_keep_a_space_from_being_closed(
 # --- bounds -----------------------------------------------------------------------------------------------
 
 
-def large(nodes: int, reads: int = 1, app: str = "large") -> Opening:
+def large(nodes: int, reads: int = 1, app: str = "large") -> StoredOpening:
     """Of names that do not compress."""
     random = Random(nodes)
     names = [f"row({random.randbytes(20).hex()})" for _ in range(nodes)]
@@ -264,7 +264,7 @@ def large(nodes: int, reads: int = 1, app: str = "large") -> Opening:
         NodeView(id=f"{name}#{n}", name=name, kind="computation", status="clean", live=True, reads=tuple(places))
         for n, name in enumerate(names)
     ]
-    return Opening(
+    return StoredOpening(
         app=app,
         space="s",
         at_ms=1,
@@ -276,7 +276,7 @@ def large(nodes: int, reads: int = 1, app: str = "large") -> Opening:
             sources=tuple(SourceView(f"doc:{place}", place) for place in places),
             edges=tuple(Edge(f"doc:{place}", view.id, "data") for view in views for place in places),
         ),
-        whys=tuple(Why(view.id, view.name, "words") for view in views),
+        whys=tuple(Explanation(view.id, view.name, "words") for view in views),
         activities=(Activity(name="row", kind="computation"),),
     )
 
@@ -286,7 +286,7 @@ def test_what_is_too_large_is_made_smaller_and_says_so(nodes: int, reads: int) -
     opening = large(nodes, reads)
     data = packed(opening)
     assert len(data) <= RECORD_MAX
-    found = kept_module._unpacked(b64encode(data).decode())
+    found = snapshot_module._unpacked(b64encode(data).decode())
     assert found is not None and found.snapshot is not None
     assert found.left_out + len(found.snapshot.nodes) == nodes
     assert {why.id for why in found.whys} == {node.id for node in found.snapshot.nodes}
@@ -297,9 +297,9 @@ def test_what_is_too_large_is_made_smaller_and_says_so(nodes: int, reads: int) -
 
 
 def test_record_of_which_no_node_fits_is_still_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_module, "RECORD_MAX", 300)
+    monkeypatch.setattr(snapshot_module, "RECORD_MAX", 300)
     data = packed(large(5))
-    found = kept_module._unpacked(b64encode(data).decode())
+    found = snapshot_module._unpacked(b64encode(data).decode())
     assert found is not None and found.snapshot is not None
     assert (found.snapshot.nodes, found.left_out, found.app) == ((), 5, "large")
 
@@ -307,8 +307,8 @@ def test_record_of_which_no_node_fits_is_still_one(monkeypatch: pytest.MonkeyPat
 def test_oldest_go_when_there_are_too_many(file: Path) -> None:
     with open_space(str(file)) as storage:
         for number in range(6):
-            kept_module.keep(storage, large(2000 + number, app=f"app{number}"))
-        found = storage.call(kept)
+            snapshot_module.store_opening(storage, large(2000 + number, app=f"app{number}"))
+        found = storage.call(stored_openings)
         row = storage.call(lambda engine: engine.backend.meta(KEY))
     assert [opening.app for opening in found] == ["app5", "app4"]
     assert row is not None

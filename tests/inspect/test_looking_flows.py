@@ -1,22 +1,19 @@
-"""What a door answers about workflows, and does with them."""
+"""Workflows of an open space: questions and commands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import headwater as hw
 from headwater.errors import ClosedError, NotFoundError, UsageError
-from headwater.host.plain_space import Space
 from headwater.host.space_files import open_space
-from headwater.inspect import live_workflows, workflow_commands
-from headwater.inspect.live_queries import answer
-from headwater.inspect.records import Ask
-from headwater.inspect.workflow_commands import Done, FlowsTold, RunTold
-from tests.support.doors import request
+from headwater.inspect.commands import DecideRun
+from headwater.inspect.inspector import Scope
+from headwater.inspect.live_inspector import LiveInspector
+from headwater.inspect.questions import ListRuns, ListWorkflows, ShowRun
 
 
 def make_app() -> hw.App:
@@ -39,27 +36,14 @@ def make_app() -> hw.App:
     return app
 
 
-def ask(question: str, **more: object) -> Ask:
-    return request(question, **more)  # type: ignore[arg-type]  # of a workflow
-
-
-def flows(space: Space, **more: object) -> FlowsTold:
-    _, told = live_workflows.answer([space._runtime.window], ask("workflows", **more))
-    assert told is not None
-    return msgspec.json.decode(told, type=FlowsTold)
-
-
-def test_nothing_is_told_twice_to_somebody_who_shows_the_mark(tmp_path: Path) -> None:
+def test_mark_changes_when_something_happens(tmp_path: Path) -> None:
     app = make_app()
     with app.open(str(tmp_path / "post.db")) as space:
-        first = answer([space._runtime.window], ask("workflows"), 1)
-        assert first.told is not None
-        again = answer([space._runtime.window], ask("workflows", unless=first.mark), 1)
-        assert (again.told, again.mark) == (None, first.mark)
+        inspector = LiveInspector([space._runtime.window])
+        first = inspector.mark(ListWorkflows())
+        assert inspector.mark(ListRuns()) == first
         space.workflows.drain()
-        after = answer([space._runtime.window], ask("workflows", unless=first.mark), 1)
-        assert after.told is not None
-        assert after.mark != first.mark
+        assert inspector.mark(ListWorkflows()) != first
 
 
 def test_a_file_of_which_only_a_branch_is_open_tells_of_its_workflows_too(tmp_path: Path) -> None:
@@ -69,10 +53,11 @@ def test_a_file_of_which_only_a_branch_is_open_tells_of_its_workflows_too(tmp_pa
     with open_space(url) as storage:
         storage.fork("draft")
     with hw.App("other").open(url, branch="draft") as space:
-        [view] = flows(space).flows
+        inspector = LiveInspector([space._runtime.window])
+        [view] = inspector.ask(ListWorkflows()).flows
         assert (view.name, view.block_kind) == ("post.letters", "indeterminate")
-        told = live_workflows.act([space._runtime.window], ask("workflow", act="not_applied", number=view.run))
-        assert msgspec.json.decode(told, type=Done).flow.block_kind is None
+        assert view.run is not None
+        assert inspector.do(DecideRun(run=view.run, action="not_applied")).flow.block_kind is None
 
 
 def test_runs_that_a_host_left_are_recovered_by_whoever_has_the_file_open(tmp_path: Path) -> None:
@@ -89,38 +74,34 @@ def test_runs_that_a_host_left_are_recovered_by_whoever_has_the_file_open(tmp_pa
             )
         )
     with hw.App("other").open(url) as space:
-        _, told = live_workflows.answer([space._runtime.window], ask("run", number=found[0][0]))
-        assert told is not None
-        assert msgspec.json.decode(told, type=RunTold).details.run.status == "crashed"
+        report = LiveInspector([space._runtime.window]).ask(ShowRun(run=found[0][0]))
+        assert report.details.run.status == "crashed"
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with make_app().open(str(tmp_path / "post.db")) as space:
         space.workflows.drain()
-        windows = [space._runtime.window]
-        with pytest.raises(UsageError, match="not said what is to be done"):
-            live_workflows.act(windows, ask("workflow"))
-        with pytest.raises(UsageError, match="no question about workflows"):
-            workflow_commands.answer(space._runtime.flows, ask("ping"))
-        [view] = flows(space).flows
+        inspector = LiveInspector([space._runtime.window])
+        [view] = inspector.ask(ListWorkflows()).flows
+        assert view.run is not None
         with pytest.raises(UsageError, match="is not JSON"):
-            live_workflows.act(windows, ask("workflow", act="applied", number=view.run, value="{"))
+            inspector.do(DecideRun(run=view.run, action="applied", value="{"))
         with pytest.raises(NotFoundError, match="it holds the space 'post', not 'other'"):
-            live_workflows.answer(windows, ask("runs", space="other"))
+            LiveInspector([space._runtime.window], Scope(space="other")).ask(ListRuns())
         with pytest.raises(ClosedError):
-            live_workflows.answer([], ask("runs"))
-        refused = answer(windows, ask("run", number=99), 1)
-        assert refused.trouble is not None
-        assert refused.trouble.kind == "NotFoundError"
+            LiveInspector([]).ask(ListRuns())
+        with pytest.raises(NotFoundError):
+            inspector.ask(ShowRun(run=99))
 
 
 def test_a_result_that_a_person_names_has_to_be_of_the_type_that_next_expects(tmp_path: Path) -> None:
     with make_app().open(str(tmp_path / "post.db")) as space:
         space.workflows.drain()
-        [view] = flows(space).flows
+        inspector = LiveInspector([space._runtime.window])
+        [view] = inspector.ask(ListWorkflows()).flows
+        assert view.run is not None
         with pytest.raises(UsageError, match="int"):
-            live_workflows.act([space._runtime.window], ask("workflow", act="applied", number=view.run, value='"x"'))
-        told = live_workflows.act([space._runtime.window], ask("workflow", act="applied", number=view.run, value="7"))
-        run = msgspec.json.decode(told, type=Done).run
+            inspector.do(DecideRun(run=view.run, action="applied", value='"x"'))
+        run = inspector.do(DecideRun(run=view.run, action="applied", value="7")).run
         assert run is not None
         assert run.outcome == "applied"

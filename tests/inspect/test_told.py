@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.inspect.records import fewer, function_of, is_called, labels, shorter
+from headwater.inspect.names import function_of, is_called, labels
+from headwater.inspect.snapshot import fewer, shorter
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 
 

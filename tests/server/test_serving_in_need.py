@@ -99,7 +99,8 @@ def test_a_backup_for_which_there_is_no_room_anywhere_says_so(server: Server, mo
 def test_a_backup_that_is_not_given_has_the_error_of_the_server(
     status: int, body: bytes, kind: type[HeadwaterError]
 ) -> None:
-    from headwater.cli.pages import _refusal
+    from headwater.client.server_pages import refusal
+    from headwater.client.server_url import parse_server
 
     class Response:
         reason = "so"
@@ -110,10 +111,8 @@ def test_a_backup_that_is_not_given_has_the_error_of_the_server(
         def read(self, _most: int) -> bytes:
             return body
 
-    class Asked:
-        url = "ws://somewhere/home"
-
-    assert type(_refusal(Asked(), Response())) is kind  # type: ignore[arg-type]  # as much as is asked of them
+    url = parse_server("ws://somewhere/home")
+    assert type(refusal(url, Response(), "no backup")) is kind  # type: ignore[arg-type]  # as much as is read of it
 
 
 def test_no_session_is_opened_that_is_not_in_the_audit_log(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

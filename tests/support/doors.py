@@ -7,11 +7,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import headwater as hw
-from headwater.inspect.records import VERSION, Ask, Opening, Question
-from headwater.inspect.socket_paths import Caller, knock
+from headwater.inspect.answers import OpeningView
+from headwater.inspect.envelope import WAIT_MS
+from headwater.inspect.inspector import Scope
+from headwater.inspect.questions import Question
+from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.sockets import Door, doors
+
+V = TypeVar("V", bound=OpeningView)
 
 SAFETY_S = 120
 """No test waits this long unless it fails."""
@@ -24,7 +30,7 @@ from headwater.inspect import sockets
 sockets.GRACE_S = 0
 
 def ready(*words):
-    # When there is a door, and the reader can go on.
+    # When there is a door, and whoever reads this can go on.
     for each in list(sockets.doors().open.values()):
         assert each.tried.wait(120)
     # In one write: what a handler prints in another thread comes before or after it, never in the middle.
@@ -80,15 +86,11 @@ def door_of(file: Path | str) -> Door:
     return door
 
 
-def call(file: Path | str) -> Caller:
-    """Somebody is there, or the test fails."""
-    caller = knock(str(Path(file).resolve()))
-    assert caller is not None, f"nobody opens at {file}"
-    return caller
-
-
-def request(question: Question, **more: object) -> Ask:
-    return Ask(v=VERSION, ask=question, **more)
+def call(file: Path | str, scope: Scope | None = None, wait_ms: int = WAIT_MS) -> SocketInspector:
+    """The process that has the file open."""
+    inspector = SocketInspector.connect(str(Path(file).resolve()), scope, wait_ms)
+    assert inspector is not None, f"no process has a socket for {file}"
+    return inspector
 
 
 @contextmanager
@@ -127,15 +129,16 @@ def end(process: subprocess.Popen[str]) -> None:
     assert (process.returncode, errors) == (0, "")
 
 
-def call_when_ready(file: Path) -> Caller:
+def call_when_ready(file: Path, scope: Scope | None = None, wait_ms: int = WAIT_MS) -> SocketInspector:
     door_of(file)
-    return call(file)
+    return call(file, scope, wait_ms)
 
 
-def ask_one(file: Path, question: Ask) -> Opening:
-    with call(file) as caller:
-        [opening] = caller.ask(question).openings
-    return opening
+def ask_one(file: Path, question: Question[tuple[V, ...]], wait_ms: int = WAIT_MS) -> V:
+    """The view of the only opening."""
+    with call(file, wait_ms=wait_ms) as inspector:
+        [view] = inspector.ask(question)
+    return view
 
 
 class Counter:

@@ -17,12 +17,12 @@ from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, Unav
 
 if TYPE_CHECKING:
     from headwater.host.storage import Storage
+    from headwater.inspect.legacy import Caller
     from headwater.inspect.records import Ask, Deed, FlowAct, Question
-    from headwater.inspect.socket_paths import Caller
-    from headwater.inspect.workflow_commands import Done, InputsTold, RunsTold, Told
+    from headwater.inspect.workflow_answers import ControlReport, InputsPage, RunsPage, WorkflowAnswer
     from headwater.workflow.wording.views import InputView, RunView
 
-T = TypeVar("T", bound="Told")
+T = TypeVar("T", bound="WorkflowAnswer")
 R = TypeVar("R")
 
 _TRIES: Final = 3
@@ -58,14 +58,13 @@ class Source:
     @property
     def is_live(self) -> bool:
         """Somebody else has it open."""
-        from headwater.inspect.socket_paths import Caller
+        from headwater.inspect.legacy import Caller
 
         return isinstance(self._found, Caller)
 
     def hear(self, ask: Ask) -> tuple[str, str | None]:
         """The mark, and the answer as JSON; none if all is as it was at the mark in the request."""
-        from headwater.inspect import workflow_commands
-        from headwater.inspect.socket_paths import Caller
+        from headwater.inspect.legacy import Caller, hub_answer
 
         found = self._found
         if isinstance(found, Caller):
@@ -75,7 +74,7 @@ class Source:
         from headwater.runtime.workflows.hub import hub_of
 
         hub = hub_of(found, SystemClock().now_ms)
-        return "", workflow_commands.act(hub, ask) if ask.ask == "workflow" else workflow_commands.answer(hub, ask)
+        return "", hub_answer(hub, ask)
 
     def told(self, kind: type[T], ask: Ask) -> T:
         """The answer to one question."""
@@ -116,26 +115,26 @@ def looking(place: Place, work: Callable[[Source], R]) -> R:
     raise ConnectionResetError("it is opened and closed all the time; ask again")
 
 
-def runs_in_pages(source: Source, place: Place, limit: int, **more: Any) -> Iterator[tuple[RunsTold, RunView]]:  # noqa: ANN401
+def runs_in_pages(source: Source, place: Place, limit: int, **more: Any) -> Iterator[tuple[RunsPage, RunView]]:  # noqa: ANN401
     """The newest first, so many at most; nobody is kept from the file for longer than a page takes."""
-    from headwater.inspect.workflow_commands import RunsTold
+    from headwater.inspect.workflow_answers import RunsPage
 
     before = 0
     while limit > 0:
-        page = source.told(RunsTold, place.ask("runs", limit=limit, before=before, **more))
+        page = source.told(RunsPage, place.ask("runs", limit=limit, before=before, **more))
         if not page.runs:
             return
         yield from ((page, run) for run in page.runs)
         before, limit = page.runs[-1].id, limit - len(page.runs)
 
 
-def inputs_in_pages(source: Source, place: Place, limit: int, **more: Any) -> Iterator[tuple[InputsTold, InputView]]:  # noqa: ANN401
+def inputs_in_pages(source: Source, place: Place, limit: int, **more: Any) -> Iterator[tuple[InputsPage, InputView]]:  # noqa: ANN401
     """The same of inputs."""
-    from headwater.inspect.workflow_commands import InputsTold
+    from headwater.inspect.workflow_answers import InputsPage
 
     before = 0
     while limit > 0:
-        page = source.told(InputsTold, place.ask("inputs", limit=limit, before=before, **more))
+        page = source.told(InputsPage, place.ask("inputs", limit=limit, before=before, **more))
         if not page.inputs:
             return
         yield from ((page, each) for each in page.inputs)
@@ -170,16 +169,20 @@ def changes(place: Place, kind: type[T], ask: Callable[[T | None], Ask]) -> Iter
 # --- doing ----------------------------------------------------------------------------------------------------
 
 
-def done(place: Place, act: FlowAct, **more: Any) -> Done:  # noqa: ANN401  # the fields of the record
+def done(place: Place, act: FlowAct, **more: Any) -> ControlReport:  # noqa: ANN401  # the fields of the record
     """Have it done, by the process that has the space open or here. Raises what refuses it."""
-    from headwater.inspect.workflow_commands import Done
+    from headwater.inspect.workflow_answers import ControlReport
 
-    return done_as(Done, place, act, **more)
+    return done_as(ControlReport, place, act, **more)
 
 
 def done_as(kind: type[T], place: Place, act: FlowAct, **more: Any) -> T:  # noqa: ANN401  # likewise
     """The same, with another answer."""
-    again = "Published twice with the same id, it is one event" if act == "publish" else "Done twice, it is refused"
+    again = (
+        "Published twice with the same id, it is one event"
+        if act == "publish"
+        else "ControlReport twice, it is refused"
+    )
     ask = place.ask("workflow", act=act, **more)
     for _ in range(_TRIES):
         try:

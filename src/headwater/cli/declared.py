@@ -1,121 +1,22 @@
-"""What apps have declared in a space, for commands that write without them.
-
-Must never know: how a value is written.
-"""
+"""The types that apps have declared at a server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from headwater.cli.spaces import did_you_mean
-from headwater.errors import NotFoundError, SchemaError, UsageError
+from headwater.inspect.declared_types import check_all, check_document, check_write, declared_in
 
 if TYPE_CHECKING:
     from headwater.cli.remote import Server
     from headwater.runtime.type_records import Declared
-    from headwater.store.commit import Operation
-    from headwater.store.engine import Engine
-    from headwater.values.ids import BranchId, DocKey
-    from headwater.values.schema import Schema
-    from headwater.values.tree import Maybe, Path
 
-
-def declared_in(engine: Engine, branch: BranchId) -> Declared:
-    """Of a file."""
-    from headwater.runtime.type_records import PREFIX, Declared
-    from headwater.store.browsing import listing, read
-
-    found = [listed.doc for listed in listing(engine, branch, prefix=f"space/{PREFIX}")]
-    return Declared((doc.partition("/")[2], read(engine, doc, branch, None).value) for doc in found)
+__all__ = ["check_all", "check_document", "check_write", "declared_at", "declared_in"]
 
 
 def declared_at(server: Server, branch: str) -> Declared:
-    """Of a server's space."""
+    """The types declared in a space of a server."""
     from headwater.cli.remote import documents
     from headwater.runtime.type_records import PREFIX, Declared
 
     found, _ = documents(server, PREFIX, branch)
     return Declared((listed.doc.partition("/")[2], listed.value) for listed in found)
-
-
-def check_document(declared: Declared, doc: DocKey, root: Maybe, *, create: bool) -> None:
-    """Refuse to make a document that no app knows, unless it is wanted; and to write what apps write themselves."""
-    from headwater.runtime.type_records import PREFIX
-    from headwater.values.address import address_text
-    from headwater.values.tree import ABSENT
-
-    name = doc.partition("/")[2]
-    if doc.startswith(f"space/{PREFIX}"):
-        app = name.removeprefix(PREFIX)
-        raise UsageError(f"{name} is written by app {app!r} when it is opened, from what it declares", doc=doc)
-    if root is not ABSENT or create or not declared or declared.of(doc) is not None:
-        return
-    meant = [each for each in declared.names if each.partition(".")[2] == name]
-    close = f"; did you mean {' or '.join(meant)}?" if meant else did_you_mean(name, declared.names)
-    apps = ", ".join(declared.apps)
-    message = f"there is no document {address_text(doc)}, and no app here ({apps}) has declared it{close or ';'}"
-    raise NotFoundError(f"{message} --create makes a new one", doc=doc)
-
-
-def check_write(declared: Declared, operation: Operation, root: Maybe, path: Path) -> None:
-    """Refuse what the app that has declared the document could not read. `path`: where it is written."""
-    from headwater.store.commit import PatchDoc, SetDoc
-    from headwater.values.patch import apply_patch
-
-    schema = declared.of(operation.doc)
-    if schema is None:
-        return
-    after: Maybe
-    match operation:
-        case SetDoc(_, value):
-            after = value
-        case PatchDoc(_, ops):
-            after = root
-            for op in ops:
-                after, _ = apply_patch(after, op)
-        case _:
-            return
-    check_value(schema, operation.doc, root, after, path)
-
-
-def check_value(schema: Schema, doc: DocKey, before: Maybe, after: Maybe, path: Path = ()) -> None:
-    """Refuse a document that does not fit its type. What was wrong before, elsewhere in it, does not count."""
-    from headwater.values.address import address_text
-    from headwater.values.shape import misfit_of
-    from headwater.values.tree import ABSENT, get
-
-    part, value = _part(schema, path), get(after, path)
-    found = None if part is None or value is ABSENT else misfit_of(part, value)
-    if found is not None:
-        found = (*path, *found[0]), found[1]
-    elif after is not ABSENT:
-        found = misfit_of(schema, after)
-        if found is not None and before is not ABSENT and misfit_of(schema, before) == found:
-            return
-    if found is None:
-        return
-    steps, reason = found
-    app = doc.partition("/")[2].partition(".")[0]
-    message = (
-        f"cannot write {address_text(doc, steps)}: {reason}. {address_text(doc)} is declared as {schema.expected}; "
-        f"app {app!r} could not read it"
-    )
-    raise SchemaError(message, doc=doc, path=steps, reason=reason)
-
-
-def _part(schema: Schema, path: Path) -> Schema | None:
-    found: Schema | None = schema
-    for step in path:
-        found = None if found is None else found.child(step)
-    return found
-
-
-def check_all(declared: Declared, operations: Iterable[Operation]) -> None:
-    """As `check_write`, for documents that are written as a whole."""
-    from headwater.store.commit import SetDoc
-    from headwater.values.tree import ABSENT
-
-    for operation in operations:
-        if isinstance(operation, SetDoc) and (schema := declared.of(operation.doc)) is not None:
-            check_value(schema, operation.doc, ABSENT, operation.value)

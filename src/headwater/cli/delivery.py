@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -27,8 +27,9 @@ from headwater.errors import (
 if TYPE_CHECKING:
     from headwater.cli.remote import Server
     from headwater.host.storage import Storage
-    from headwater.inspect.records import Ask, EventTold, Reply
-    from headwater.inspect.socket_paths import Caller
+    from headwater.inspect.answers import EventReport
+    from headwater.inspect.legacy import Caller
+    from headwater.inspect.records import Ask, Reply
     from headwater.inspect.view import Window
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -89,7 +90,7 @@ def timeout_ms(timeout: str, *, no_wait: bool) -> float | None:
 def look(target: Target, ask: Ask, closed: Callable[[Storage], T]) -> Reply | T:
     """What the process that has the space open answers; or what is found in a file that nobody has open."""
     from headwater.cli.spaces import open_space
-    from headwater.inspect.socket_paths import Caller
+    from headwater.inspect.legacy import Caller
 
     def otherwise() -> T:
         with open_space(target.url, target.space) as storage:
@@ -121,12 +122,12 @@ def checked(reply: Reply) -> Reply:
 # --- doing ----------------------------------------------------------------------------------------------------
 
 
-def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventTold | HeadwaterError], None], verb: str) -> None:
+def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventReport | HeadwaterError], None], verb: str) -> None:
     """Have all of these done, one after the other; each is told of. Raises UsageError if nobody can."""
     from msgspec import structs
 
     from headwater.cli.spaces import open_space
-    from headwater.inspect.socket_paths import Caller
+    from headwater.inspect.legacy import Caller
 
     left = list(asks)
     if target.server is not None:
@@ -157,7 +158,7 @@ def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventTold | Headwate
                 tell(_through(found, structs.replace(ask, app=name) if name else ask))
 
 
-def _through(caller: Caller, ask: Ask) -> EventTold | HeadwaterError:
+def _through(caller: Caller, ask: Ask) -> EventReport | HeadwaterError:
     """By the process that has it open."""
     try:
         reply = checked(caller.ask(ask))
@@ -173,10 +174,11 @@ def _through(caller: Caller, ask: Ask) -> EventTold | HeadwaterError:
     return reply.event
 
 
-def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventTold | HeadwaterError], None]) -> None:
+def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventReport | HeadwaterError], None]) -> None:
     """By the app itself, opened here."""
     from headwater.host import space_files
-    from headwater.inspect.commands import act
+    from headwater.inspect.legacy import event_command, scope_of
+    from headwater.inspect.live_inspector import LiveInspector
     from headwater.runtime.options import Options
     from headwater.values.ids import BranchId
 
@@ -189,13 +191,13 @@ def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventTold | He
         ).path
     is_new = path is not None and not path.exists()
     wrong: list[errors.UserCodeError] = []
-    told: list[EventTold | HeadwaterError] = []
+    told: list[EventReport | HeadwaterError] = []
 
     def work(window: Window) -> None:
         while left:
             ask = left.pop(0)
             try:
-                told.append(act([window], ask))
+                told.append(cast("EventReport", LiveInspector([window], scope_of(ask)).do(event_command(ask))))
             except HeadwaterError as error:
                 told.append(error)
 
@@ -220,7 +222,7 @@ def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventTold | He
 # --- what came of it ------------------------------------------------------------------------------------------
 
 
-def trouble_in(told: EventTold) -> HeadwaterError | None:
+def trouble_in(told: EventReport) -> HeadwaterError | None:
     """Why an event has no result; None if it has one."""
     from headwater.declare.events.ticket import rejected_error, reused_error
     from headwater.scheduler.events.receipts import REUSED

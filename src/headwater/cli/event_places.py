@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headwater.cli.remote import Server
     from headwater.host.storage import Storage
     from headwater.inspect.records import EventTold, Reply
-    from headwater.inspect.stored_events import Look
+    from headwater.inspect.stored_events import Reader as Look
     from headwater.store.engine import Engine
     from headwater.values.ids import DocKey
     from headwater.values.tree import Maybe
@@ -73,9 +73,9 @@ def _of_reply(reply: Reply, target: Target) -> list[EventTold]:
 
 def _in_file(engine: Engine, branch: str) -> Look:
     from headwater.cli.spaces import find_branch
-    from headwater.inspect.stored_events import looking
+    from headwater.inspect.stored_events import reader
 
-    return looking(engine, find_branch(engine, branch))
+    return reader(engine, find_branch(engine, branch))
 
 
 @contextmanager

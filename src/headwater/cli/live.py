@@ -15,8 +15,8 @@ from headwater.cli.runtime import POLL_S, Answer, again, calling
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from headwater.inspect.legacy import Caller
     from headwater.inspect.records import Ask
-    from headwater.inspect.socket_paths import Caller
 
 _REST: Final = 4
 """Times as long as it took to be answered."""

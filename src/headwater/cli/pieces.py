@@ -68,7 +68,8 @@ def list_pieces(
 def _listed(target: Target, pattern: str) -> list[PieceTold]:
     """Of the file, or of all openings that a process has of it."""
     from headwater.cli.spaces import find_branch
-    from headwater.inspect.stored_pieces import ordered, pieces_in, told
+    from headwater.inspect.stored_pieces import ordered, pieces_in
+    from headwater.inspect.stored_pieces import reports as told
 
     def closed(storage: Storage) -> list[PieceTold]:
         on = storage.call(lambda engine: find_branch(engine, target.branch))

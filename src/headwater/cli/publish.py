@@ -15,7 +15,7 @@ from headwater.cli.workflow import told_done
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
-    from headwater.inspect.workflow_commands import PublishTold
+    from headwater.inspect.workflow_answers import PublishReport
 
 _WORDS: Final = 3
 
@@ -67,19 +67,19 @@ def publish_event(
 
 def _published(  # noqa: PLR0917  # what was said
     place: Place, workflow: str, topic: str, text: str, name: str, title: str
-) -> PublishTold:
+) -> PublishReport:
     from headwater.cli.change import read_json
-    from headwater.inspect.workflow_commands import PublishTold
+    from headwater.inspect.workflow_answers import PublishReport
 
     try:
         value = json.dumps(read_json(text))
     except UsageError as error:
         hint = f"; text is written in quotes: '{json.dumps(text)}'" if text.isprintable() and text != "-" else ""
         raise UsageError(f"{error.message}{hint}") from None
-    return done_as(PublishTold, place, "publish", workflow=workflow, topic=topic, value=value, name=name, title=title)
+    return done_as(PublishReport, place, "publish", workflow=workflow, topic=topic, value=value, name=name, title=title)
 
 
-def _sentence(found: PublishTold) -> str:
+def _sentence(found: PublishReport) -> str:
     event = found.event
     address = f"{found.flow.name}.{event.topic}"
     match event.news:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from headwater.cli.spaces import Place, key_prefixes, missing_value
 from headwater.errors import HistoryError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from headwater.cli.spaces import Place
     from headwater.client.remote_storage import RemoteStorage
     from headwater.client.server_link import Credentials, ServerLink
     from headwater.client.server_url import ServerUrl
@@ -149,6 +149,7 @@ def pulled(
 
 def find_place(server: Server, text: str, branch: str, at: int | None) -> Place:
     """What stands at an address of a server's space, now or then."""
+    from headwater.cli.spaces import Place, missing_value
     from headwater.values.address import address_text, parse_address, settle_path
     from headwater.values.tree import ABSENT, get
 
@@ -188,6 +189,7 @@ class Listed(NamedTuple):
 
 def documents(server: Server, prefix: str, branch: str) -> tuple[list[Listed], bool]:
     """Those whose address starts so, in order; and whether these are all."""
+    from headwater.cli.spaces import key_prefixes
     from headwater.values.address import user_scope
     from headwater.values.tree import ABSENT
 

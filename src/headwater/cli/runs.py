@@ -17,7 +17,7 @@ from headwater.values.text import inert
 
 if TYPE_CHECKING:
     from headwater.inspect.records import Ask
-    from headwater.inspect.workflow_commands import RunsTold
+    from headwater.inspect.workflow_answers import RunsPage
     from headwater.workflow.wording.views import RunView
 
 _LIMIT: Final = 50
@@ -180,17 +180,17 @@ def became(run: RunView, now: int) -> str:
 
 def _follow(place: Place, wanted: dict[str, object], limit: int, form: Form) -> None:
     """Those there are, oldest first, and each that begins or changes from then on."""
-    from headwater.inspect.workflow_commands import RunsTold
+    from headwater.inspect.workflow_answers import RunsPage
 
     told_of: dict[int, RunView] = {}
 
-    def ask(last: RunsTold | None) -> Ask:
+    def ask(last: RunsPage | None) -> Ask:
         if last is None:
             return place.ask("runs", limit=limit, **wanted)
         watched = tuple(run.id for run in told_of.values() if run.may_change)
         return place.ask("runs", limit=_PAGE, after=max(told_of, default=0), also=watched, **wanted)
 
-    for found in changes(place, RunsTold, ask):
+    for found in changes(place, RunsPage, ask):
         for run in reversed(found.runs if found is not None else ()):
             if told_of.get(run.id) != run:
                 told_of[run.id] = run
@@ -239,10 +239,10 @@ def show_run(*, number: int, timeline: bool, url: str | None, space: str | None,
     import msgspec
 
     from headwater.cli.timeline import drawn, plainly
-    from headwater.inspect.workflow_commands import RunTold
+    from headwater.inspect.workflow_answers import RunReport
 
     place = Place(url, space)
-    found = told(place, RunTold, "run", number=number)
+    found = told(place, RunReport, "run", number=number)
     if not timeline:
         details = found.details
         calls = [call for call in details.calls if details.call is not None and call.run == details.call.run]

@@ -15,8 +15,8 @@ import click
 from headwater.errors import NotFoundError, SpaceHeldError
 
 if TYPE_CHECKING:
+    from headwater.inspect.legacy import Caller
     from headwater.inspect.records import Ask, Deed, Opening, Question, Reply
-    from headwater.inspect.socket_paths import Caller
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -178,12 +178,17 @@ class _Left(NamedTuple):
 
 def _reach(url: str | None, space: str | None) -> Caller | _Left:
     """The process that has a space open; or what was kept, if nobody has."""
+    import msgspec
+
     from headwater.cli.spaces import open_space
-    from headwater.inspect.snapshot import kept
+    from headwater.inspect.records import Opening
+    from headwater.inspect.snapshot import stored_openings
 
     def left() -> _Left:
         with open_space(url, space) as storage:
-            return _Left(storage.name, storage.call(kept))
+            return _Left(
+                storage.name, [Opening(**msgspec.structs.asdict(each)) for each in storage.call(stored_openings)]
+            )
 
     return reach(url, space, left)
 
@@ -191,7 +196,7 @@ def _reach(url: str | None, space: str | None) -> Caller | _Left:
 def reach(url: str | None, space: str | None, otherwise: Callable[[], T]) -> Caller | T:
     """The process that has a space open; if nobody has, what is done otherwise, which opens it."""
     from headwater.host import space_files
-    from headwater.inspect.socket_paths import knock
+    from headwater.inspect.legacy import knock
 
     url = url if url is not None else space_files.default_url()
     path = space_files.locate(url, space).path

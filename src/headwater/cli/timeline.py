@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from headwater.inspect.workflow_commands import RunTold
+    from headwater.inspect.workflow_answers import RunReport
     from headwater.workflow.wording.views import CallView, EventView, RunDetails, RunView
 
 _NAMED: Final = 8
 """Events and inputs that are named; of more it is told how many there are."""
 
 
-def plainly(place: Place, found: RunTold) -> list[tuple[str, ...]]:
+def plainly(place: Place, found: RunReport) -> list[tuple[str, ...]]:
     """For a pipe: all that people are told; a name at the beginning of each line, and what it stands for."""
     details, now = found.details, found.at
     run = details.run
@@ -56,7 +56,7 @@ def _attempt(run: RunView) -> tuple[str, ...]:
     return str(run.attempt), str(run.id), *times, run.why, run.phase, run.state, run.outcome, story(run)
 
 
-def drawn(place: Place, found: RunTold, width: int) -> RenderableType:
+def drawn(place: Place, found: RunReport, width: int) -> RenderableType:
     """For people."""
     from rich.console import Group as Rows
     from rich.text import Text

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from headwater.inspect.records import Ask, FlowAct
-    from headwater.inspect.workflow_commands import FlowsTold, FlowTold
+    from headwater.inspect.workflow_answers import FlowReport, WorkflowsPage
     from headwater.workflow.wording.views import FlowView
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,11 +67,11 @@ def exit_code(command: F) -> F:
 # --- ls -------------------------------------------------------------------------------------------------------
 
 
-def _records(found: FlowsTold) -> list[Record]:
+def _records(found: WorkflowsPage) -> list[Record]:
     return [{**record_of(view), "hosted": view.name in found.hosted} for view in found.flows]
 
 
-def _columns(found: FlowsTold, now: int) -> tuple[Column, ...]:
+def _columns(found: WorkflowsPage, now: int) -> tuple[Column, ...]:
     views = {view.name: view for view in found.flows}
 
     def view(record: Record) -> FlowView:
@@ -117,20 +117,20 @@ def _sentence(view: FlowView) -> str:
 @as_list
 def list_workflows(*, every: bool, follow: bool, tells: bool, url: str | None, space: str | None, form: Form) -> None:
     """List the workflows: how they are, what waits, and when something happens next."""
-    from headwater.inspect.workflow_commands import FlowsTold
+    from headwater.inspect.workflow_answers import WorkflowsPage
 
     place = Place(url, space)
 
-    def draw(found: FlowsTold, now: int, width: int) -> RenderableType:
+    def draw(found: WorkflowsPage, now: int, width: int) -> RenderableType:
         return drawn_table(_records(found), _columns(found, now), width)
 
-    def tell(found: FlowsTold) -> None:
+    def tell(found: WorkflowsPage) -> None:
         show(_records(found), _columns(found, found.at), "jsonl" if follow and form else form, empty=_NONE)
 
     if follow:
         _follow(place, place.ask("workflows", every=every), draw, tell, plainly=form is not None)
         return
-    found = told(place, FlowsTold, "workflows", every=every)
+    found = told(place, WorkflowsPage, "workflows", every=every)
     tell(found)
     active = [view for view in found.flows if view.intent == "active"]
     waiting = sum(view.waiting for view in found.flows)
@@ -146,17 +146,17 @@ def list_workflows(*, every: bool, follow: bool, tells: bool, url: str | None, s
 def _follow(
     place: Place,
     ask: Ask,
-    draw: Callable[[FlowsTold, int, int], RenderableType],
-    tell: Callable[[FlowsTold], None],
+    draw: Callable[[WorkflowsPage, int, int], RenderableType],
+    tell: Callable[[WorkflowsPage], None],
     *,
     plainly: bool,
 ) -> None:
     """On a terminal one picture that is drawn anew; else each answer that is different."""
     import sys
 
-    from headwater.inspect.workflow_commands import FlowsTold
+    from headwater.inspect.workflow_answers import WorkflowsPage
 
-    answers = changes(place, FlowsTold, lambda _: ask)
+    answers = changes(place, WorkflowsPage, lambda _: ask)
     if plainly or not is_terminal():
         for found in answers:
             if found is not None:
@@ -165,7 +165,7 @@ def _follow(
         note("it was closed")
         return
     screen = console()
-    last: FlowsTold | None = None
+    last: WorkflowsPage | None = None
     heard = 0.0
     try:
         with screen.screen() as shown:
@@ -193,11 +193,11 @@ def _follow(
 @as_object
 def show_workflow(*, name: str, follow: bool, tells: bool, url: str | None, space: str | None, form: Form) -> None:
     """Tell how a workflow is: what it does and when, what waits, what was done last, and what you can do."""
-    from headwater.inspect.workflow_commands import FlowsTold
+    from headwater.inspect.workflow_answers import WorkflowsPage
 
     place = Place(url, space)
 
-    def tell(found: FlowsTold) -> None:
+    def tell(found: WorkflowsPage) -> None:
         [view] = found.flows
         hosted = view.name in found.hosted
         if form is not None:
@@ -213,7 +213,7 @@ def show_workflow(*, name: str, follow: bool, tells: bool, url: str | None, spac
         ask = place.ask("workflows", workflow=name)
         _follow(place, ask, lambda found, now, width: _drawn(place, found, now, width), tell, plainly=form is not None)
         return
-    found = told(place, FlowsTold, "workflows", workflow=name)
+    found = told(place, WorkflowsPage, "workflows", workflow=name)
     tell(found)
     if tells and found.flows[0].block_kind is not None:
         raise click.exceptions.Exit(Exit.WAITS_FOR_PERSON)
@@ -241,7 +241,7 @@ def _plainly(place: Place, view: FlowView, *, hosted: bool) -> list[tuple[str, s
 _STYLES: Final = {"Running": "green", "Idle": "blue", "Needs attention": "bold red", "Stopped": "yellow"}
 
 
-def _drawn(place: Place, found: FlowsTold, now: int, width: int) -> RenderableType:
+def _drawn(place: Place, found: WorkflowsPage, now: int, width: int) -> RenderableType:
     """For people: how it is in a word and a sentence, the facts in a column, what was done last, and what to do."""
     from rich.console import Group as Rows
     from rich.table import Table
@@ -288,7 +288,7 @@ def _facts(view: FlowView, now: int, *, hosted: bool) -> list[tuple[str, str]]:
 # --- doing ----------------------------------------------------------------------------------------------------
 
 
-def told_done(place: Place, found: FlowTold, form: Form, *, sentence: str, record: Record, plain: object) -> None:
+def told_done(place: Place, found: FlowReport, form: Form, *, sentence: str, record: Record, plain: object) -> None:
     """What was done, in a sentence; and if nobody runs the workflow, that it waits for somebody who does."""
     answer(record, sentence=sentence, plain=plain, form=form)
     name = found.flow.name

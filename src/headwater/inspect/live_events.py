@@ -1,7 +1,4 @@
-"""Looking at the handlers and events of an open space: what is told of them at its door.
-
-Must never know: sockets, and who asks.
-"""
+"""The handlers, events and pieces of an open space."""
 
 from __future__ import annotations
 
@@ -13,7 +10,8 @@ import msgspec
 from headwater.cells.context import open_spaces
 from headwater.errors import NotFoundError, UnavailableError, UsageError
 from headwater.inspect import stored_events, stored_pieces
-from headwater.inspect.records import Activity, Ask, EventTold, kind_of, labels
+from headwater.inspect.answers import Activity, EventReport, PieceReport, PiecesPage
+from headwater.inspect.names import check_space, kind_of, labels
 from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.events.outbox import OUTBOX
 from headwater.scheduler.inspect.event_queries import WaitingEvent, error_of
@@ -21,27 +19,34 @@ from headwater.values.address import doc_key
 from headwater.values.ids import BranchId
 
 if TYPE_CHECKING:
+    from headwater.inspect.inspector import Scope
     from headwater.inspect.view import Window
     from headwater.runtime.space_runtime import BaseSpace
 
 WAITING_MAX: Final = 2000
-"""Events that wait, in one answer. There may be ten thousand of each stream, and nobody looks at them all."""
+"""Waiting events in one answer. Each stream may have ten thousand."""
+
+PIECES_MAX: Final = 5000
+"""Pieces in one answer: half a second of reading."""
+
+_PIECES_PAGE: Final = 200
+"""Pieces that are read in one call: the file is not locked for longer than that takes."""
 
 _DISK_S: Final = 1.0
-"""What has failed just now is looked for when it is on disk; this long at most."""
+"""How long the disk is waited for: a failed event is read from there."""
 
 
-def failed_events(window: Window) -> tuple[EventTold, ...]:
-    """Those that are kept in the file, as far as they are on disk."""
+def failed_events(window: Window) -> tuple[EventReport, ...]:
+    """Failed events, as far as they are on disk."""
     settle_disk(window)
     return tuple(
-        window.storage.call(lambda engine: stored_events.failed(stored_events.looking(engine, BranchId(window.branch))))
+        window.storage.call(lambda engine: stored_events.failed(stored_events.reader(engine, BranchId(window.branch))))
     )
 
 
-def waiting_events(window: Window) -> tuple[EventTold, ...]:
-    """Those that were sent in this opening and have not ended, and what each waits for; and what nobody handles."""
-    live = [_told(window, each) for each in window.space.scheduler.inquiry.waiting()[:WAITING_MAX]]
+def waiting_events(window: Window) -> tuple[EventReport, ...]:
+    """Events that were sent in this opening and have not ended, and why; and those without a handler."""
+    live = [_report(window, each) for each in window.space.scheduler.inquiry.waiting()[:WAITING_MAX]]
     known = {event.event for event in live}
     left = stored_events.unhandled(window.space.replica.read(OUTBOX), _streams(window))
     found = [*live, *(_explained(window, event) for event in left if event.event not in known)]
@@ -54,12 +59,12 @@ def _homes(window: Window) -> list[BaseSpace]:
 
 
 def _streams(window: Window) -> set[str]:
-    """That are handled in any of these."""
+    """Streams that have a handler in any of these."""
     return {stream for home in _homes(window) for stream in list(home.scheduler.streams.handlers)}
 
 
-def _explained(window: Window, event: EventTold) -> EventTold:
-    """Of one that stands in the file: it may be that its app is open, and nobody handles it all the same."""
+def _explained(window: Window, event: EventReport) -> EventReport:
+    """Of an event in the file whose app is open: why it has no handler."""
     apps = [home.window.app for home in _homes(window)]
     app = next((app for app in apps if event.stream.startswith((f"{app}.", f"{app}+"))), None)
     if event.state != "waiting" or app is None or event.stream in _streams(window):
@@ -78,51 +83,49 @@ def _explained(window: Window, event: EventTold) -> EventTold:
     return msgspec.structs.replace(event, reason=reason, app=app)
 
 
-def show_event(windows: list[Window], ask: Ask, wait_s: float) -> EventTold:
-    """All that is known of one event: on its way in one of these, kept in the file, or handled."""
-    chosen = choose(windows, ask)
-    letters = ask.event.strip().removeprefix("event:")
-    live: dict[str, EventTold] = {}
+def show_event(windows: Sequence[Window], scope: Scope, event: str, wait_s: float) -> EventReport:
+    """All that is known of one event: waiting in an opening, failed, or handled."""
+    chosen = choose(windows, scope)
+    letters = event.strip().removeprefix("event:")
+    live: dict[str, EventReport] = {}
     for window in chosen:
         with window.in_turn(max(wait_s, 0.0)):
             waiting = window.space.scheduler.inquiry.waiting()
-            live |= {each.event.id: _told(window, each) for each in waiting if each.event.letters.startswith(letters)}
+            live |= {each.event.id: _report(window, each) for each in waiting if each.event.letters.startswith(letters)}
     settle_disk(chosen[0])
     try:
         kept = chosen[0].storage.call(
-            lambda engine: stored_events.shown(stored_events.looking(engine, BranchId(ask.branch)), ask.event)
+            lambda engine: stored_events.shown(stored_events.reader(engine, BranchId(scope.branch)), event)
         )
     except NotFoundError:
         kept = None
         if not live:
             raise
-    others = [event for event in live if kept is None or event != kept.event]
+    others = [each for each in live if kept is None or each != kept.event]
     if len(others) + (kept is not None) > 1:
         names = ", ".join([*([] if kept is None else [kept.event]), *others[:8]])
-        raise UsageError(f"{ask.event} could be any of these events: {names}; give more of its letters")
+        raise UsageError(f"{event} could be any of these events: {names}; give more of its letters")
     if kept is None:
         return live[others[0]]
     return live.get(kept.event) or _explained(chosen[0], kept)
 
 
-def choose(windows: Sequence[Window], ask: Ask) -> list[Window]:
-    """The openings that are meant. Raises NotFoundError if there is none."""
-    if ask.space and windows and windows[0].space.name != ask.space:
-        found = windows[0].space.name
-        message = f"it holds the space {found!r}, not {ask.space!r}; leave out --space, or name the folder"
-        raise NotFoundError(message, space=ask.space, found=found)
+def choose(windows: Sequence[Window], scope: Scope) -> list[Window]:
+    """The openings of a scope. Raises NotFoundError if there is none."""
+    if windows:
+        check_space(windows[0].space.name, scope.space)
     named = list(zip(labels([each.app for each in windows]), windows, strict=True))
-    chosen = [window for label, window in named if ask.app in ("", label) and window.branch == ask.branch]
+    chosen = [window for label, window in named if scope.app in ("", label) and window.branch == scope.branch]
     if not chosen:
         there = ", ".join(f"{label} on branch {window.branch}" for label, window in named) or "nothing"
-        wanted = f"no app {ask.app!r}" if ask.app else "no app"
-        message = f"{wanted} has it open on branch {ask.branch!r}; there is {there}"
-        raise NotFoundError(message, app=ask.app, branch=ask.branch)
+        wanted = f"no app {scope.app!r}" if scope.app else "no app"
+        message = f"{wanted} has it open on branch {scope.branch!r}; there is {there}"
+        raise NotFoundError(message, app=scope.app, branch=scope.branch)
     return chosen
 
 
 def handler_activities(window: Window) -> tuple[Activity, ...]:
-    """What the handlers have done; those that the pieces of a pattern have, together."""
+    """What the handlers have done; those of all pieces of a pattern together."""
     inquiry = window.space.scheduler.inquiry
     groups: dict[str, list[HandlerRecord]] = {}
     for handler in inquiry.handlers():
@@ -152,9 +155,9 @@ def _activity(name: str, handlers: list[HandlerRecord], states: list[str]) -> Ac
     )
 
 
-def _told(window: Window, waiting: WaitingEvent) -> EventTold:
+def _report(window: Window, waiting: WaitingEvent) -> EventReport:
     event = waiting.event
-    return EventTold(
+    return EventReport(
         event=event.id,
         stream=event.handler.spec.stream,
         handler=event.handler.title,
@@ -168,9 +171,37 @@ def _told(window: Window, waiting: WaitingEvent) -> EventTold:
 
 
 def settle_disk(window: Window) -> None:
-    """Wait for what was written, but not for long."""
+    """Wait for the disk, but not for long."""
     try:
         window.storage.wait(_DISK_S)
     except UnavailableError:
-        # A slow disk: what is there is told.
+        # A slow disk: the answer has what is on it.
         return
+
+
+# --- pieces ---------------------------------------------------------------------------------------------------
+
+
+def pieces(windows: Sequence[Window], branch: str, pattern: str) -> PiecesPage:
+    """Those of all openings of a branch, as far as they are on disk, and which of them are running."""
+    found: dict[str, PieceReport] = {}
+    left_out: dict[str, int] = {}
+    for window in windows:
+        if window.branch == branch:
+            reports, left = _pieces_of(window, pattern)
+            # Two openings of one app have the same pieces; either may be running them.
+            found |= {each.piece: each for each in reports if each.at_work or each.piece not in found}
+            left_out |= {window.app: left} if left else {}
+    return PiecesPage(pieces=tuple(stored_pieces.ordered(found.values())), left_out=left_out)
+
+
+def _pieces_of(window: Window, pattern: str) -> tuple[list[PieceReport], int]:
+    settle_disk(window)
+    branch, call, has = BranchId(window.branch), window.storage.call, window.space.has_at_work
+    docs = call(lambda engine: stored_pieces.pieces_in(engine, branch, window.app, pattern))
+    shown = docs[:PIECES_MAX]
+    found: list[PieceReport] = []
+    for start in range(0, len(shown), _PIECES_PAGE):
+        page = shown[start : start + _PIECES_PAGE]
+        found += call(lambda engine, page=page: stored_pieces.reports(engine, branch, page))  # type: ignore[misc]  # bound
+    return [msgspec.structs.replace(each, at_work=has(each.piece)) for each in found], len(docs) - len(shown)

@@ -1,9 +1,6 @@
-"""Publishing an event because somebody asked, at a door or in a file that nobody has open.
+"""Publishing an event from outside of its app.
 
-Where the app is open, what is published has to be of the type of its topic; else nobody can tell, and it is checked
-when it is consumed.
-
-Must never know: sockets, and who asks.
+If the app is open, the value must be of the type of its topic; else it is checked when it is consumed.
 """
 
 from __future__ import annotations
@@ -12,14 +9,14 @@ import json
 from collections.abc import Collection
 from difflib import get_close_matches
 from hashlib import blake2b
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from headwater.cells.reading import FIX_ADVICE
 from headwater.declare.workflows.topic import TITLE_MAX, check_id
 from headwater.errors import NotFoundError, SchemaError, UsageError
-from headwater.inspect.records import Ask
+from headwater.inspect.commands import PublishEvent
+from headwater.inspect.workflow_answers import News, Published
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.values.codec import encode, from_json
 from headwater.values.tree import Value, freeze
@@ -27,44 +24,31 @@ from headwater.workflow.publication import Publication, publish
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import FlowSpec
 
-News: TypeAlias = Literal["new", "changed", "known"]
-"""It was not there; it waits, and was given another value; it was there, and nothing has changed."""
 
-
-class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
-
-    topic: str
-    id: str
-    news: News
-    status: str
-    """Where it is now: pending, reserved, consumed, skipped or parked."""
-    checked: bool
-    """That it is of the type of its topic."""
-
-
-def hand_in(hub: Hub, name: str, ask: Ask) -> HandedIn:
-    """Publish what a request carries to a topic of a workflow: on disk when this returns. Raises what refuses it."""
+def publish_event(hub: Hub, name: str, command: PublishEvent) -> Published:
+    """Publish to a topic of a workflow: on disk when this returns. Raises what refuses it."""
     topics = hub.look(lambda book: _topics(book, name))
-    if ask.topic not in topics:
-        raise NotFoundError(f"workflow {name} has no topic {ask.topic!r}{_meant(ask.topic, topics)}", topic=ask.topic)
-    address = f"{name}.{ask.topic}"
+    if command.topic not in topics:
+        raise NotFoundError(
+            f"workflow {name} has no topic {command.topic!r}{_meant(command.topic, topics)}", topic=command.topic
+        )
+    address = f"{name}.{command.topic}"
     try:
-        given: object = json.loads(ask.value)
+        given: object = json.loads(command.value)
     except ValueError as error:
         raise UsageError(f"what is published to {address} is not JSON: {error}") from None
     hosted = hub.hosted.get(name)
-    # Made of what was given, not of what it is kept as: the same with a host and without one.
-    message = ask.name or blake2b(json.dumps(given, sort_keys=True).encode(), digest_size=8).hexdigest()
+    # Made of the value as given, not as stored: the same with a host and without one.
+    message = command.id or blake2b(json.dumps(given, sort_keys=True).encode(), digest_size=8).hexdigest()
     check_id(address, message)
-    payload = encode(_value(hosted, ask.topic, address, given))
-    event = Publication(name, ask.topic, message, payload, ask.title[:TITLE_MAX])
+    payload = encode(_value(hosted, command.topic, address, given))
+    event = Publication(name, command.topic, message, payload, command.title[:TITLE_MAX])
     news, status = hub.do(lambda book: _put(book, event))
-    return HandedIn(topic=ask.topic, id=message, news=news, status=status, checked=hosted is not None)
+    return Published(topic=command.topic, id=message, news=news, status=status, checked=hosted is not None)
 
 
 def _topics(book: WorkflowTables, name: str) -> tuple[str, ...]:
-    """Those of its newest version: what is published to another would wait for ever."""
+    """Topics of its newest version: an event in another topic would wait for ever."""
     flow = book.flow_named(name)
     assert flow is not None
     query = "select config from flow_version where flow = ? and version = ?"
@@ -78,8 +62,8 @@ def _value(hosted: Hosted | None, topic: str, address: str, given: object) -> Va
     try:
         return hosted.flow.topics[topic].from_json(hosted.space, plain)
     except SchemaError as error:
-        told = error.message.removesuffix(FIX_ADVICE).replace("cannot read", "cannot publish to", 1)
-        raise SchemaError(told, **error.facts) from None
+        message = error.message.removesuffix(FIX_ADVICE).replace("cannot read", "cannot publish to", 1)
+        raise SchemaError(message, **error.facts) from None
 
 
 _KNOWN = (

@@ -1,10 +1,8 @@
-"""What a space that is closed leaves behind of its functions: one row, written anew each time, beside the documents.
+"""The last state of the functions of an opening, stored in the file when the space is closed.
 
-It is not in the log and no document: nothing depends on it, and a crash leaves that of the closing before. The row
-holds one record for each app that had the space open, the newest first, within a bound: the oldest go. If nothing has
-changed since, it stays as it is.
-
-Must never know: what is looked for in it.
+It is one row beside the documents, not part of the log: nothing depends on it, and after a crash it holds the state of
+the closing before. The row has one record for each app that had the space open, the newest first, within a bound: the
+oldest are dropped. If nothing has changed since, it is not written.
 """
 
 from __future__ import annotations
@@ -21,7 +19,8 @@ import msgspec
 
 from headwater.errors import HeadwaterError
 from headwater.host.storage import Storage
-from headwater.inspect.records import Opening, fewer, shorter
+from headwater.inspect.answers import Activity, Explanation, TakenOver
+from headwater.scheduler.inspect.graph_snapshot import NodeView, Snapshot
 from headwater.store.engine import Engine
 
 KEY: Final = "functions"
@@ -34,19 +33,40 @@ ROW_MAX: Final = 2 * RECORD_MAX
 """Bytes of all apps together. Two with as much as there can be, or a few dozen usual ones."""
 
 _JSON_MAX: Final = 64 * 1024 * 1024
-"""Bytes that a record may become when it is read: a damaged one must not fill the memory."""
+"""Bytes of a record that is decompressed: a damaged one must not fill the memory."""
 
-_PLACES: Final = 32
-"""What is left of the places that one node read, where there are so many that the record gets too large."""
+_READS: Final = 32
+"""Reads of one node that are left if the record gets too large."""
 
 _QUICK: Final = 1
-"""The level of compression: others save a tenth, and take twice as long."""
+"""The level of compression: higher ones save a tenth, and take twice as long."""
 
 _log: Final = logging.getLogger("headwater")
 
 
+class StoredOpening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One opening when it was closed. The names of the fields are part of the file format."""
+
+    app: str
+    space: str
+    branch: str = "main"
+    actor: str = ""
+    at_ms: int
+    """Milliseconds since 1970."""
+    busy: bool = False
+    running: tuple[str, ...] = ()
+    snapshot: Snapshot | None = None
+    left_out: int = 0
+    """Nodes that existed besides."""
+    activities: tuple[Activity, ...] = ()
+    counts: dict[str, int] = {}
+    whys: tuple[Explanation, ...] = ()
+    trace: tuple[dict[str, object], ...] = ()
+    taken: TakenOver | None = None
+
+
 class _Entry(msgspec.Struct, frozen=True):
-    """One app: what it was last seen doing."""
+    """The record of one app, compressed."""
 
     app: str
     branch: str
@@ -55,30 +75,30 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 _entries: Final = msgspec.json.Decoder(tuple[_Entry, ...])
-_opening: Final = msgspec.json.Decoder(Opening)
+_opening: Final = msgspec.json.Decoder(StoredOpening)
 
 
-def keep(storage: Storage, opening: Opening) -> None:
-    """Write it down, in the place of what was kept of the same app. If that is not possible, nothing is lost by it."""
+def store_opening(storage: Storage, opening: StoredOpening) -> None:
+    """Store it in the place of the record of the same app. A failure is logged only."""
     try:
         storage.call(lambda engine: _put(engine, opening))
     except HeadwaterError as error:
-        _log.debug("what the functions of space %r did is not kept: %s", opening.space, error)
+        _log.debug("the state of the functions of space %r is not stored: %s", opening.space, error)
 
 
-def kept(engine: Engine) -> list[Opening]:
-    """What was last seen of each app, the newest first; nothing if it cannot be read."""
+def stored_openings(engine: Engine) -> list[StoredOpening]:
+    """The last opening of each app, the newest first; none if the row cannot be read."""
     found = [_unpacked(entry.data) for entry in _row(engine)]
     return [opening for opening in found if opening is not None]
 
 
-def packed(opening: Opening) -> bytes:
-    """Compressed, and within the bound: if it must be, without some of its nodes; it says how many."""
+def packed(opening: StoredOpening) -> bytes:
+    """Compressed, within the bound: if necessary without some of its nodes, whose number it says."""
     data = _compressed(opening)
     if len(data) <= RECORD_MAX:
         return data
     assert opening.snapshot is not None
-    opening = msgspec.structs.replace(opening, snapshot=shorter(opening.snapshot, _PLACES), trace=())
+    opening = msgspec.structs.replace(opening, snapshot=shorter(opening.snapshot, _READS), trace=())
     data = _compressed(opening)
     while len(data) > RECORD_MAX:
         opening = _with_fewer(opening, RECORD_MAX / len(data))
@@ -86,8 +106,8 @@ def packed(opening: Opening) -> bytes:
     return data
 
 
-def _with_fewer(opening: Opening, share: float) -> Opening:
-    """About so many of its nodes, and at least one fewer."""
+def _with_fewer(opening: StoredOpening, share: float) -> StoredOpening:
+    """With about this share of its nodes, and at least one fewer."""
     before = opening.snapshot
     assert before is not None
     snapshot = fewer(before, int((len(before.nodes) - 1) * share * 0.95))
@@ -97,16 +117,16 @@ def _with_fewer(opening: Opening, share: float) -> Opening:
         snapshot=snapshot,
         left_out=opening.left_out + len(before.nodes) - len(snapshot.nodes),
         whys=tuple(why for why in opening.whys if why.id in chosen),
-        # Without nodes there is hardly anything left; functions by the thousand would be.
+        # Without nodes little is left, but for thousands of functions.
         activities=opening.activities if snapshot.nodes else (),
     )
 
 
-def _compressed(opening: Opening) -> bytes:
+def _compressed(opening: StoredOpening) -> bytes:
     return compress(msgspec.json.encode(opening), _QUICK)
 
 
-def _unpacked(data: str) -> Opening | None:
+def _unpacked(data: str) -> StoredOpening | None:
     try:
         return _opening.decode(decompressobj().decompress(b64decode(data), _JSON_MAX))
     except (Base64Error, ZlibError, msgspec.MsgspecError):
@@ -120,7 +140,7 @@ def _row(engine: Engine) -> tuple[_Entry, ...]:
         return ()
 
 
-def _put(engine: Engine, opening: Opening) -> None:
+def _put(engine: Engine, opening: StoredOpening) -> None:
     mark = _mark(opening)
     others = []
     for entry in _row(engine):
@@ -138,9 +158,43 @@ def _put(engine: Engine, opening: Opening) -> None:
     engine.backend.set_meta(KEY, msgspec.json.encode(entries).decode())
 
 
-def _mark(opening: Opening) -> str:
-    """The same if nothing is different but times and counts: then a program that only looked writes nothing."""
+def _mark(opening: StoredOpening) -> str:
+    """Equal if nothing but times and counts differs: a program that only read writes nothing."""
     assert opening.snapshot is not None
     nodes = [(node.id, node.status, node.live, node.error, node.waiting, node.reads) for node in opening.snapshot.nodes]
-    told = (opening.actor, opening.snapshot.seq, nodes, opening.left_out, len(opening.trace), opening.taken)
-    return sha256(msgspec.json.encode(told)).hexdigest()[:16]
+    state = (opening.actor, opening.snapshot.seq, nodes, opening.left_out, len(opening.trace), opening.taken)
+    return sha256(msgspec.json.encode(state)).hexdigest()[:16]
+
+
+# --- smaller snapshots ----------------------------------------------------------------------------------------
+
+
+def fewer(snapshot: Snapshot, limit: int) -> Snapshot:
+    """At most so many nodes, functions before instances; of sources, those that these read."""
+    if len(snapshot.nodes) <= limit:
+        return snapshot
+    ordered = sorted(snapshot.nodes, key=lambda node: node.name.endswith(")"))
+    chosen = {node.id for node in ordered[:limit]}
+    return _of_nodes(snapshot, tuple(node for node in snapshot.nodes if node.id in chosen))
+
+
+def shorter(snapshot: Snapshot, reads: int) -> Snapshot:
+    """Of every node at most so many of its reads and of its edges."""
+    nodes = tuple(msgspec.structs.replace(node, reads=node.reads[:reads]) for node in snapshot.nodes)
+    counts: dict[str, int] = {}
+    edges = []
+    for edge in snapshot.edges:
+        counts[edge.target] = counts.get(edge.target, 0) + 1
+        if counts[edge.target] <= reads:
+            edges.append(edge)
+    return _of_nodes(msgspec.structs.replace(snapshot, edges=tuple(edges)), nodes)
+
+
+def _of_nodes(snapshot: Snapshot, nodes: tuple[NodeView, ...]) -> Snapshot:
+    """With these nodes, the edges between them, and the sources that they read."""
+    chosen = {node.id for node in nodes}
+    ends = chosen | {source.id for source in snapshot.sources}
+    edges = tuple(edge for edge in snapshot.edges if edge.source in ends and edge.target in chosen)
+    read = {edge.source for edge in edges}
+    sources = tuple(source for source in snapshot.sources if source.id in read)
+    return msgspec.structs.replace(snapshot, nodes=nodes, sources=sources, edges=edges)

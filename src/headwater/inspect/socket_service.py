@@ -22,9 +22,12 @@ import msgspec
 
 from headwater.errors import HeadwaterError
 from headwater.inspect import socket_paths
-from headwater.inspect.commands import act, trouble_of
-from headwater.inspect.live_queries import answer, since_1970
-from headwater.inspect.records import DEEDS, VERSION, Ask, Reply, Told
+from headwater.inspect.answers import TraceLine
+from headwater.inspect.commands import AnyCommand
+from headwater.inspect.envelope import VERSION, Failure, Request, Response, answered, read_request
+from headwater.inspect.live_functions import since_1970
+from headwater.inspect.live_inspector import LiveInspector
+from headwater.inspect.questions import GetTrace
 from headwater.inspect.sockets import LINGER_S, LOOK_S, Bell, Door, Doors, log
 from headwater.inspect.view import Window
 from headwater.machine import machine
@@ -47,8 +50,6 @@ _CHUNK: Final = 256 * 1024
 
 _SOON_S: Final = 0.5
 """How long the end of the program waits for what is being done. Less than it waits for the thread."""
-
-_ask: Final = msgspec.json.Decoder(Ask)
 
 
 class Followed:
@@ -85,8 +86,8 @@ class Followed:
             missed = self._heard - self._told - len(self._records)
             if missed > 0:
                 self._told += missed
-                yield _line(Told(app=window.app, missed=missed))
-            line = _line(Told(app=window.app, record=since_1970(window, record)))
+                yield _line(TraceLine(app=window.app, missed=missed))
+            line = _line(TraceLine(app=window.app, record=since_1970(window, record)))
             room -= len(line)
             yield line
 
@@ -115,7 +116,7 @@ class Service:
         self._made: dict[Door, socket.socket] = {}
         self._calls: list[Call] = []
         # Appended to by the threads that did something.
-        self._done: deque[tuple[Call, Reply]] = deque()
+        self._done: deque[tuple[Call, Response]] = deque()
         # Not the kind that is shared with a forked child.
         self._selector = selectors.PollSelector()
         self._selector.register(bell.reader, selectors.EVENT_READ, None)
@@ -246,56 +247,64 @@ class Service:
         if not call.is_busy:
             call.sought = len(call.heard)
 
-    def _answer(self, call: Call, line: bytes) -> Reply | None:
-        """The answer; None if it comes when something is done."""
-        try:
-            version = msgspec.json.decode(line, type=_Versioned).v
-            if version != VERSION:
-                return self._refused(f"it speaks version {VERSION} of this protocol, not {version}")
-            ask = _ask.decode(line)
-        except msgspec.MsgspecError as error:
-            return self._refused(f"the request is not understood: {error}")
-        if ask.kind and ask.kind not in TRACE_KINDS:
-            return self._refused(f"{ask.kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
+    def _answer(self, call: Call, line: bytes) -> Response | None:
+        """The response; None if it comes when a command is carried out."""
+        request = read_request(line)
+        if isinstance(request, str):
+            return self._refused(request)
         with self._doors.lock:
             windows = list(call.door.windows)
+        if request.do is not None:
+            command = request.do
+            verb = str(command.__struct_config__.tag)
+            work = partial(self._do, call, LiveInspector(windows, request.scope, apart=True), command)
+            machine().thread(work, name=f"headwater-{verb}").start()
+            call.is_busy = True
+            return None
+        if request.follow is not None:
+            return self._follow(call, windows, request.follow)
         try:
-            if ask.ask in DEEDS:
-                work = partial(self._do, call, windows, ask)
-                machine().thread(work, name=f"headwater-{ask.ask}").start()
-                call.is_busy = True
-                return None
-            reply = answer(windows, ask, self._pid)
+            return self._asked(LiveInspector(windows, request.scope, wait_ms=request.wait_ms), request)
+        except HeadwaterError as error:
+            return Response(v=VERSION, pid=self._pid, failure=Failure.of(error))
         except Exception as bug:  # noqa: BLE001  # of ours: it must not end the thread, nor harm the program
             log.debug("a question about %s could not be answered", call.door.file, exc_info=True)
             return self._refused(describe(bug))
-        if ask.ask == "trace" and ask.follow:
-            if call.followed is not None:
-                call.followed.attend([])
-            call.followed = Followed(ask.kind, self._bell)
-            call.followed.attend(windows)
-        return reply
 
-    def _do(self, call: Call, windows: list[Window], ask: Ask) -> None:
+    def _asked(self, inspector: LiveInspector, request: Request) -> Response:
+        question = request.ask
+        if question is None:
+            return Response(v=VERSION, pid=self._pid)
+        if isinstance(question, GetTrace) and question.kind and question.kind not in TRACE_KINDS:
+            return self._refused(f"{question.kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
+        # Before the answer: what happens meanwhile is answered once more, rather than never.
+        mark = inspector.mark(question)
+        if request.unless and request.unless == mark:
+            return Response(v=VERSION, pid=self._pid, mark=mark)
+        return answered(inspector.ask(question), pid=self._pid, mark=mark)
+
+    def _follow(self, call: Call, windows: list[Window], kind: str) -> Response:
+        if kind and kind not in TRACE_KINDS:
+            return self._refused(f"{kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
+        if call.followed is not None:
+            call.followed.attend([])
+        call.followed = Followed(kind, self._bell)
+        call.followed.attend(windows)
+        return Response(v=VERSION, pid=self._pid)
+
+    def _do(self, call: Call, inspector: LiveInspector, command: AnyCommand) -> None:
         """In a thread of its own, so that others are answered meanwhile."""
         try:
-            reply = self._done_with(windows, ask)
+            response = answered(inspector.do(command), pid=self._pid)
         except HeadwaterError as error:
-            reply = Reply(v=VERSION, pid=self._pid, trouble=trouble_of(error))
-        except BaseException as bug:  # noqa: BLE001  # of ours, or what no handler may raise: somebody waits to be told
-            log.debug("%s was not done in %s", ask.ask, call.door.file, exc_info=True)
-            reply = self._refused(describe(bug))
-        self._done.append((call, reply))
+            response = Response(v=VERSION, pid=self._pid, failure=Failure.of(error))
+        except BaseException as bug:  # noqa: BLE001  # of ours, or what no handler may raise: a client waits for it
+            log.debug("a command was not carried out in %s", call.door.file, exc_info=True)
+            response = self._refused(describe(bug))
+        self._done.append((call, response))
         self._bell.ring()
 
-    def _done_with(self, windows: list[Window], ask: Ask) -> Reply:
-        if ask.ask != "workflow":
-            return Reply(v=VERSION, pid=self._pid, event=act(windows, ask, apart=True))
-        from headwater.inspect import live_workflows  # noqa: PLC0415  # most programs have no workflows
-
-        return Reply(v=VERSION, pid=self._pid, told=live_workflows.act(windows, ask))
-
-    def _tell_done(self, call: Call, reply: Reply) -> None:
+    def _tell_done(self, call: Call, reply: Response) -> None:
         if call not in self._calls:
             return
         call.is_busy = False
@@ -308,8 +317,8 @@ class Service:
         if call.door.closed and not call.is_busy:
             self._leave(call)
 
-    def _refused(self, why: str) -> Reply:
-        return Reply(v=VERSION, pid=self._pid, error=why)
+    def _refused(self, why: str) -> Response:
+        return Response(v=VERSION, pid=self._pid, refused=why)
 
     def _tell(self, call: Call, followed: Followed) -> None:
         """What has happened since, to one who follows; of spaces that were opened since, too."""
@@ -356,5 +365,5 @@ class _Versioned(msgspec.Struct):
     v: int
 
 
-def _line(told: Reply | Told) -> bytes:
+def _line(told: Response | TraceLine) -> bytes:
     return msgspec.json.encode(told) + b"\n"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from headwater.machine import Thread, machine
 
 if TYPE_CHECKING:
-    from headwater.inspect.socket_paths import Doorway
+    from headwater.inspect.socket_paths import ListeningSocket
     from headwater.inspect.view import Window
 
 GRACE_S = 0.05
@@ -45,7 +45,7 @@ class Door:
         self.windows: list[Window] = []
         self.due = machine().monotonic() + GRACE_S
         # The thread: what it made, or that it tried. Whoever waits for that is told.
-        self.way: Doorway | None = None
+        self.way: ListeningSocket | None = None
         self.tried = machine().event()
         # Nobody has the file open any more.
         self.closed = False

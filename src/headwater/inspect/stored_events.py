@@ -1,10 +1,4 @@
-"""Events as they stand in a space: those that failed, those that wait, and receipts of those that were handled.
-
-What is read here is on disk, whoever has the file open, or as a server has it. Nothing is held for it, and nobody is
-kept waiting.
-
-Must never know: who asks, and how an answer looks.
-"""
+"""Events as the documents of a space have them: failed ones, waiting ones, and receipts of handled ones."""
 
 from __future__ import annotations
 
@@ -18,7 +12,7 @@ from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import NotFoundError, UsageError
 from headwater.inspect import stored_pieces
-from headwater.inspect.records import EventTold
+from headwater.inspect.answers import EventReport
 from headwater.scheduler.events import failed_events, outbox, receipts
 from headwater.store.browsing import read
 from headwater.store.engine import Engine
@@ -28,63 +22,63 @@ from headwater.values.ids import BranchId, DocKey
 from headwater.values.tree import ABSENT, Maybe, Value
 
 PAYLOAD_MAX: Final = 2000
-"""Characters of a payload in a list. Longer ones are told of when one event is asked for."""
+"""Characters of a payload in a list. Longer ones are in the answer about one event."""
 
 _NAMED_MAX: Final = 8
-"""Events that are named if it could be any of several."""
+"""Events that are named if a text means several."""
 
 _WORD: Final = "event:"
 
-Look: TypeAlias = Callable[[DocKey], Maybe]
-"""How a document stands, wherever that is looked up."""
+Reader: TypeAlias = Callable[[DocKey], Maybe]
+"""Reads a document, wherever it is."""
 
 
-def looking(engine: Engine, branch: BranchId) -> Look:
-    """In a file."""
+def reader(engine: Engine, branch: BranchId) -> Reader:
+    """Reads in a store."""
     return lambda doc: read(engine, doc, branch).value
 
 
 # --- what there is --------------------------------------------------------------------------------------------
 
 
-def failed(look: Look) -> list[EventTold]:
-    """Those that failed and are kept, oldest first; without what is long."""
-    letters = failed_events.ids_by_age(look(failed_events.FAILED))
-    found = (_failed(look, each) for each in letters)
+def failed(read_doc: Reader) -> list[EventReport]:
+    """Failed events, oldest first; without long payloads."""
+    letters = failed_events.ids_by_age(read_doc(failed_events.FAILED))
+    found = (_failed(read_doc, each) for each in letters)
     return [shortened(event) for event in found if event is not None]
 
 
-def waiting(look: Look) -> list[EventTold]:
-    """Those that stand in the outbox, in the order in which they were sent."""
-    found = outbox.entries(look(outbox.OUTBOX))
-    return [shortened(_in_file(look, letters, entry)) for letters, entry in found]
+def waiting(read_doc: Reader) -> list[EventReport]:
+    """Events in the outbox, in the order in which they were sent."""
+    found = outbox.entries(read_doc(outbox.OUTBOX))
+    return [shortened(_in_file(read_doc, letters, entry)) for letters, entry in found]
 
 
-def shown(look: Look, text: str) -> EventTold:
-    """All that is known of one: of a failed one, one that waits, or one that was handled. Raises NotFoundError."""
-    stored = dict(outbox.entries(look(outbox.OUTBOX)))
-    listed = failed_events.ids_by_age(look(failed_events.FAILED))
+def shown(read_doc: Reader, text: str) -> EventReport:
+    """All that is known of one event: failed, waiting, or handled. Raises NotFoundError."""
+    stored = dict(outbox.entries(read_doc(outbox.OUTBOX)))
+    listed = failed_events.ids_by_age(read_doc(failed_events.FAILED))
     letters = _letters(text)
     meant = _matching(letters, [*listed, *stored])
     if not meant:
-        return _handled(look, letters)
+        return _handled(read_doc, letters)
     one = _only(text, meant)
-    found = _failed(look, one)
-    return found if found is not None else _in_file(look, one, stored.get(one, {}))
+    found = _failed(read_doc, one)
+    return found if found is not None else _in_file(read_doc, one, stored.get(one, {}))
 
 
-def find_failed(look: Look, text: str) -> EventTold:
+def find_failed(read_doc: Reader, text: str) -> EventReport:
     """The failed event that an id, or what it begins with, means. Raises NotFoundError, UsageError."""
-    listed = failed_events.ids_by_age(look(failed_events.FAILED))
+    listed = failed_events.ids_by_age(read_doc(failed_events.FAILED))
     meant = _matching(_letters(text), listed)
-    found = _failed(look, _only(text, meant)) if meant else None
+    found = _failed(read_doc, _only(text, meant)) if meant else None
     if found is None:
-        raise _missing(look, text)
+        raise _missing(read_doc, text)
     return found
 
 
 def drop(replica: Replica, event: str) -> bool:
-    """Forget one that failed or waits, in a file that nobody has open. Whether it was there; the caller syncs."""
+    """Delete a failed or waiting event of a closed space. Says whether it existed; the caller syncs."""
     tx = Transaction(replica, f"dropping {event}")
     letters = _letters(event)
     waits = letters in dict(outbox.entries(tx.document(outbox.OUTBOX)))
@@ -96,7 +90,7 @@ def drop(replica: Replica, event: str) -> bool:
     return True
 
 
-def droppable(event: EventTold) -> EventTold:
+def droppable(event: EventReport) -> EventReport:
     """The same. Raises NotFoundError if it was handled."""
     if event.state in ("pending", "confirmed", "rejected"):
         how = "rejected by its handler" if event.state == "rejected" else "handled"
@@ -115,12 +109,12 @@ def _letters(text: str) -> str:
 
 
 def _matching(letters: str, known: Iterable[str]) -> list[str]:
-    """Exactly the one, or all that begin so."""
+    """The one of this name, or all that begin with it."""
     found = list(dict.fromkeys(one for one in known if one.startswith(letters)))
     return [letters] if letters in found else found
 
 
-def meant_by(text: str, known: Iterable[EventTold]) -> EventTold | None:
+def meant_by(text: str, known: Iterable[EventReport]) -> EventReport | None:
     """The one of these that an id, or what it begins with, means. Raises UsageError if it could be several."""
     by_letters = {_letters(event.event): event for event in known}
     meant = _matching(_letters(text), by_letters)
@@ -136,13 +130,13 @@ def _only(text: str, meant: list[str]) -> str:
     return meant[0]
 
 
-def _missing(look: Look, text: str) -> NotFoundError:
-    """Say what is known of it, if anything is."""
-    stored = dict(outbox.entries(look(outbox.OUTBOX)))
+def _missing(read_doc: Reader, text: str) -> NotFoundError:
+    """The error for an event that has not failed, with what is known of it."""
+    stored = dict(outbox.entries(read_doc(outbox.OUTBOX)))
     letters = _letters(text)
     if _matching(letters, stored):
         why = "it has not failed, but waits to be handled; `headwater events ls --waiting` lists those"
-    elif _receipt(look, letters) is not None:
+    elif _receipt(read_doc, letters) is not None:
         why = f"it was handled or rejected; `headwater events show {text}` tells what came of it"
     else:
         why = "`headwater events ls` lists them"
@@ -153,35 +147,35 @@ def _missing(look: Look, text: str) -> NotFoundError:
 
 
 def json_of(value: Value) -> str:
-    """A value as people and scripts see it."""
+    """A value as JSON."""
     return json.dumps(to_json(value), ensure_ascii=False)
 
 
-def _failed(look: Look, letters: str) -> EventTold | None:
-    record = look(failed_events.record_of(letters))
+def _failed(read_doc: Reader, letters: str) -> EventReport | None:
+    record = read_doc(failed_events.record_of(letters))
     if not outbox.is_map(record):
         return None
-    told = cast("Mapping[str, Value]", record)
-    return EventTold(
+    fields = cast("Mapping[str, Value]", record)
+    return EventReport(
         event=f"{_WORD}{letters}",
-        stream=str(told.get("stream", "")),
+        stream=str(fields.get("stream", "")),
         state="failed",
-        at_ms=_whole(told.get("at")),
-        attempts=_whole(told.get("attempts")),
-        reason=str(told.get("reason") or told.get("error") or ""),
-        traceback=str(told.get("traceback") or ""),
-        payload=json_of(told.get("payload")),
+        at_ms=_whole(fields.get("at")),
+        attempts=_whole(fields.get("attempts")),
+        reason=str(fields.get("reason") or fields.get("error") or ""),
+        traceback=str(fields.get("traceback") or ""),
+        payload=json_of(fields.get("payload")),
     )
 
 
-def unhandled(outbox_now: Maybe, handled: Collection[str]) -> list[EventTold]:
-    """Those in an outbox that are in streams besides these."""
+def unhandled(outbox_now: Maybe, handled: Collection[str]) -> list[EventReport]:
+    """Events of an outbox that are in none of these streams."""
     found = outbox.entries(outbox_now)
     return [_waiting(letters, entry) for letters, entry in found if entry["stream"] not in handled]
 
 
-def _waiting(letters: str, entry: Mapping[str, Value]) -> EventTold:
-    return EventTold(
+def _waiting(letters: str, entry: Mapping[str, Value]) -> EventReport:
+    return EventReport(
         event=f"{_WORD}{letters}",
         stream=str(entry.get("stream", "")),
         state="waiting",
@@ -191,40 +185,40 @@ def _waiting(letters: str, entry: Mapping[str, Value]) -> EventTold:
     )
 
 
-def _in_file(look: Look, letters: str, entry: Mapping[str, Value]) -> EventTold:
-    """The same, and for which piece it waits if it is for one."""
+def _in_file(read_doc: Reader, letters: str, entry: Mapping[str, Value]) -> EventReport:
+    """The same, and the piece for which it waits."""
     event = _waiting(letters, entry)
     address = stored_pieces.piece_in(event.stream)
-    piece = stored_pieces.piece_of(address, look(doc_key(address))) if address else None
+    piece = stored_pieces.piece_of(address, read_doc(doc_key(address))) if address else None
     if piece is None:
         return event
     return msgspec.structs.replace(event, reason=f"{event.reason}, and {piece.pattern} {piece.key} started")
 
 
-def _handled(look: Look, letters: str) -> EventTold:
-    told = _receipt(look, letters)
-    if told is None:
+def _handled(read_doc: Reader, letters: str) -> EventReport:
+    receipt = _receipt(read_doc, letters)
+    if receipt is None:
         message = f"there is no event {_WORD}{letters}: none failed, none waits, and there is no receipt of one"
         raise NotFoundError(f"{message}; `headwater events ls` lists those that failed", event=f"{_WORD}{letters}")
-    event, stream = f"{_WORD}{letters}", str(told["stream"])
-    rejection = receipts.rejection_in(cast("Value", told))
+    event, stream = f"{_WORD}{letters}", str(receipt["stream"])
+    rejection = receipts.rejection_in(cast("Value", receipt))
     if rejection is not None:
         facts = json_of(rejection.facts) if rejection.facts else None
-        return EventTold(event=event, stream=stream, state="rejected", reason=rejection.reason, facts=facts)
-    return EventTold(event=event, stream=stream, state="confirmed", result=json_of(told["result"]))
+        return EventReport(event=event, stream=stream, state="rejected", reason=rejection.reason, facts=facts)
+    return EventReport(event=event, stream=stream, state="confirmed", result=json_of(receipt["result"]))
 
 
-def _receipt(look: Look, letters: str) -> Mapping[str, Value] | None:
-    found = look(doc_key(f"receipt:{letters}"))
+def _receipt(read_doc: Reader, letters: str) -> Mapping[str, Value] | None:
+    found = read_doc(doc_key(f"receipt:{letters}"))
     return cast("Mapping[str, Value]", found) if receipts.is_receipt(found) else None
 
 
 SYSTEM: Final = ("receipt:", "failed:", "events:")
-"""How documents are called that hold what is kept of events."""
+"""Beginnings of the names of documents of events."""
 
 
 def is_system(doc: DocKey, value: Callable[[], Maybe]) -> bool:
-    """Whether a document is one of these, and not one of an author's class that is called so."""
+    """Whether a document is one of these, and not one that an author named so."""
     kind, _, letters = doc.removeprefix("space/").partition(":")
     if kind == "events":
         return doc in (outbox.OUTBOX, failed_events.FAILED)
@@ -238,7 +232,7 @@ def is_system(doc: DocKey, value: Callable[[], Maybe]) -> bool:
     return outbox.is_map(found) and cast("Mapping[str, Value]", found).get("event") == f"{_WORD}{letters}"
 
 
-def shortened(event: EventTold) -> EventTold:
+def shortened(event: EventReport) -> EventReport:
     """As in a list: without what is long."""
     payload = event.payload if event.payload is not None and len(event.payload) <= PAYLOAD_MAX else None
     return msgspec.structs.replace(event, traceback="", payload=payload)

@@ -1,9 +1,4 @@
-"""Pieces as they stand in a space's file: one document each.
-
-What is read here is on disk, whoever has the file open.
-
-Must never know: who asks, and which of them are at work.
-"""
+"""Pieces as the store has them: one document each."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
-from headwater.inspect.records import PieceTold
+from headwater.inspect.answers import PieceReport
 from headwater.store.browsing import listing, read
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
@@ -21,17 +16,17 @@ from headwater.values.ids import BranchId, DocKey
 from headwater.values.tree import Maybe, Value, is_map
 
 _PIECE: Final = re.compile(r"(?P<app>.*)\+(?P<pattern>\w+):[a-z2-7]{32}")
-"""What the document of a piece is called. Those of its cells have a name behind it."""
+"""The address of the document of a piece. Those of its cells have a name behind it."""
 
 
 def piece_in(address: str) -> str:
-    """The piece that a stream, or a document, is of; nothing if it is of none."""
+    """The piece of a stream or a document; empty if it is part of none."""
     found = _PIECE.match(address)
     return found[0] if found is not None and address[found.end() :][:1] == "." else ""
 
 
 def pieces_in(engine: Engine, branch: BranchId, app: str = "", pattern: str = "") -> list[DocKey]:
-    """The documents of all of them; or of an app's, or of a pattern's."""
+    """The documents of all pieces, or of those of an app or a pattern."""
     found: list[DocKey] = []
     for listed in listing(engine, branch, prefix=f"space/{app}+" if app else "space/"):
         called = _PIECE.fullmatch(address_text(listed.doc))
@@ -40,19 +35,19 @@ def pieces_in(engine: Engine, branch: BranchId, app: str = "", pattern: str = ""
     return found
 
 
-def told(engine: Engine, branch: BranchId, docs: Iterable[DocKey]) -> list[PieceTold]:
-    """What these say. Some may be none: they are only called so."""
+def reports(engine: Engine, branch: BranchId, docs: Iterable[DocKey]) -> list[PieceReport]:
+    """The pieces of these documents. Other documents with such an address are left out."""
     found = (piece_of(address_text(doc), read(engine, doc, branch).value) for doc in docs)
     return [piece for piece in found if piece is not None]
 
 
-def ordered(pieces: Iterable[PieceTold]) -> list[PieceTold]:
+def ordered(pieces: Iterable[PieceReport]) -> list[PieceReport]:
     """By pattern and key."""
     return sorted(pieces, key=lambda each: (each.app, each.pattern, each.key, each.piece))
 
 
-def piece_of(address: str, value: Maybe) -> PieceTold | None:
-    """What a document says of a piece; None if it is another one that is called so."""
+def piece_of(address: str, value: Maybe) -> PieceReport | None:
+    """The piece that a document describes; None if it is another document with such an address."""
     called = _PIECE.fullmatch(address)
     if called is None or not is_map(value):
         return None
@@ -60,7 +55,7 @@ def piece_of(address: str, value: Maybe) -> PieceTold | None:
     key, status, generation = fields.get("key"), fields.get("status"), fields.get("generation")
     if not isinstance(key, str) or not isinstance(status, str) or not isinstance(generation, int):
         return None
-    return PieceTold(
+    return PieceReport(
         piece=address,
         app=called["app"],
         pattern=called["pattern"],

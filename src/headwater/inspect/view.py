@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 from headwater.host.attached_replica import AttachedReplica
 from headwater.host.space_files import Lease
 from headwater.host.storage import Storage
-from headwater.inspect.live_queries import last_look
-from headwater.inspect.records import Opening
-from headwater.inspect.snapshot import keep
+from headwater.inspect.live_functions import last_state
+from headwater.inspect.snapshot import StoredOpening, store_opening
 from headwater.inspect.sockets import doors
 from headwater.machine import Lock
 from headwater.runtime.options import Options
@@ -45,7 +44,7 @@ class Window:
         self._lease = lease
         self.is_in_memory = lease.path is None
         self._whole = True
-        self._word: Opening | None = None
+        self._word: StoredOpening | None = None
         self._names: dict[str, str] = {}
         self._closers: list[Callable[[], None]] = []
         if lease.path is not None:
@@ -87,13 +86,13 @@ class Window:
         if self._closers:
             self._closers.pop()()
             with self.in_turn(_END_S) as has_turn:
-                self._word = last_look(self) if has_turn and self._whole else None
+                self._word = last_state(self) if has_turn and self._whole else None
 
     def keep(self) -> None:
         """Write it down, before the file is let go. Waits for the disk."""
         word, self._word = self._word, None
         if word is not None:
-            keep(self.storage, word)
+            store_opening(self.storage, word)
 
     def end(self) -> None:
         """The program ends and has not closed it."""

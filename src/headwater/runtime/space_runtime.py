@@ -36,7 +36,7 @@ from headwater.host.console_capture import OnConsole, handler_of, listen, listen
 from headwater.host.scheduler_log import log_steps
 from headwater.host.space_files import Lease
 from headwater.host.storage import Storage
-from headwater.inspect.live_queries import drawn
+from headwater.inspect.live_functions import drawn
 from headwater.inspect.view import Window
 from headwater.machine import Lock, machine
 from headwater.runtime.author_modules import new_fingerprints

@@ -84,16 +84,16 @@ def listing(
             yield ListedDocument(doc, found.seq, found.value is not ABSENT)
 
 
-def keys(engine: Engine, branch: BranchId, prefix: str = "") -> Iterator[DocKey]:
-    """Every key the branch or an ancestor of it has ever had, in order, each once. Nothing is written."""
+def keys(engine: Engine, branch: BranchId, prefix: str = "", after: str = "") -> Iterator[DocKey]:
+    """Keys after `after` that the branch or an ancestor of it has ever had, in order, each once. Writes nothing."""
     chain: list[BranchId] = []
     name: BranchId | None = branch
     while name is not None:
         chain.append(name)
         name = engine.documents.branch(name).parent
-    pages = [_own_keys(engine, on, prefix) for on in chain]
+    pages = [_own_keys(engine, on, prefix, after) for on in chain]
     # What is not folded yet stands beside what is.
-    pages += [iter(_tail_keys(engine, on, prefix)) for on in chain]
+    pages += [iter(_tail_keys(engine, on, prefix, after)) for on in chain]
     last = None
     for key in merge(*pages):
         if key != last:
@@ -101,16 +101,16 @@ def keys(engine: Engine, branch: BranchId, prefix: str = "") -> Iterator[DocKey]
         last = key
 
 
-def _own_keys(engine: Engine, branch: BranchId, prefix: str) -> Iterator[DocKey]:
-    after = DocKey("")
-    while page := engine.backend.heads(branch, prefix, after, _PAGE):
+def _own_keys(engine: Engine, branch: BranchId, prefix: str, after: str) -> Iterator[DocKey]:
+    while page := engine.backend.heads(branch, prefix, DocKey(after), _PAGE):
         for row in page:
             yield row.doc
         after = page[-1].doc
 
 
-def _tail_keys(engine: Engine, branch: BranchId, prefix: str) -> list[DocKey]:
-    return sorted(doc for doc in engine.documents.tail.by_document().get(branch, ()) if doc.startswith(prefix))
+def _tail_keys(engine: Engine, branch: BranchId, prefix: str, after: str) -> list[DocKey]:
+    tail = engine.documents.tail.by_document().get(branch, ())
+    return sorted(doc for doc in tail if doc > after and doc.startswith(prefix))
 
 
 def history(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[HistoryEntry]:

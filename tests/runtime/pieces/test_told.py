@@ -10,8 +10,8 @@ from click.testing import CliRunner
 import headwater as hw
 from headwater.cli.main import cli
 from headwater.errors import UserCodeError
-from headwater.inspect.live_queries import look
-from headwater.inspect.records import VERSION, Ask
+from headwater.inspect.live_inspector import LiveInspector
+from headwater.inspect.questions import ExplainNode
 from headwater.scheduler.inspect.trace import RunStarted
 from tests.runtime.pieces.kit import stored
 
@@ -70,8 +70,7 @@ def test_a_door_explains_one_function_of_one_piece() -> None:
         two(space)
 
         def asked(name: str) -> list[str]:
-            opening = look(space._runtime.window, Ask(v=VERSION, ask="why", node=name), 1.0)
-            assert opening is not None
+            [opening] = LiveInspector([space._runtime.window]).ask(ExplainNode(node=name))
             return [why.words.partition(" is ")[0] for why in opening.whys]
 
         assert asked("doubled of timer hall") == ["doubled() of timer hall"]

@@ -6,8 +6,9 @@ import pytest
 
 import headwater as hw
 from headwater.errors import SchemaError, UsageError
-from headwater.inspect.live_queries import last_look, look
-from headwater.inspect.records import VERSION, Ask
+from headwater.inspect.live_functions import last_state
+from headwater.inspect.live_inspector import LiveInspector
+from headwater.inspect.questions import ExplainNode, GetActivity
 from headwater.testing import probe
 from tests.runtime.resources.outside import World
 from tests.runtime.resources.test_resources import Town
@@ -29,14 +30,12 @@ def test_another_process_is_told_of_a_resource_what_this_one_is(world: World) ->
         await world.says("Oslo", 7)
         town.weather.refresh("Oslo")
         await world.says("Oslo", 8)
-        told = look(space._runtime.window, Ask(v=VERSION, ask="why", node="weather('Oslo')"), 1.0)
-        assert told is not None
+        [told] = LiveInspector([space._runtime.window]).ask(ExplainNode(node="weather('Oslo')"))
         assert [why.words for why in told.whys] == [hw.why(town.weather, "Oslo")]
-        told = look(space._runtime.window, Ask(v=VERSION, ask="stats"), 1.0)
-        assert told is not None
-        (found,) = (each for each in told.activities if each.name == "weather")
+        [done] = LiveInspector([space._runtime.window]).ask(GetActivity())
+        (found,) = (each for each in done.activities if each.name == "weather")
         assert (found.runs, found.never_ran, found.nodes) == (2, 0, 1)
-        left = last_look(space._runtime.window)
+        left = last_state(space._runtime.window)
         assert left is not None
         assert hw.why(town.weather, "Oslo") in [why.words for why in left.whys]
 

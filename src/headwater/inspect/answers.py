@@ -1,0 +1,303 @@
+"""The records that answer questions about functions, events and documents of a space.
+
+The same records come from the process that has the space open, from its file, and from a server.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
+
+Origin: TypeAlias = Literal["live", "file", "server"]
+"""Where an answer comes from: an open space, the file of a closed one, the store of a server."""
+
+MISSING: Final = msgspec.UNSET
+"""The value of a document that does not exist."""
+
+# --- functions ------------------------------------------------------------------------------------------------
+
+
+class OpeningView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One opening of a space by an app, and when it was seen."""
+
+    label: str
+    """The app; of further openings of the same app `shop#2`."""
+    app: str
+    space: str
+    branch: str = "main"
+    actor: str = ""
+    at_ms: int
+    """Milliseconds since 1970."""
+    origin: Origin = "live"
+    pid: int = 0
+    """The process that has it open; 0: none."""
+    busy: bool = False
+    """A pass was running: what can be read only between passes is left out."""
+    running: tuple[str, ...] = ()
+    """Functions that were running, outermost first."""
+    left_out: int = 0
+    """Nodes that exist besides those in the answer."""
+
+    @property
+    def is_live(self) -> bool:
+        """It comes from the process that has the space open."""
+        return self.origin == "live"
+
+    @property
+    def headline(self) -> str:
+        """Where the answer comes from, in one line."""
+        label = self.label
+        where = label if label == self.space else f"{label} in space {self.space}"
+        if self.branch != "main":
+            where += f" on branch {self.branch}"
+        if self.origin == "live":
+            line = f"{where}, live in process {self.pid}"
+            if self.actor:
+                line += f", for {self.actor}"
+            if self.running:
+                line += f", running {self.running[-1]}"
+            if self.busy:
+                line += " (busy: seen in passing)"
+        else:
+            line = f"{where}, as of {local_time(self.at_ms)}, when {self.app} was last closed"
+            if self.origin == "server":
+                line += ", as stored at the server"
+        return f"{line}; {self.left_out:,} nodes are left out" if self.left_out else line
+
+
+def local_time(ms: float) -> str:
+    """A time in the zone of this machine."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000))
+
+
+class GraphView(OpeningView, frozen=True, kw_only=True):
+    """The functions and what lies between them."""
+
+    snapshot: Snapshot | None = None
+    """None: it changed while it was read."""
+
+
+class Activity(msgspec.Struct, frozen=True, kw_only=True):
+    """What one function has done, all its instances together."""
+
+    name: str
+    """Of a function in pieces, with their pattern: `doubled of timer`."""
+    kind: NodeKindName
+    nodes: int = 1
+    """Instances: one, or one for each set of arguments, in each piece."""
+    has_arguments: bool = False
+    live: int = 0
+    clean: int = 0
+    invalid: int = 0
+    never_ran: int = 0
+    failed: int = 0
+    running: int = 0
+    waiting: int = 0
+    """Events that a handler has not begun with."""
+    restored: int = 0
+    """Instances that have not run in this opening, because the result of an earlier one is still valid."""
+    runs: int = 0
+    invalidated: int = 0
+    total_ms: float = 0.0
+    last_ms: float = 0.0
+
+
+class ActivityView(OpeningView, frozen=True, kw_only=True):
+    """What the functions have done."""
+
+    activities: tuple[Activity, ...] = ()
+
+
+class CountsView(OpeningView, frozen=True, kw_only=True):
+    """Everything that is counted, by name."""
+
+    counts: dict[str, int] = {}
+
+
+class Missed(msgspec.Struct, frozen=True):
+    """A function that was not simply restored, and why."""
+
+    name: str
+    outcome: str
+    """dirty or fresh."""
+    reason: str
+
+
+class TakenOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an opening took over from earlier ones."""
+
+    restored: int = 0
+    dirty: int = 0
+    fresh: int = 0
+    missed: tuple[Missed, ...] = ()
+    left_out: int = 0
+    """Functions that are missing in this list."""
+    rows: int = 0
+    """Functions whose results the next opening can take over;"""
+    size: int = 0
+    """and the bytes of these records in the file."""
+
+
+class ResumeView(OpeningView, frozen=True, kw_only=True):
+    """What the opening took over."""
+
+    taken: TakenOver
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Why a node last ran, why it does not run now, what would wake it: one sentence in each line."""
+
+    id: str
+    name: str
+    words: str
+    piece: str = ""
+    """The piece that it is part of."""
+
+    @property
+    def title(self) -> str:
+        """The name by which it is asked for."""
+        return f"{self.name} of {self.piece}" if self.piece else self.name
+
+
+class WhyView(OpeningView, frozen=True, kw_only=True):
+    """Explanations of the nodes of a name."""
+
+    whys: tuple[Explanation, ...] = ()
+    names: tuple[str, ...] = ()
+    """If no node has the name: the names that exist."""
+
+
+class TraceView(OpeningView, frozen=True, kw_only=True):
+    """Recorded steps, oldest first, at times since 1970."""
+
+    trace: tuple[dict[str, object], ...] = ()
+
+
+class TraceLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step of a trace that is followed."""
+
+    app: str
+    record: dict[str, object] | None = None
+    missed: int = 0
+    """Records that were left out because the reader was too slow."""
+
+
+# --- events and pieces ----------------------------------------------------------------------------------------
+
+
+class EventReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event: what is stored of it, what it waits for, or its outcome."""
+
+    event: str
+    stream: str
+    state: str
+    """As of a ticket; "waiting" if it is in the file of a closed space."""
+    handler: str = ""
+    app: str = ""
+    at_ms: int = 0
+    """When it failed, or was sent; 0 if unknown."""
+    attempts: int = 0
+    reason: str = ""
+    """Why it failed, was refused or rejected, or waits."""
+    traceback: str = ""
+    payload: str | None = None
+    """As JSON; None: left out."""
+    result: str | None = None
+    """What its handler returned, as JSON."""
+    facts: str | None = None
+    """The facts of a rejection, as JSON."""
+    handled_before: bool = False
+
+
+class PieceReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One piece, as its document describes it."""
+
+    piece: str
+    """The address of the document."""
+    app: str
+    pattern: str
+    key: str
+    status: str
+    generation: int
+    inputs: str
+    """As JSON."""
+    by: str = ""
+    """The function that built it."""
+    at_work: bool = False
+    """It is running in an opening. A piece that the file says is running may wait to be started."""
+
+
+class PiecesPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Pieces by app, pattern and key."""
+
+    pieces: tuple[PieceReport, ...]
+    left_out: dict[str, int] = {}
+    """Pieces that exist besides, by app."""
+
+
+# --- documents ------------------------------------------------------------------------------------------------
+
+
+class DocumentRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A document in a list."""
+
+    address: str
+    seq: int
+    deleted: bool = False
+    value: object = MISSING
+    """As JSON, if it was asked for."""
+
+
+class DocumentsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Documents in the order of their keys."""
+
+    documents: tuple[DocumentRow, ...]
+    hidden: int = 0
+    """Documents of events that are not listed unless asked for."""
+    next: str = ""
+    """The key after which the next page begins; empty: this is the last."""
+    is_complete: bool = True
+    """False: more documents exist that cannot be listed without a longer prefix."""
+
+
+class ValueView(msgspec.Struct, frozen=True, kw_only=True):
+    """A value at an address."""
+
+    address: str
+    branch: str
+    seq: int
+    value: object
+    """As JSON."""
+
+
+class ChangeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One commit that changed a document."""
+
+    seq: int
+    at_ms: int
+    branch: str
+    session: str
+    change: str
+    value: object = MISSING
+    """Of a path into the document: what the value became."""
+
+
+class HistoryPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Changes, newest first."""
+
+    changes: tuple[ChangeView, ...]
+    next: int = 0
+    """The number before which the next page begins; 0: this is the last."""
+
+
+class WriteReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A commit that was accepted, on disk."""
+
+    seq: int
+    changed: bool
+    made_space: str = ""
+    """The name of the space, if this is its first commit."""

@@ -1,0 +1,185 @@
+"""Documents of a space: listed, read, with their history, and written by one commit.
+
+All of it works on an open store: that of a file, of the process that has the space open, or of a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from headwater.errors import AddressError, InvariantError, NotFoundError, RejectedError
+from headwater.host.attached_replica import AttachedReplica
+from headwater.host.storage import Storage
+from headwater.inspect.answers import (
+    MISSING,
+    ChangeView,
+    DocumentRow,
+    DocumentsPage,
+    HistoryPage,
+    ValueView,
+    WriteReport,
+)
+from headwater.inspect.commands import SetValue
+from headwater.inspect.declared_types import check_document, check_write, declared_in
+from headwater.inspect.lookup import find_branch, find_value, key_prefixes, missing_document, missing_value
+from headwater.inspect.questions import CHANGES_MAX, DOCUMENTS_MAX, GetHistory, GetValue, ListDocuments
+from headwater.inspect.stored_events import SYSTEM, is_system
+from headwater.runtime.type_records import PREFIX, Declared
+from headwater.store.browsing import HistoryEntry, ListedDocument, history, keys, read, read_seq
+from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, SetDoc
+from headwater.store.engine import Engine
+from headwater.values.address import address_text, parse_address, settle_path
+from headwater.values.codec import from_json, to_json
+from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.patch import Add, Remove, Replace
+from headwater.values.tree import ABSENT, Maybe, Path, Value, freeze, get, same
+
+PAGE_BYTES: Final = 1024 * 1024
+"""Bytes of values, about, after which a page of documents ends."""
+
+
+# --- reading --------------------------------------------------------------------------------------------------
+
+
+def value_at(engine: Engine, branch: str, question: GetValue) -> ValueView:
+    """The value at an address. Raises NotFoundError, HistoryError."""
+    at = None if question.at is None else Seq(question.at)
+    found = find_value(engine, question.address, find_branch(engine, branch), at)
+    return ValueView(
+        address=address_text(found.doc, found.path), branch=branch, seq=found.seq, value=to_json(found.value)
+    )
+
+
+def hides_system(question: ListDocuments) -> bool:
+    """Whether documents of events and of declared types are left out."""
+    return not question.every and not question.prefix.removeprefix("space!").startswith((*SYSTEM, PREFIX))
+
+
+def documents_page(
+    engine: Engine, branch: str, question: ListDocuments, may_see: Callable[[DocKey], bool] | None = None
+) -> DocumentsPage:
+    """One page of documents. `may_see`: only these exist for the asker."""
+    on = find_branch(engine, branch)
+    hides = hides_system(question)
+    limit = max(min(question.limit, DOCUMENTS_MAX), 1)
+    rows: list[DocumentRow] = []
+    hidden, size = 0, 0
+    for listed, value in _listed(engine, on, question):
+        doc = listed.doc
+        if may_see is not None and not may_see(doc):
+            continue
+        if hides and doc.startswith(f"space/{PREFIX}"):
+            continue
+        if hides and is_system(doc, lambda value=value: value):  # type: ignore[misc]  # bound
+            hidden += 1
+            continue
+        told = to_json(value) if question.values and value is not ABSENT else MISSING
+        rows.append(DocumentRow(address=address_text(doc), seq=listed.seq, deleted=not listed.live, value=told))
+        size += len(msgspec.json.encode(told)) if question.values else 0
+        if len(rows) >= limit or size >= PAGE_BYTES:
+            return DocumentsPage(documents=tuple(rows), hidden=hidden, next=doc)
+    return DocumentsPage(documents=tuple(rows), hidden=hidden)
+
+
+def _listed(engine: Engine, branch: BranchId, question: ListDocuments) -> Iterator[tuple[ListedDocument, Maybe]]:
+    through = read_seq(engine, branch, None if question.at is None else Seq(question.at))
+    for prefix in key_prefixes(question.prefix):
+        for doc in keys(engine, branch, prefix, question.after):
+            found = engine.documents.at(branch, doc, through)
+            if found.seq and (question.deleted or found.value is not ABSENT):
+                yield ListedDocument(doc, found.seq, found.value is not ABSENT), found.value
+
+
+def history_page(engine: Engine, branch: str, question: GetHistory) -> HistoryPage:
+    """One page of a history. Raises NotFoundError, HistoryError."""
+    doc, steps = parse_address(question.address)
+    on, at = find_branch(engine, branch), None if question.at is None else Seq(question.at)
+    if not read(engine, doc, on, at).seq:
+        raise missing_document(engine, doc, on, at)
+    # From the newest on for each page: what is before the page may be compacted, and cannot be read at a number.
+    events = (event for event in history(engine, doc, on, at) if not question.before or event.seq < question.before)
+    changes = _changes_at(engine, doc, steps, on, events) if steps else map(_change, events)
+    limit = max(min(question.limit, CHANGES_MAX), 1)
+    found = tuple(islice(changes, limit))
+    return HistoryPage(changes=found, next=found[-1].seq if len(found) == limit and found[-1].seq > 1 else 0)
+
+
+def _change(event: HistoryEntry, value: object = MISSING) -> ChangeView:
+    return ChangeView(
+        seq=event.seq, at_ms=event.at, branch=event.branch, session=event.session, change=event.summary, value=value
+    )
+
+
+def _changes_at(
+    engine: Engine, doc: DocKey, steps: tuple[str, ...], branch: BranchId, events: Iterator[HistoryEntry]
+) -> Iterator[ChangeView]:
+    """Of the commits that touched a document those that changed the value at a path, and what it became."""
+
+    def value_of(seq: int) -> Maybe:
+        root = read(engine, doc, branch, Seq(seq)).value
+        return get(root, settle_path(root, steps))
+
+    for event in events:
+        after = value_of(event.seq)
+        if not same(value_of(event.seq - 1), after):
+            yield _change(event, MISSING if after is ABSENT else to_json(after))
+
+
+# --- writing --------------------------------------------------------------------------------------------------
+
+
+def write(storage: Storage, branch: str, command: SetValue) -> WriteReport:
+    """One commit, decided and on disk. Raises what refuses it."""
+    doc, _ = parse_address(command.address)
+    is_new = not storage.call(lambda engine: engine.head)
+    on = storage.call(lambda engine: find_branch(engine, branch))
+    replica = storage.attach(branch=on)
+    try:
+        if command.value is MISSING and replica.read(doc) is ABSENT:
+            raise storage.call(lambda engine: missing_document(engine, doc, on, None))
+        seq, changed = write_through(replica, command, storage.call(lambda engine: declared_in(engine, on)))
+    finally:
+        replica.detach()
+    return WriteReport(seq=seq, changed=changed, made_space=storage.name if is_new else "")
+
+
+def write_through(replica: AttachedReplica, command: SetValue, declared: Declared) -> tuple[Seq, bool]:
+    """One commit by a replica: its number, and whether it changed anything."""
+    doc, steps = parse_address(command.address)
+    delete = command.value is MISSING
+    root = replica.read(doc)
+    path = settle_path(root, steps)
+    if delete and root is ABSENT:
+        raise NotFoundError(f"there is no document {address_text(doc)}; `headwater ls` lists them", doc=doc)
+    if delete and get(root, path) is ABSENT:
+        raise missing_value(doc, path, root)
+    if delete:
+        operation: Operation = PatchDoc(doc, (Remove(path),)) if path else DeleteDoc(doc)
+    else:
+        check_document(declared, doc, root, create=command.create)
+        operation = _operation(doc, path, root, freeze(from_json(command.value), command.address))
+    try:
+        check_write(declared, operation, root, path)
+        pending = replica.commit([operation])
+    except AddressError as error:
+        raise AddressError(f"in document {address_text(doc)}: {error.message}", **error.facts) from None
+    replica.sync()
+    if pending.error is not None:
+        raise pending.error
+    match pending.verdict:
+        case Committed(seq):
+            return seq, any(effect.touches for effect in pending.effects)
+        case None:
+            raise InvariantError("a commit that was waited for has no verdict")
+        case refused:
+            raise RejectedError(refused.reason)
+
+
+def _operation(doc: DocKey, path: Path, root: Maybe, value: Value) -> Operation:
+    if not path:
+        return SetDoc(doc, value)
+    return PatchDoc(doc, (Add(path, value) if get(root, path) is ABSENT else Replace(path, value),))

@@ -1,0 +1,116 @@
+"""How questions, commands and their answers travel: one record as JSON in each direction.
+
+The local socket and the page of a server use the same records.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from headwater import errors
+from headwater.errors import HeadwaterError, UnavailableError
+from headwater.inspect.commands import AnyCommand, Command
+from headwater.inspect.inspector import Scope
+from headwater.inspect.questions import AnyQuestion, Question, answer_type
+
+VERSION: Final = 4
+"""Of requests and responses. A request of another version is refused, and the response names the version."""
+
+WAIT_MS: Final = 300
+"""How long a question waits for the end of a pass: hardly noticed by a person."""
+
+A = TypeVar("A")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A question, a command, or the wish to follow the trace. Without any of these: a test of the connection."""
+
+    v: int = VERSION
+    scope: Scope = Scope()
+    ask: AnyQuestion | None = None
+    do: AnyCommand | None = None
+    follow: str | None = None
+    """The kind of records; empty: all."""
+    unless: str = ""
+    """The mark of an earlier response: if nothing has happened since, there is no answer."""
+    wait_ms: int = WAIT_MS
+    actor: str = ""
+    """At a server: the user whose documents are meant."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A class of `headwater.errors`, and its message."""
+
+    kind: str
+    message: str
+
+    @classmethod
+    def of(cls, error: HeadwaterError) -> Failure:
+        """The record of an error."""
+        return cls(type(error).__name__, error.message)
+
+    @property
+    def error(self) -> HeadwaterError:
+        """The error, as it was raised there."""
+        kind = getattr(errors, self.kind, None)
+        if not (isinstance(kind, type) and issubclass(kind, HeadwaterError)):
+            kind = HeadwaterError
+        return kind(self.message)
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer, or why there is none."""
+
+    v: int
+    pid: int = 0
+    mark: str = ""
+    """Changes if anything has happened."""
+    answer: msgspec.Raw = msgspec.Raw()
+    """As the question or the command declares; empty: nothing has happened since `unless`."""
+    failure: Failure | None = None
+    refused: str = ""
+    """Why the request is not understood."""
+
+    def read(self, request: Question[A] | Command[A], whose: str) -> A:
+        """The answer. Raises the error that was raised there; `whose`: who answers, for messages."""
+        self.check(whose)
+        try:
+            found: A = msgspec.json.decode(self.answer, type=answer_type(type(request)))
+        except msgspec.MsgspecError as error:
+            raise UnavailableError(f"{whose} answers in a way that is not understood: {error}") from None
+        return found
+
+    def check(self, whose: str) -> None:
+        """Raises the error that was raised there."""
+        if self.failure is not None:
+            raise self.failure.error
+        if self.refused:
+            raise UnavailableError(f"{whose} does not answer: {self.refused}", pid=self.pid)
+
+
+class _Versioned(msgspec.Struct):
+    v: int
+
+
+_request: Final = msgspec.json.Decoder(Request)
+
+
+def read_request(data: bytes) -> Request | str:
+    """A request; or why it is not understood."""
+    try:
+        version = msgspec.json.decode(data, type=_Versioned).v
+        if version != VERSION:
+            return f"it speaks version {VERSION} of this protocol, not {version}"
+        return _request.decode(data)
+    except msgspec.MsgspecError as error:
+        text = str(error)
+        if text.endswith(("`$.ask.question`", "`$.do.command`")):
+            return f"the question is unknown there: {text.partition(' - at')[0]}; it runs another version of Headwater"
+        return f"the request is not understood: {text}"
+
+
+def answered(found: object, *, pid: int = 0, mark: str = "") -> Response:
+    """A response with an answer."""
+    return Response(v=VERSION, pid=pid, mark=mark, answer=msgspec.Raw(msgspec.json.encode(found)))

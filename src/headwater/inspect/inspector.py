@@ -1,0 +1,63 @@
+"""One interface to look into a space and to act on it, wherever the space is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, Self, TypeVar
+
+import msgspec
+
+from headwater.inspect.answers import TraceLine
+from headwater.inspect.commands import Command
+from headwater.inspect.questions import Question
+
+A = TypeVar("A")
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which part of an open file a request is about."""
+
+    space: str = ""
+    """The name that the space must have; empty: any."""
+    app: str = ""
+    """The label of an opening; empty: all, or any that can."""
+    branch: str = "main"
+
+
+class Inspector(Protocol):
+    """Answers questions about one space and carries out commands. A `with` block closes it.
+
+    What cannot be answered or done where the space is raises UsageError, which says what to do instead.
+    """
+
+    @property
+    def is_live(self) -> bool:
+        """A process has the space open, and answers."""
+        ...
+
+    def ask(self, question: Question[A]) -> A:
+        """The answer. Raises HeadwaterError."""
+        ...
+
+    def do(self, command: Command[A]) -> A:
+        """The report. Raises HeadwaterError: then nothing was done."""
+        ...
+
+    def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
+        """Answers that differ from the one before, as things happen; None from time to time if nothing happens.
+
+        `question` is given the answer before. Ends when the space is closed. Raises NotFoundError if it is closed.
+        """
+        ...
+
+    def follow(self, kind: str = "") -> Iterator[TraceLine]:
+        """Steps of the functions as they happen, until the space is closed. Raises NotFoundError if it is closed."""
+        ...
+
+    def close(self) -> None:
+        """End connections and release the file."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_error: object) -> None: ...

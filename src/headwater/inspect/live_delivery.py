@@ -1,0 +1,291 @@
+"""Commands about events of an open space: send, deliver again, drop.
+
+They are carried out as a thread of the program would: when it has its turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UsageError
+from headwater.inspect.answers import EventReport
+from headwater.inspect.commands import DropEvent, EventCommand, RedeliverEvent, SendEvent
+from headwater.inspect.inspector import Scope
+from headwater.inspect.live_events import choose, show_event
+from headwater.inspect.names import is_called
+from headwater.inspect.stored_events import droppable, find_failed, json_of, reader
+from headwater.machine import machine
+from headwater.scheduler.events.event import EventRecord, EventState
+from headwater.scheduler.events.outcomes import HANDLED
+from headwater.scheduler.graph.node import titled
+from headwater.values.codec import from_json
+from headwater.values.ids import BranchId
+
+if TYPE_CHECKING:
+    from headwater.declare.events.handler import Handler
+    from headwater.inspect.view import Window
+    from headwater.scheduler.events.event import HandlerRecord as Record
+
+TURN_MS: Final = 10_000.0
+"""How long a command without a timeout waits for its turn."""
+
+_LOOK_S: Final = 0.3
+"""How long a turn is waited for to find an event. Without one, it is read during a pass."""
+
+_NAMED_MAX: Final = 8
+"""Handlers that are named if a text means none or several: pieces may have thousands."""
+
+_DISK_S: Final = 5.0
+"""How long the disk is waited for."""
+
+
+def deliver(windows: Sequence[Window], scope: Scope, command: EventCommand, *, apart: bool = False) -> EventReport:
+    """Carry it out, and report its outcome. Raises HeadwaterError: then nothing was done.
+
+    In a plain program, the thread that sends also handles. `apart`: a thread of its own does, so that a report comes
+    when the time is over.
+    """
+    chosen = choose(windows, scope)
+    match command:
+        case SendEvent():
+            return _finished(_send(chosen, command), "send", apart=apart)
+        case RedeliverEvent():
+            return _finished(_redeliver(chosen, scope, command), "redeliver", apart=apart)
+        case DropEvent():
+            return _drop(chosen, scope, command)
+
+
+# --- sending --------------------------------------------------------------------------------------------------
+
+
+def _send(windows: list[Window], command: SendEvent) -> Delivery:
+    window, handler, record = _addressee(windows, command.handler)
+    space = window.space
+    fields = _fields(command.fields)
+    outside = (command.by, command.name) if command.name else None
+
+    def deliver(delivery: Delivery) -> None:
+        # Behind events that wait already it can be queued without a turn, unless the space is being closed.
+        at_once = not delivery.is_awaited and space.scheduler.events.waiting > 0
+        with window.in_turn(0.0 if at_once else delivery.left) as has_turn:
+            if not (has_turn or at_once):
+                raise _busy(window, f"nothing was sent to {record.title}")
+            payload = handler.payload.from_json(space, fields)
+            space.mail.send(handler.stream, payload, outside, delivery.take)
+
+    return Delivery(window, command.timeout_ms, deliver)
+
+
+def _fields(text: str) -> dict[str, object]:
+    try:
+        given: object = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"what the event carries is not JSON: {error}") from None
+    fields = {name: from_json(value) for name, value in given.items()} if isinstance(given, dict) else None
+    if fields is None:
+        raise UsageError(f"what an event carries is named: an object in JSON is expected, not {text[:80]}")
+    return fields
+
+
+def _addressee(windows: list[Window], text: str) -> tuple[Window, Handler[..., Any], Record]:
+    found: list[tuple[Window, Handler[..., Any], Record]] = []
+    there: dict[str, None] = {}
+    known: dict[str, None] = {}
+    for window in windows:
+        for function, record in list(window.space.handlers.items()):
+            app, stream, piece = window.app, record.spec.stream, record.spec.piece
+            title = titled(record.name, piece)
+            there |= dict.fromkeys((title, stream.removeprefix(f"{app}.")) if not piece else (title,))
+            known |= dict.fromkeys((title, stream.removeprefix(f"{app}."), f"{app}.{title}", stream))
+            is_stream = text.removesuffix("()") in (stream, stream.removeprefix(f"{app}."))
+            if is_stream or is_called(record.id, record.name, text, app, piece):
+                found.append((window, function, record))  # type: ignore[arg-type]  # only handlers are among them
+    # A name alone is that of the app's own, if it has one: those of pieces have another.
+    found = [each for each in found if not each[2].spec.piece] or found
+    if len(found) > 1:
+        raise _several(text, [(window, record) for window, _, record in found])
+    if not found:
+        raise no_handler(text, list(known), list(there))
+    return found[0]
+
+
+def _several(text: str, found: list[tuple[Window, Record]]) -> UsageError:
+    """The error for a text that means several handlers, with a name for each of them if there is one."""
+    names = [titled(record.name, record.spec.piece) for _, record in found]
+    windows = {id(window): window.app for window, _ in found}
+    hint = "say which"
+    if len(set(windows.values())) > 1:
+        names = [f"{window.app}.{name}" for (window, _), name in zip(found, names, strict=True)]
+        hint = "say which with the app in front, or with --app"
+    elif len(set(names)) < len(names) and len(windows) > 1:
+        names = [f"{window.app}.{name}" for (window, _), name in zip(found, names, strict=True)]
+        hint = f"say which opening with --app, such as --app {found[0][0].app}#2"
+    else:
+        # Children of two parents may be called the same.
+        names = [
+            record.spec.stream if names.count(name) > 1 else name
+            for (_, record), name in zip(found, names, strict=True)
+        ]
+    names = list(dict.fromkeys(names))
+    more = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
+    message = f"{text} could be any of {len(found):,} here ({', '.join(names[:_NAMED_MAX])}{more}); {hint}"
+    return UsageError(message, handler=text)
+
+
+def no_handler(text: str, known: list[str], there: list[str]) -> NotFoundError:
+    """The error for a handler that does not exist, with similar names."""
+    from difflib import get_close_matches  # noqa: PLC0415  # seldom needed
+
+    close = get_close_matches(text, known, n=3, cutoff=0.65)
+    more = f" and {len(there) - _NAMED_MAX:,} more" if len(there) > _NAMED_MAX else ""
+    listed = ", ".join(there[:_NAMED_MAX]) + more
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed}" if there else "there is none"
+    return NotFoundError(f"there is no handler {text}; {hint}", handler=text)
+
+
+# --- events that are there --------------------------------------------------------------------------------------------
+
+
+def _redeliver(windows: list[Window], scope: Scope, command: RedeliverEvent) -> Delivery:
+    kept = _find(windows[0], scope.branch, command.event)
+    able = [window for window in windows if kept.stream in window.space.scheduler.streams.handlers]
+    if not able:
+        message = f"nobody handles stream {kept.stream} there, so {kept.event} cannot be delivered; open its app"
+        raise NotFoundError(message, event=kept.event, stream=kept.stream)
+    window = able[0]
+
+    def deliver(delivery: Delivery) -> None:
+        with window.in_turn(delivery.left) as has_turn:
+            if not has_turn:
+                raise _busy(window, f"{kept.event} was not delivered")
+            window.refresh()
+            window.space.mail.redeliver(kept.event, delivery.take)
+
+    return Delivery(window, command.timeout_ms, deliver)
+
+
+def _drop(windows: list[Window], scope: Scope, command: DropEvent) -> EventReport:
+    kept = droppable(show_event(windows, Scope(space=scope.space, branch=scope.branch), command.event, _LOOK_S))
+    # Of several openings, the one that it waits in.
+    live = [window for window in windows if kept.event in window.space.scheduler.outcomes.live]
+    window = (live or windows)[0]
+    with window.in_turn(TURN_MS / 1000) as has_turn:
+        if not has_turn:
+            raise _busy(window, f"{kept.event} was not dropped")
+        window.refresh()
+        window.space.scheduler.drop_event(kept.event)
+    window.space.wait_for_disk(_DISK_S)
+    return kept
+
+
+def _find(window: Window, branch: str, event: str) -> EventReport:
+    window.space.wait_for_disk(_DISK_S)
+    if window.space.connection.state != "local":
+        return find_failed(window.space.replica.read, event)
+    return window.storage.call(lambda engine: find_failed(reader(engine, BranchId(branch)), event))
+
+
+# --- the end of an event --------------------------------------------------------------------------------------
+
+
+def _busy(window: Window, what: str) -> EventTimeoutError:
+    scheduler = window.space.scheduler
+    handled = [lane.running.title for lane in scheduler.lanes if lane.running is not None]
+    at_work = [*handled, *(node.title for node in list(scheduler.runner.stack))]
+    who = f"{at_work[-1]} is at work" if at_work else "something is at work"
+    return EventTimeoutError(f"{what}: {who} in space {window.space.name!r}, and it did not have its turn in time")
+
+
+class Delivery:
+    """An event that is sent, handled and waited for."""
+
+    def __init__(self, window: Window, timeout_ms: float | None, deliver: Deliver) -> None:
+        self.window = window
+        self.is_awaited = timeout_ms is not None
+        self.end = machine().monotonic() + (TURN_MS if timeout_ms is None else timeout_ms) / 1000
+        self._deliver = deliver
+        # Set when the event was accepted, or is not going to be.
+        self.taken = machine().event()
+        self.over = machine().event()
+        self.event: EventRecord | None = None
+        self.error: BaseException | None = None
+
+    @property
+    def left(self) -> float:
+        """Seconds until the report is due."""
+        return max(self.end - machine().monotonic(), 0.0)
+
+    def take(self, event: EventRecord) -> None:
+        """The event was accepted."""
+        self.event = event
+        self.taken.set()
+
+    def run(self, stops: tuple[type[BaseException], ...]) -> None:
+        """Deliver it, and wait if there is a timeout. If a handler raises one of `stops`, its event has failed."""
+        try:
+            self._deliver(self)
+        except stops:
+            # By its handler, or by one that came before it.
+            if self.event is None:
+                raise
+        event = self.event
+        if event is not None and self.is_awaited and not event.is_settled:
+            # Its state says which: it goes on, or is left for the next opening.
+            with suppress(EventTimeoutError, ClosedError, *stops):
+                self.window.space.wait_for(event, self.left * 1000)
+
+    def run_apart(self) -> None:
+        """The same in a thread of its own."""
+        try:
+            self.run((SystemExit, KeyboardInterrupt))
+        except BaseException as error:  # noqa: BLE001  # raised by the thread that waits
+            self.error = error
+        finally:
+            self.over.set()
+            self.taken.set()
+
+
+Deliver: TypeAlias = Callable[[Delivery], None]
+
+
+def _finished(delivery: Delivery, verb: str, *, apart: bool) -> EventReport:
+    """Deliver it; the report comes when it has ended, when the time is over, or at once."""
+    if apart:
+        machine().thread(delivery.run_apart, name=f"headwater-{verb}-handling").start()
+        delivery.taken.wait()
+        if delivery.is_awaited:
+            delivery.over.wait(delivery.left)
+        if delivery.error is not None and (delivery.is_awaited or delivery.event is None):
+            raise delivery.error
+    else:
+        delivery.run((SystemExit,))
+    assert delivery.event is not None
+    return report_of(delivery.window, delivery.event)
+
+
+def report_of(window: Window, event: EventRecord) -> EventReport:
+    """The state of an event that was sent here."""
+    handler = event.handler
+    is_ours = event.state is EventState.CONFIRMED or event.reason is HANDLED
+    rejection = event.rejection if event.state is EventState.REJECTED else None
+    reason = event.reason
+    if not event.is_settled:
+        # It may change while it is read: then the report has no reason.
+        with suppress(RuntimeError):
+            why = [each.story for each in window.space.scheduler.inquiry.waiting() if each.event is event]
+            reason = why[0] if why else reason
+    return EventReport(
+        event=event.id,
+        stream=handler.spec.stream,
+        handler=handler.title,
+        app=window.app,
+        state=event.state.value,
+        attempts=event.attempts,
+        reason=reason,
+        result=json_of(event.result) if is_ours else None,
+        facts=None if rejection is None or not rejection.facts else json_of(rejection.facts),
+        handled_before=event.reason is HANDLED,
+    )

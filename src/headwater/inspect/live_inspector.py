@@ -1,0 +1,220 @@
+"""Inspection of a space in the process that has it open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+
+from headwater.errors import ClosedError, UsageError
+from headwater.host.storage import Storage
+from headwater.host.system_clock import SystemClock
+from headwater.inspect import documents, live_delivery, live_events, live_functions, workflow_commands, workflow_queries
+from headwater.inspect.answers import (
+    ActivityView,
+    CountsView,
+    EventReport,
+    GraphView,
+    OpeningView,
+    ResumeView,
+    TakenOver,
+    TraceLine,
+    TraceView,
+)
+from headwater.inspect.commands import AnyCommand, Command, DropEvent, RedeliverEvent, SendEvent, SetValue
+from headwater.inspect.envelope import WAIT_MS
+from headwater.inspect.inspector import Scope
+from headwater.inspect.names import check_space, labelled
+from headwater.inspect.questions import (
+    NODES_MAX,
+    AnyQuestion,
+    ExplainNode,
+    FunctionQuestion,
+    GetActivity,
+    GetCounts,
+    GetGraph,
+    GetHistory,
+    GetResume,
+    GetTrace,
+    GetValue,
+    ListDocuments,
+    ListEvents,
+    ListPieces,
+    Question,
+    ShowEvent,
+    WorkflowQuestion,
+)
+from headwater.inspect.snapshot import fewer
+from headwater.machine import machine
+from headwater.runtime.workflows.hub import Hub, hub_of
+
+if TYPE_CHECKING:
+    from headwater.inspect.view import Window
+
+A = TypeVar("A")
+
+_WAIT_MAX_MS: Final = 5000
+"""How long any question may wait for its turn: others are answered after it."""
+
+
+class LiveInspector:
+    """Of all openings that this process has of one file."""
+
+    is_live = True
+
+    def __init__(
+        self, windows: Sequence[Window], scope: Scope | None = None, *, wait_ms: int = WAIT_MS, apart: bool = False
+    ) -> None:
+        """`apart`: events are handled in a thread of their own, so that a report comes in time."""
+        self._windows = windows
+        self._scope = scope or Scope()
+        self._wait_s = min(max(wait_ms, 0), _WAIT_MAX_MS) / 1000
+        self._apart = apart
+
+    def ask(self, question: Question[A]) -> A:
+        """The answer, within a bounded time."""
+        return cast("A", self._answer(cast("AnyQuestion", question)))
+
+    def do(self, command: Command[A]) -> A:
+        """The report."""
+        return cast("A", self._carry_out(cast("AnyCommand", command)))
+
+    def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:  # noqa: ARG002  # as `Inspector` has it
+        """Not here: a program that has the space open has observers."""
+        raise UsageError("a program observes its own space with its functions; ask from another process")
+
+    def follow(self, kind: str = "") -> Iterator[TraceLine]:  # noqa: ARG002  # as `Inspector` has it
+        """Not here, likewise."""
+        raise UsageError("a program observes its own space with its functions; follow it from another process")
+
+    def mark(self, question: AnyQuestion) -> str:
+        """Changes when something happens that may change the answer."""
+        if isinstance(question, WorkflowQuestion):
+            return workflow_queries.mark_of(self._hub())
+        return ";".join(map(live_functions.mark_of, self._windows))
+
+    def close(self) -> None:
+        """The openings go on."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    # -- questions -----------------------------------------------------------------------------------------
+
+    def _answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each question
+        branch = self._scope.branch
+        match question:
+            case ListEvents():
+                return self._events(waiting=question.waiting)
+            case ShowEvent():
+                return live_events.show_event(self._windows, self._scope, question.event, self._wait_s)
+            case ListPieces():
+                self._check_open()
+                return live_events.pieces(self._windows, branch, question.pattern)
+            case ListDocuments():
+                return self._settled().call(lambda engine: documents.documents_page(engine, branch, question))
+            case GetValue():
+                return self._settled().call(lambda engine: documents.value_at(engine, branch, question))
+            case GetHistory():
+                return self._settled().call(lambda engine: documents.history_page(engine, branch, question))
+            case GetGraph() | ExplainNode() | GetActivity() | GetCounts() | GetResume() | GetTrace():
+                return self._functions(question)
+            case _:
+                apps = tuple(window.app for window in self._windows if window.space.is_main)
+                return workflow_queries.answer(self._hub(), question, apps)
+
+    def _functions(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
+        """One view for each opening, or for that of one app."""
+        end = machine().monotonic() + self._wait_s
+        self._check_open()
+        chosen = labelled(self._windows, [window.app for window in self._windows], self._scope.app)
+        views = [_view(window, label, question, max(end - machine().monotonic(), 0.0)) for label, window in chosen]
+        found = tuple(view for view in views if view is not None)
+        if not found:
+            raise ClosedError("it was closed")
+        return found
+
+    def _events(self, *, waiting: bool) -> tuple[EventReport, ...]:
+        self._check_open()
+        events: dict[str, EventReport] = {}
+        for window in self._windows:
+            if window.branch != self._scope.branch:
+                continue
+            if not waiting:
+                # Failed events are those of the file: the same for every opening.
+                return live_events.failed_events(window)
+            with window.in_turn(self._wait_s):
+                found = live_functions.seen(lambda window=window: live_events.waiting_events(window)) or ()  # type: ignore[misc]
+            events |= {event.event: event for event in found}
+        return tuple(events.values())
+
+    def _settled(self) -> Storage:
+        """The store, after what the program has written so far is on disk."""
+        self._check_open()
+        live_events.settle_disk(self._windows[0])
+        return self._windows[0].storage
+
+    def _hub(self) -> Hub:
+        self._check_open()
+        for window in self._windows:
+            if window.space.is_main:
+                return window.space.flows
+        # Only branches are open here; workflows are on none of them, but in the file.
+        return hub_of(self._windows[0].storage, SystemClock().now_ms)
+
+    def _check_open(self) -> None:
+        if not self._windows:
+            raise ClosedError("it was closed")
+        check_space(self._windows[0].space.name, self._scope.space)
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def _carry_out(self, command: AnyCommand) -> Any:  # noqa: ANN401  # as the command declares
+        match command:
+            case SetValue():
+                self._check_open()
+                return documents.write(self._windows[0].storage, self._scope.branch, command)
+            case SendEvent() | RedeliverEvent() | DropEvent():
+                return live_delivery.deliver(self._windows, self._scope, command, apart=self._apart)
+            case _:
+                return workflow_commands.carry_out(self._hub(), command)
+
+
+def _view(window: Window, label: str, question: FunctionQuestion, wait_s: float) -> OpeningView | None:  # noqa: PLR0911  # one for each question
+    """The view of one opening; None if it is closed."""
+    with window.in_turn(wait_s) as has_turn:
+        if window.space.closed:
+            return None
+        fields = {"label": label, "pid": os.getpid(), **live_functions.opening_fields(window, busy=not has_turn)}
+        match question:
+            case GetGraph():
+                return _graph(window, fields, question.limit)
+            case ExplainNode():
+                return live_functions.explain(window, fields, question.node)
+            case GetActivity():
+                activities = live_functions.seen(lambda: live_functions.activities_of(window)) or ()
+                return ActivityView(**fields, activities=activities)
+            case GetCounts():
+                # Counting the nodes that wait for their time also forgets some that do not: only between passes.
+                return CountsView(**fields, counts=live_functions.counts_of(window) if has_turn else {})
+            case GetTrace():
+                return TraceView(**fields, trace=live_functions.trace_of(window, question.kind or None))
+            case GetResume():
+                pass
+        taken = live_functions.seen(lambda: live_functions.taken_over(window)) or TakenOver()
+    # The disk is waited for without a turn.
+    try:
+        return ResumeView(**fields, taken=live_functions.with_size(window, taken))
+    except ClosedError:
+        return None
+
+
+def _graph(window: Window, fields: dict[str, Any], limit: int) -> GraphView:
+    snapshot = live_functions.seen(lambda: live_functions.snapshot_of(window))
+    if snapshot is None:
+        return GraphView(**fields)
+    shown = fewer(snapshot, min(limit, NODES_MAX))
+    return GraphView(**fields, snapshot=shown, left_out=len(snapshot.nodes) - len(shown.nodes))

@@ -1,0 +1,92 @@
+"""Names of openings and functions: how they are told apart, and which one a text means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+from headwater.errors import NotFoundError
+
+T = TypeVar("T")
+
+CLOSE: Final = 0.65
+"""How similar names must be for a suggestion: two swapped letters in a short one are, two different words are not."""
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """`; did you mean notes?`, or nothing."""
+    close = get_close_matches(word, names, n=3, cutoff=CLOSE)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+# --- openings -------------------------------------------------------------------------------------------------
+
+
+def labels(apps: Sequence[str]) -> list[str]:
+    """One label for each opening: `shop`, and `shop#2` for a second one of the same app."""
+    found: list[str] = []
+    for number, app in enumerate(apps):
+        same = apps[:number].count(app)
+        found.append(f"{app}#{same + 1}" if same else app)
+    return found
+
+
+def labelled(openings: Sequence[T], apps: Sequence[str], wanted: str) -> list[tuple[str, T]]:
+    """The openings with their labels; if one is wanted, only that. Raises NotFoundError."""
+    named = list(zip(labels(apps), openings, strict=True))
+    chosen = [(label, opening) for label, opening in named if wanted in ("", label)]
+    if not chosen and named:
+        there = [label for label, _ in named]
+        hint = did_you_mean(wanted, there) or f"; there is {', '.join(there)}"
+        raise NotFoundError(f"there is no app {wanted!r} here{hint}", app=wanted)
+    return chosen
+
+
+def check_space(found: str, wanted: str) -> None:
+    """Raises NotFoundError if the file holds another space than the one that is asked for."""
+    if wanted and found != wanted:
+        message = f"it holds the space {found!r}, not {wanted!r}; leave out --space, or name the folder"
+        raise NotFoundError(message, space=wanted, found=found)
+
+
+# --- functions ------------------------------------------------------------------------------------------------
+
+
+def function_of(name: str) -> str:
+    """`row` of `row(3)`: the function of a node."""
+    return name.partition("(")[0] if name.endswith(")") else name
+
+
+def pattern_of(piece: str) -> str:
+    """`timer` of `timer kitchen`: the pattern of a piece."""
+    return piece.partition(" ")[0]
+
+
+def kind_of(name: str, piece: str) -> str:
+    """`doubled of timer`: the name of nodes that are counted together."""
+    function = function_of(name)
+    return f"{function} of {pattern_of(piece)}" if piece else function
+
+
+def is_called(node_id: str, name: str, text: str, app: str, piece: str = "") -> bool:
+    """Whether a text means a node: its name, its function, either with the app in front; `…` stands for anything.
+
+    A node of a piece is also meant with the piece, or its pattern: `doubled of timer kitchen`, `doubled of timer`.
+    """
+    wanted = text.removeprefix(f"{app}.").replace("...", "…")
+    if piece:
+        of_piece, of_pattern = f" of {piece}", f" of {pattern_of(piece)}"
+        wanted = wanted.removesuffix(of_piece if wanted.endswith(of_piece) else of_pattern)
+    if wanted in (node_id, name, function_of(name), f"{name}()"):
+        return True
+    if "…" in wanted:
+        head, _, tail = _bare(wanted).partition("…")
+        bare = _bare(name)
+        return len(bare) >= len(head) + len(tail) and bare.startswith(head) and bare.endswith(tail)
+    return name.endswith(")") and _bare(wanted) == _bare(name)
+
+
+def _bare(text: str) -> str:
+    """Without spaces and quotes."""
+    return text.replace(" ", "").replace("'", "").replace('"', "")

@@ -1,0 +1,57 @@
+"""Answers in pages: a process or a file is not kept busy for longer than one page takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from headwater.inspect.answers import ChangeView, DocumentsPage, HistoryPage
+from headwater.inspect.inspector import Inspector
+from headwater.inspect.questions import GetHistory, ListDocuments, ListInputs, ListRuns
+from headwater.inspect.workflow_answers import InputsPage, RunsPage
+
+
+def document_pages(inspector: Inspector, question: ListDocuments) -> Iterator[DocumentsPage]:
+    """All documents of a question."""
+    while True:
+        page = inspector.ask(question)
+        yield page
+        if not page.next:
+            return
+        question = msgspec.structs.replace(question, after=page.next)
+
+
+def changes(inspector: Inspector, question: GetHistory, limit: int | None = None) -> Iterator[ChangeView]:
+    """The newest changes, so many at most."""
+    page = HistoryPage(changes=(), next=question.before)
+    left = limit
+    while left is None or left > 0:
+        size = question.limit if left is None else min(question.limit, left)
+        page = inspector.ask(msgspec.structs.replace(question, before=page.next, limit=size))
+        yield from page.changes
+        left = None if left is None else left - len(page.changes)
+        if not page.next:
+            return
+
+
+def run_pages(inspector: Inspector, question: ListRuns, limit: int) -> Iterator[RunsPage]:
+    """The newest runs, so many at most."""
+    while limit > 0:
+        page = inspector.ask(msgspec.structs.replace(question, limit=limit))
+        if not page.runs:
+            return
+        yield page
+        question = msgspec.structs.replace(question, before=page.runs[-1].id)
+        limit -= len(page.runs)
+
+
+def input_pages(inspector: Inspector, question: ListInputs, limit: int) -> Iterator[InputsPage]:
+    """The newest inputs, so many at most."""
+    while limit > 0:
+        page = inspector.ask(msgspec.structs.replace(question, limit=limit))
+        if not page.inputs:
+            return
+        yield page
+        question = msgspec.structs.replace(question, before=page.inputs[-1].id)
+        limit -= len(page.inputs)

@@ -1,0 +1,130 @@
+"""From the URL of a space to its inspector: the process that has it open, its file, or a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Self, TypeVar
+
+from headwater.client.server_url import is_server, parse_server
+from headwater.errors import ClosedError, SpaceHeldError
+from headwater.host import space_files
+from headwater.inspect.answers import TraceLine
+from headwater.inspect.commands import Command, SetValue
+from headwater.inspect.inspector import Inspector, Scope
+from headwater.inspect.lookup import open_space
+from headwater.inspect.questions import Question
+from headwater.inspect.server_inspector import ServerInspector
+from headwater.inspect.socket_client import SocketInspector
+from headwater.inspect.stored_inspector import StoredInspector
+from headwater.machine import machine
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+_SOCKET_S: Final = 1.0
+"""A space that was opened a moment ago has no socket yet: how long one is waited for."""
+
+_PAUSE_S: Final = 0.02
+
+_TRIES: Final = 3
+"""Times that a space may be closed while it is asked."""
+
+
+def inspector_for(
+    url: str | None,
+    space: str | None = None,
+    *,
+    app: str | None = None,
+    branch: str = "main",
+    token: str | None = None,
+) -> Inspector:
+    """The inspector of a space. Nothing is opened before the first question. Raises UsageError."""
+    url = url if url is not None else space_files.default_url()
+    scope = Scope(space=space or "", app=app or "", branch=branch)
+    if is_server(url):
+        place = parse_server(url, space)
+        space_files.locate("memory:", place.space)  # refuses what is no name
+        return ServerInspector(place, token, Scope(app=scope.app, branch=branch))
+    return LocalInspector(url, space, scope)
+
+
+def reach(
+    url: str | None, space: str | None, otherwise: Callable[[], T], scope: Scope | None = None
+) -> SocketInspector | T:
+    """The process that has a file open; if none has, the result of `otherwise`, which opens it."""
+    url = url if url is not None else space_files.default_url()
+    path = space_files.locate(url, space).path
+    end = machine().monotonic() + _SOCKET_S
+    while True:
+        if path is not None and (found := SocketInspector.connect(str(path.resolve()), scope)) is not None:
+            return found
+        try:
+            return otherwise()
+        except SpaceHeldError as error:
+            if machine().monotonic() >= end:
+                message = f"{error.message}. It cannot be asked either: it has no app open, or no door beside the file"
+                raise SpaceHeldError(message, **error.facts) from None
+        machine().sleep(_PAUSE_S)
+
+
+class LocalInspector:
+    """A file: the process that has it open is asked, or else the file is opened. Found anew if that changes."""
+
+    def __init__(self, url: str, space: str | None, scope: Scope) -> None:
+        self._url = url
+        self._space = space
+        self._scope = scope
+        self._found: SocketInspector | StoredInspector | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """A process has the space open."""
+        return self._reached().is_live
+
+    def ask(self, question: Question[A]) -> A:
+        """The answer; asked again if the space is closed or opened meanwhile."""
+        return self._try(lambda found: found.ask(question))
+
+    def do(self, command: Command[A]) -> A:
+        """The report. A command is not given again if it may have been carried out."""
+        create = isinstance(command, SetValue) and command.make_space and not command.deletes
+        return self._try(lambda found: found.do(command), create=create)
+
+    def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
+        """Until the space is closed."""
+        return self._reached().changes(question)
+
+    def follow(self, kind: str = "") -> Iterator[TraceLine]:
+        """Until the space is closed."""
+        return self._reached().follow(kind)
+
+    def close(self) -> None:
+        """End the connection, or release the file."""
+        found, self._found = self._found, None
+        if found is not None:
+            found.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _try(self, work: Callable[[SocketInspector | StoredInspector], T], *, create: bool = False) -> T:
+        for _ in range(_TRIES):
+            found = self._reached(create=create)
+            try:
+                return work(found)
+            except (ConnectionError, ClosedError):
+                # It has been closed this very moment: its last state is in the file.
+                self.close()
+        raise ConnectionResetError("it is opened and closed all the time; ask again")
+
+    def _reached(self, *, create: bool = False) -> SocketInspector | StoredInspector:
+        if self._found is None:
+
+            def stored() -> StoredInspector:
+                return StoredInspector(open_space(self._url, self._space, create=create), self._scope)
+
+            self._found = reach(self._url, self._space, stored, self._scope)
+        return self._found

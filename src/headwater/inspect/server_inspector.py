@@ -1,0 +1,317 @@
+"""Inspection of a space of a server.
+
+Documents and events are read and written by a session, as a program does. Everything else is asked at the page
+`/spaces/{space}/inspect`, which answers from the store of the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Self, TypeVar, cast
+
+import msgspec
+
+from headwater.cells.rejection import rejection
+from headwater.client.credentials import Credentials
+from headwater.client.remote_storage import RemoteStorage
+from headwater.client.server_link import ServerLink
+from headwater.client.server_pages import OK, page, refusal, space_path
+from headwater.client.server_url import ServerUrl
+from headwater.errors import (
+    HeadwaterError,
+    HistoryError,
+    NotFoundError,
+    UnavailableError,
+    UsageError,
+)
+from headwater.inspect import stored_events
+from headwater.inspect.answers import (
+    MISSING,
+    DocumentRow,
+    DocumentsPage,
+    EventReport,
+    TraceLine,
+    ValueView,
+    WriteReport,
+)
+from headwater.inspect.commands import AnyCommand, Command, DropEvent, RedeliverEvent, SendEvent, SetValue
+from headwater.inspect.documents import hides_system, write_through
+from headwater.inspect.envelope import Request, Response
+from headwater.inspect.inspector import Scope
+from headwater.inspect.lookup import key_prefixes, missing_value
+from headwater.inspect.questions import (
+    AnyQuestion,
+    GetHistory,
+    GetValue,
+    ListDocuments,
+    ListEvents,
+    Question,
+    ShowEvent,
+)
+from headwater.inspect.socket_client import POLL_S, REST
+from headwater.inspect.stored_inspector import takes_app
+from headwater.machine import machine
+from headwater.runtime.type_records import PREFIX, Declared
+from headwater.scheduler.events.failed_events import FAILED, record_of
+from headwater.scheduler.events.outbox import OUTBOX
+from headwater.sync.frames import Docs, Open, Pull
+from headwater.values.address import address_text, parse_address, parse_scope, settle_path, split_key, user_scope
+from headwater.values.codec import to_json
+from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.tree import ABSENT, Maybe, get
+
+A = TypeVar("A")
+
+ANSWER_MAX: Final = 64 * 1024 * 1024
+"""Bytes of one answer that are read."""
+
+_SILENT_S: Final = 60.0
+_NO_PAGE: Final = (404, 405)
+
+_response: Final = msgspec.json.Decoder(Response)
+
+
+class ServerInspector:
+    """Of one space of a server; every question has its own session or request."""
+
+    is_live = False
+
+    def __init__(self, url: ServerUrl, token: str | None = None, scope: Scope | None = None) -> None:
+        self._url = url
+        self._token = token
+        self._scope = scope or Scope()
+
+    def ask(self, question: Question[A]) -> A:
+        """The answer. Raises OfflineError, AccessError."""
+        asked = cast("AnyQuestion", question)
+        match asked:
+            case ListDocuments() if asked.at is None and not asked.deleted:
+                return cast("A", self._documents(asked))
+            case GetValue():
+                return cast("A", self._value(asked))
+            case ListEvents():
+                with self._documents_of_events() as read:
+                    listing = stored_events.waiting if asked.waiting else stored_events.failed
+                    return cast("A", tuple(listing(read)))
+            case ShowEvent():
+                with self._documents_of_events() as read:
+                    return cast("A", stored_events.shown(read, asked.event))
+            case ListDocuments() | GetHistory():
+                text = asked.prefix if isinstance(asked, ListDocuments) else asked.address
+                return self._post(Request(scope=self._scope, ask=asked, actor=_actor_in(text))).read(
+                    question, self._whose()
+                )
+            case _:
+                return self._post(Request(scope=self._scope, ask=asked)).read(question, self._whose())
+
+    def do(self, command: Command[A]) -> A:
+        """The report. Raises OfflineError, AccessError."""
+        given = cast("AnyCommand", command)
+        match given:
+            case SetValue():
+                return cast("A", self._write(given))
+            case DropEvent():
+                return cast("A", self._drop(given))
+            case SendEvent() | RedeliverEvent():
+                raise takes_app(given, server=True)
+            case _:
+                return self._post(Request(scope=self._scope, do=given)).read(command, self._whose())
+
+    def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
+        """Asks again and again; None if nothing has happened."""
+        mark, last = "", None
+        while True:
+            begin = machine().monotonic()
+            asked = question(last)
+            response = self._post(Request(scope=self._scope, ask=cast("AnyQuestion", asked), unless=mark))
+            response.check(self._whose())
+            news = response.read(asked, self._whose()) if bytes(response.answer) else None
+            mark = response.mark
+            last = last if news is None else news
+            yield news
+            machine().sleep(max(POLL_S * REST, (machine().monotonic() - begin) * REST))
+
+    def follow(self, kind: str = "") -> Iterator[TraceLine]:  # noqa: ARG002  # as `Inspector` has it
+        """Not at a server."""
+        message = f"functions run in the programs that have {self._url} open, not at the server"
+        raise UsageError(f"{message}: follow a space in a file, on the machine where its program runs")
+
+    def close(self) -> None:
+        """No connection stays open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    # -- the page ------------------------------------------------------------------------------------------
+
+    def _whose(self) -> str:
+        return f"the server of {self._url}"
+
+    def _post(self, request: Request) -> Response:
+        path = space_path(self._url, "inspect")
+        with page(self._url, self._token, path, msgspec.json.encode(request), silent_s=_SILENT_S) as response:
+            kind = response.headers.get("content-type", "")
+            if response.status in _NO_PAGE and not kind.startswith("application/json"):
+                message = f"{self._url} has no page for this: the server runs an older version of Headwater"
+                raise UnavailableError(message, url=str(self._url))
+            if response.status != OK:
+                raise refusal(self._url, response, f"{self._url} does not answer")
+            body = response.read(ANSWER_MAX + 1)
+        if len(body) > ANSWER_MAX:
+            raise UnavailableError(f"the answer of {self._url} is larger than {ANSWER_MAX:,} bytes")
+        try:
+            return _response.decode(body)
+        except msgspec.MsgspecError as error:
+            raise UnavailableError(f"{self._whose()} answers in a way that is not understood: {error}") from None
+
+    # -- sessions ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _linked(self, actor: str = "") -> Iterator[ServerLink]:
+        """A connection to a space that exists. Raises OfflineError, AccessError."""
+        opening = Open(self._url.space, BranchId(self._scope.branch), actor, create=False)
+        link = ServerLink(
+            self._url,
+            opening,
+            Credentials(token=self._token),
+            deliver=lambda _items: None,
+            decided=lambda _number: None,
+        )
+        link.start()
+        try:
+            yield link
+        finally:
+            link.stop()
+
+    def _value(self, question: GetValue) -> ValueView:
+        doc, steps = parse_address(question.address)
+        at = question.at
+        with self._linked(_actor_of(doc)) as link:
+            if at is not None:
+                _check_place(link, at)
+            found = next(iter(_pulled(link, (doc,), at=at).docs), None)
+        root: Maybe = ABSENT if found is None else found.content
+        if found is not None and at is not None and found.seq > at:
+            message = f"the past of {address_text(doc)} at {at} was compacted away; without --at it is told now"
+            raise HistoryError(message)
+        if root is ABSENT or found is None:
+            then = "" if at is None else f" at {at}"
+            message = f"there is no document {address_text(doc)} in {self._url}{then}; `headwater ls` lists them"
+            raise NotFoundError(message, doc=doc, branch=self._scope.branch)
+        path = settle_path(root, steps)
+        value = get(root, path)
+        if value is ABSENT:
+            raise missing_value(doc, path, root)
+        return ValueView(
+            address=address_text(doc, path), branch=self._scope.branch, seq=found.seq, value=to_json(value)
+        )
+
+    def _documents(self, question: ListDocuments) -> DocumentsPage:
+        found, is_complete = self._listed(question.prefix)
+        hides = hides_system(question)
+        rows: list[DocumentRow] = []
+        hidden = 0
+        for doc, seq, value in found:
+            if hides and doc.startswith(f"space/{PREFIX}"):
+                continue
+            if hides and stored_events.is_system(doc, lambda value=value: value):  # type: ignore[misc]  # bound
+                hidden += 1
+                continue
+            shown = to_json(value) if question.values and value is not ABSENT else MISSING
+            rows.append(DocumentRow(address=address_text(doc), seq=seq, value=shown))
+        return DocumentsPage(documents=tuple(rows), hidden=hidden, is_complete=is_complete)
+
+    def _listed(self, prefix: str) -> tuple[list[tuple[DocKey, Seq, Maybe]], bool]:
+        """Documents whose address starts so, in order; and whether these are all."""
+        actor = _actor_in(prefix)
+        own = ("space/", *((f"{user_scope(actor).text}/",) if actor else ()))
+        wanted = (each for each in key_prefixes(prefix) if not each or each.startswith(own))
+        prefixes = tuple(dict.fromkeys(each or "space/" for each in wanted))
+        if not prefixes:
+            return [], True
+        with self._linked(actor) as link:
+            found = _pulled(link, prefixes=prefixes)
+        rows = [(each.doc, each.seq, each.content) for each in found.docs]
+        return sorted((row for row in rows if row[2] is not ABSENT), key=lambda row: row[0]), found.complete
+
+    @contextmanager
+    def _documents_of_events(self) -> Iterator[stored_events.Reader]:
+        """Those that nearly all questions need come in one answer."""
+        with self._linked() as link:
+            known = {each.doc: each.content for each in _pulled(link, (OUTBOX, FAILED), (record_of(""),)).docs}
+
+            def read(doc: DocKey) -> Maybe:
+                if doc not in known:
+                    known[doc] = next((each.content for each in _pulled(link, (doc,)).docs if each.doc == doc), ABSENT)
+                return known[doc]
+
+            yield read
+
+    @contextmanager
+    def _opened(self, actor: str, *, create: bool) -> Iterator[RemoteStorage]:
+        storage = RemoteStorage(self._url, Credentials(token=self._token), actor=actor, create=create)
+        try:
+            yield storage
+        finally:
+            storage.close()
+
+    def _write(self, command: SetValue) -> WriteReport:
+        doc, _ = parse_address(command.address)
+        create = command.make_space and not command.deletes
+        with self._opened(_actor_of(doc), create=create) as storage:
+            replica = storage.attach(branch=self._scope.branch)
+            is_new = not replica.seq
+            types, _ = self._listed(PREFIX)
+            declared = Declared((each.partition("/")[2], value) for each, _, value in types)
+            seq, changed = write_through(replica, command, declared)
+        return WriteReport(seq=seq, changed=changed, made_space=self._url.space if is_new else "")
+
+    def _drop(self, command: DropEvent) -> EventReport:
+        """A failed event. A program that has the space open may be about to handle one that waits."""
+        event = stored_events.droppable(self.ask(ShowEvent(event=command.event)))
+        if event.state != "failed":
+            message = f"{event.event} waits, and a program that has {self._url} open may be about to handle it"
+            raise UsageError(f"{message}: only what failed can be dropped there", event=event.event)
+        with self._opened("", create=False) as storage:
+            replica = storage.attach(branch=self._scope.branch)
+            lost: list[HeadwaterError] = []
+            replica.on_rejected = lambda _, verdict, error: lost.append(
+                error or rejection(verdict, None, str(self._url))
+            )
+            stored_events.drop(replica, event.event)
+            replica.sync()
+            for error in lost:
+                raise error
+        return event
+
+
+def _pulled(
+    link: ServerLink, docs: tuple[DocKey, ...] = (), prefixes: tuple[str, ...] = (), at: int | None = None
+) -> Docs:
+    """Documents as they are, or were."""
+    found: Any = link.ask(Pull(0, docs, prefixes, at))
+    assert isinstance(found, Docs)
+    return found
+
+
+def _check_place(link: ServerLink, at: int) -> None:
+    head = link.session.opened
+    assert head is not None
+    if at > head.seq:
+        raise HistoryError(f"there is nothing at {at} yet; the newest is {head.seq}", at=at, head=head.seq)
+
+
+def _actor_of(doc: DocKey) -> str:
+    """The user whose document it is."""
+    scope, _ = split_key(doc)
+    return scope.user
+
+
+def _actor_in(text: str) -> str:
+    """The user in an address, or in the beginning of one."""
+    scope, mark, _ = text.partition("!")
+    return parse_scope(scope).user if mark and scope.startswith("user:") else ""

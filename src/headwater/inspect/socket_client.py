@@ -1,0 +1,160 @@
+"""Inspection of a space that another process has open, through the local socket beside its file."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Final, Self, TypeVar, cast
+
+import msgspec
+
+from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UnavailableError
+from headwater.inspect.answers import TraceLine
+from headwater.inspect.commands import AnyCommand, Command
+from headwater.inspect.envelope import WAIT_MS, Request, Response
+from headwater.inspect.inspector import Scope
+from headwater.inspect.questions import AnyQuestion, Question
+from headwater.inspect.socket_paths import socket_of
+from headwater.machine import machine
+
+A = TypeVar("A")
+
+POLL_S: Final = 0.25
+"""How often a view that stays asks whether anything has happened: as fast as a person can follow."""
+
+REST: Final = 4
+"""Times as long as an answer took, before the next question: a slow program is asked less often."""
+
+_CHUNK: Final = 256 * 1024
+_SILENCE_S: Final = 20.0
+"""A question is answered within a few seconds, whatever the program does."""
+
+_response: Final = msgspec.json.Decoder(Response)
+_line: Final = msgspec.json.Decoder(TraceLine)
+
+
+class SocketInspector:
+    """Asks the process that has a file open. Raises ConnectionError if the space is closed meanwhile."""
+
+    is_live = True
+
+    def __init__(
+        self, connection: socket.socket, file: str, scope: Scope | None = None, wait_ms: int = WAIT_MS
+    ) -> None:
+        self._connection = connection
+        self._file = file
+        self._scope = scope or Scope()
+        self._wait_ms = wait_ms
+        self._received = bytearray()
+
+    @classmethod
+    def connect(cls, file: str, scope: Scope | None = None, wait_ms: int = WAIT_MS) -> SocketInspector | None:
+        """None if no process has a socket for the file."""
+        target = socket_of(file)
+        if target is None:
+            return None
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(_SILENCE_S)
+            connection.connect(target)
+        except OSError:
+            connection.close()
+            return None
+        return cls(connection, file, scope, wait_ms)
+
+    def ask(self, question: Question[A]) -> A:
+        """The answer of the process. Raises ConnectionError, TimeoutError."""
+        return self._request(Request(scope=self._scope, ask=cast("AnyQuestion", question), wait_ms=self._wait_ms)).read(
+            question, self._whose()
+        )
+
+    def do(self, command: Command[A]) -> A:
+        """The report of the process. Raises EventTimeoutError, UnavailableError if it is not known what was done."""
+        request = Request(scope=self._scope, do=cast("AnyCommand", command))
+        try:
+            response = self._request(request, (getattr(command, "timeout_ms", None) or 0.0) / 1000)
+        except TimeoutError:
+            message = "the process that has the space open does not answer; whether it was done is not known"
+            raise EventTimeoutError(f"{message}. {command.again}") from None
+        except ConnectionError:
+            message = "the space was closed before there was an answer; whether it was done is not known"
+            raise UnavailableError(f"{message}. {command.again}") from None
+        return response.read(command, self._whose())
+
+    def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
+        """Asks again and again; None if nothing has happened. Ends when the space is closed."""
+        mark, last = "", None
+        while True:
+            begin = machine().monotonic()
+            asked = question(last)
+            try:
+                response = self._request(Request(scope=self._scope, ask=cast("AnyQuestion", asked), unless=mark))
+                response.check(self._whose())
+                news = response.read(asked, self._whose()) if bytes(response.answer) else None
+            except (ConnectionError, ClosedError):
+                return
+            except NotFoundError:
+                # The app was there before.
+                if not mark:
+                    raise
+                return
+            took = machine().monotonic() - begin
+            mark = response.mark
+            last = last if news is None else news
+            yield news
+            machine().sleep(max(POLL_S, took * REST))
+
+    def follow(self, kind: str = "") -> Iterator[TraceLine]:
+        """The steps of all functions from now on, until the space is closed."""
+        self._request(Request(scope=self._scope, follow=kind)).check(self._whose())
+        self._connection.settimeout(None)
+        return self._lines()
+
+    def _lines(self) -> Iterator[TraceLine]:
+        while True:
+            try:
+                yield _line.decode(self._read_line())
+            except ConnectionError:
+                return
+
+    def ping(self) -> int:
+        """The process that answers."""
+        return self.exchange(msgspec.json.encode(Request())).pid
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _whose(self) -> str:
+        return f"the process that has {self._file} open"
+
+    def _request(self, request: Request, wait_s: float = 0.0) -> Response:
+        return self.exchange(msgspec.json.encode(request), wait_s)
+
+    def exchange(self, data: bytes, wait_s: float = 0.0) -> Response:
+        """The response to one request. Raises ConnectionError, TimeoutError."""
+        self._connection.settimeout(_SILENCE_S + wait_s)
+        self._connection.sendall(data + b"\n")
+        try:
+            return _response.decode(self._read_line())
+        except msgspec.MsgspecError as error:
+            message = f"{self._whose()} answers in a way that is not understood: {error}"
+            raise UnavailableError(message, path=self._file) from None
+
+    def _read_line(self) -> bytes:
+        received, start = self._received, 0
+        while (end := received.find(b"\n", start)) < 0:
+            start = len(received)
+            chunk = self._connection.recv(_CHUNK)
+            if not chunk:
+                raise ConnectionResetError("the socket was closed")
+            received += chunk
+        line = bytes(received[:end])
+        del received[: end + 1]
+        return line

@@ -1,0 +1,254 @@
+"""Inspection of a store without an app: the file of a closed space, or the store of a server.
+
+Functions run where the app is open. Here their state is that of the last closing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self, TypeVar, cast
+
+import msgspec
+
+from headwater.errors import NotFoundError, UsageError
+from headwater.host.storage import Storage
+from headwater.host.system_clock import SystemClock
+from headwater.inspect import documents, stored_events, stored_pieces, workflow_commands, workflow_queries
+from headwater.inspect.answers import (
+    ActivityView,
+    CountsView,
+    EventReport,
+    GraphView,
+    OpeningView,
+    Origin,
+    PiecesPage,
+    ResumeView,
+    TakenOver,
+    TraceLine,
+    TraceView,
+    WhyView,
+)
+from headwater.inspect.commands import AnyCommand, Command, DropEvent, RedeliverEvent, SendEvent, SetValue
+from headwater.inspect.inspector import Scope
+from headwater.inspect.lookup import find_branch
+from headwater.inspect.names import check_space, is_called, labelled
+from headwater.inspect.questions import (
+    AnyQuestion,
+    ExplainNode,
+    FunctionQuestion,
+    GetActivity,
+    GetCounts,
+    GetGraph,
+    GetHistory,
+    GetResume,
+    GetTrace,
+    GetValue,
+    ListDocuments,
+    ListEvents,
+    ListPieces,
+    Question,
+    ShowEvent,
+)
+from headwater.inspect.snapshot import StoredOpening, fewer, stored_openings
+from headwater.runtime.workflows.hub import Hub, hub_of
+from headwater.store.engine import Engine
+from headwater.store.resumption import observations_size
+from headwater.values.address import address_text, doc_key, parse_address
+from headwater.values.ids import BranchId, DocKey
+
+A = TypeVar("A")
+
+
+class StoredInspector:
+    """Of one open store. Closing the inspector closes it, if it belongs to the inspector."""
+
+    is_live = False
+
+    def __init__(
+        self,
+        storage: Storage,
+        scope: Scope | None = None,
+        *,
+        origin: Origin = "file",
+        may_see: Callable[[DocKey], bool] | None = None,
+    ) -> None:
+        """`may_see`: the documents that exist for the asker; None: all."""
+        self._storage = storage
+        self._scope = scope or Scope()
+        self._origin: Origin = origin
+        self._may_see = may_see
+        check_space(storage.name, self._scope.space)
+
+    def ask(self, question: Question[A]) -> A:
+        """The answer, from the store."""
+        return cast("A", self._answer(cast("AnyQuestion", question)))
+
+    def do(self, command: Command[A]) -> A:
+        """The report."""
+        return cast("A", self._carry_out(cast("AnyCommand", command)))
+
+    def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:  # noqa: ARG002  # as `Inspector` has it
+        """Nothing changes in a closed space."""
+        raise nothing_to_follow(self._storage.name)
+
+    def follow(self, kind: str = "") -> Iterator[TraceLine]:  # noqa: ARG002  # as `Inspector` has it
+        """No function runs in a closed space."""
+        raise nothing_to_follow(self._storage.name)
+
+    def mark(self) -> str:
+        """Changes if anything in the store has changed."""
+        head = self._storage.call(lambda engine: engine.head)
+        return f"{head}.{workflow_queries.mark_of(self._hub())}"
+
+    def close(self) -> None:
+        """Release the file of a closed space."""
+        if self._origin == "file":
+            self._storage.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _hub(self) -> Hub:
+        return hub_of(self._storage, SystemClock().now_ms)
+
+    # -- questions -----------------------------------------------------------------------------------------
+
+    def _answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each question
+        branch, call, may_see = self._scope.branch, self._storage.call, self._may_see
+        match question:
+            case ListEvents():
+                listing = stored_events.waiting if question.waiting else stored_events.failed
+                return tuple(call(lambda engine: listing(self._reader(engine))))
+            case ShowEvent():
+                return call(lambda engine: stored_events.shown(self._reader(engine), question.event))
+            case ListPieces():
+                return call(lambda engine: self._pieces(engine, question.pattern))
+            case ListDocuments():
+                return call(lambda engine: documents.documents_page(engine, branch, question, may_see))
+            case GetValue():
+                self._check_visible(question.address)
+                return call(lambda engine: documents.value_at(engine, branch, question))
+            case GetHistory():
+                self._check_visible(question.address)
+                return call(lambda engine: documents.history_page(engine, branch, question))
+            case GetGraph() | ExplainNode() | GetActivity() | GetCounts() | GetResume() | GetTrace():
+                return self._functions(question)
+            case _:
+                return workflow_queries.answer(self._hub(), question)
+
+    def _reader(self, engine: Engine) -> stored_events.Reader:
+        return stored_events.reader(engine, find_branch(engine, self._scope.branch))
+
+    def _pieces(self, engine: Engine, pattern: str) -> PiecesPage:
+        on = find_branch(engine, self._scope.branch)
+        found = stored_pieces.reports(engine, on, stored_pieces.pieces_in(engine, on, pattern=pattern))
+        return PiecesPage(pieces=tuple(stored_pieces.ordered(found)))
+
+    def _check_visible(self, address: str) -> None:
+        """The document of another user is answered like one that does not exist."""
+        doc, _ = parse_address(address)
+        if self._may_see is not None and not self._may_see(doc):
+            name = address_text(doc)
+            raise NotFoundError(f"there is no document {name}; `headwater ls` lists them", doc=doc)
+
+    def _functions(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
+        openings = self._storage.call(stored_openings)
+        if not openings:
+            raise nothing_known(self._storage.name)
+        chosen = labelled(openings, [opening.app for opening in openings], self._scope.app)
+        return tuple(self._view(opening, label, question) for label, opening in chosen)
+
+    def _view(self, opening: StoredOpening, label: str, question: FunctionQuestion) -> OpeningView:
+        fields: dict[str, Any] = {
+            "label": label,
+            "app": opening.app,
+            "space": opening.space,
+            "branch": opening.branch,
+            "actor": opening.actor,
+            "at_ms": opening.at_ms,
+            "origin": self._origin,
+            "running": opening.running,
+            "left_out": opening.left_out,
+        }
+        match question:
+            case GetGraph():
+                snapshot = None if opening.snapshot is None else fewer(opening.snapshot, question.limit)
+                return GraphView(**fields, snapshot=snapshot)
+            case ExplainNode():
+                whys = [
+                    why for why in opening.whys if is_called(why.id, why.name, question.node, opening.app, why.piece)
+                ]
+                names = () if whys else tuple(dict.fromkeys(why.title for why in opening.whys))
+                return WhyView(**fields, whys=tuple(whys), names=names)
+            case GetActivity():
+                return ActivityView(**fields, activities=opening.activities)
+            case GetCounts():
+                return CountsView(**fields, counts=opening.counts)
+            case GetTrace():
+                wanted = question.kind
+                trace = tuple(record for record in opening.trace if not wanted or record.get("type") == wanted)
+                return TraceView(**fields, trace=trace)
+            case GetResume():
+                return ResumeView(**fields, taken=self._taken(opening))
+
+    def _taken(self, opening: StoredOpening) -> TakenOver:
+        """With what the file holds for the next opening: it may have changed since the last."""
+        branch, prefix = BranchId(opening.branch), doc_key(f"{opening.app}.")
+        rows, size = self._storage.call(lambda engine: observations_size(engine, branch, prefix))
+        return msgspec.structs.replace(opening.taken or TakenOver(), rows=rows, size=size)
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def _carry_out(self, command: AnyCommand) -> Any:  # noqa: ANN401  # as the command declares
+        match command:
+            case SetValue():
+                return documents.write(self._storage, self._scope.branch, command)
+            case DropEvent():
+                return self._drop(command.event)
+            case SendEvent() | RedeliverEvent():
+                raise takes_app(command)
+            case _:
+                return workflow_commands.carry_out(self._hub(), command)
+
+    def _drop(self, name: str) -> EventReport:
+        event = stored_events.droppable(
+            self._storage.call(lambda engine: stored_events.shown(self._reader(engine), name))
+        )
+        replica = self._storage.attach(branch=self._scope.branch)
+        try:
+            stored_events.drop(replica, event.event)
+            replica.sync()
+        finally:
+            replica.detach()
+        return event
+
+
+# --- what cannot be answered ------------------------------------------------------------------------------------
+
+
+def nothing_known(space: str) -> NotFoundError:
+    """The error for a question about functions that never ran where the store is."""
+    message = (
+        f"nothing is known of functions in space {space!r}: no app that has any was closed there yet; "
+        "ask while one has it open, or after it was closed"
+    )
+    return NotFoundError(message, space=space)
+
+
+def nothing_to_follow(space: str) -> NotFoundError:
+    """The error for following a closed space."""
+    return NotFoundError(f"nobody has space {space!r} open, so there is nothing to follow", space=space)
+
+
+def takes_app(command: SendEvent | RedeliverEvent, *, server: bool = False) -> UsageError:
+    """The error for a command that only an open app can carry out."""
+    verb = "sending an event" if isinstance(command, SendEvent) else "delivering an event"
+    if server:
+        return UsageError(
+            f"at a server, {verb} takes the app: name it with --app MODULE:APP, and it is opened for this"
+        )
+    message = f"nobody has this space open, and {verb} takes the app: start the program that opens it, "
+    return UsageError(f"{message}or name the app with --app MODULE:APP, which is opened for this")
