@@ -88,18 +88,18 @@ def _dormant(table: Table) -> None:
 def _looks(space: hw.Space, work: Callable[[], None]) -> int:
     """How often a transaction looks at a document. Writes of single cells have none."""
     looks = 0
-    hold = space._runtime.replica.hold
+    hold = space._runtime.replica.snapshot
 
     def counted(doc: DocKey) -> tuple[Maybe, Mark]:
         nonlocal looks
         looks += 1
         return hold(doc)
 
-    space._runtime.replica.hold = counted  # type: ignore[method-assign]  # counted, not changed
+    space._runtime.replica.snapshot = counted  # type: ignore[method-assign]  # counted, not changed
     try:
         work()
     finally:
-        del space._runtime.replica.hold
+        del space._runtime.replica.snapshot
     return looks
 
 

@@ -480,9 +480,9 @@ def test_ids_follow_from_the_cause_of_the_transaction() -> None:
     for _ in range(2):
         with app.open("memory:") as space:
             tx = space._runtime.begin(cause=["order", 17])
-            from headwater.cells.context import HERE, Frame
+            from headwater.cells.context import CONTEXT, ContextFrame
 
-            token = HERE.set(Frame(space._runtime, tx, HERE.get()))
+            token = CONTEXT.set(ContextFrame(space._runtime, tx, CONTEXT.get()))
             try:
                 found.append([hw.id_of(Person(name="a")), hw.id_of(Person(name="b")), hw.id_of(Task(owner=ann))])
             finally:

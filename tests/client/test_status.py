@@ -171,7 +171,7 @@ def test_a_removed_function_leaves_nothing_behind() -> None:
         assert len(space.scheduler.statuses) == 1
         space._runtime.drop(show)
         assert len(space.scheduler.statuses) == 0
-        assert not space._runtime.replica.asked
+        assert not space._runtime.replica.status_docs
 
 
 def test_without_anybody_who_asks_nothing_is_told() -> None:

@@ -14,7 +14,7 @@ from headwater.client.remote_replica import RemoteReplica
 from headwater.errors import HeadwaterError
 from headwater.server.spaces.channel import Channel
 from headwater.server.spaces.client_connection import ClientConnection
-from headwater.store.commit import Committed, Conflict, Outcome
+from headwater.store.commit import CommitOutcome, Committed, Conflict
 from headwater.store.engine import Engine
 from headwater.sync import client_session as client_module
 from headwater.sync.client_listener import up_to

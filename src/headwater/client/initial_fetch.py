@@ -14,7 +14,7 @@ from headwater.values.address import SPACE_SCOPE, session_scope, user_scope
 from headwater.values.ids import DocKey
 
 
-def prefetch(link: ServerLink, replica: RemoteReplica, app: str, actor: str) -> list[tuple[DocKey, Found]]:
+def prefetch(link: ServerLink, replica: RemoteReplica, app: str, actor: str) -> list[tuple[DocKey, StoredDocument]]:
     """Fetch all documents of the app, and what they link to."""
     scopes = [SPACE_SCOPE]
     if actor:

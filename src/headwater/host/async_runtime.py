@@ -13,7 +13,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Final, ParamSpec, TypeVar
 
-from headwater.cells.context import Addressed, called
+from headwater.cells.context import Addressed, name_of
 from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
 from headwater.host.async_tasks import Flights
 from headwater.host.document_loading import LoadingAsyncSpace
@@ -74,7 +74,7 @@ class AsyncRuntime(LoadingAsyncSpace):
             return
         if running is not self.loop and running not in handler_loops():
             message = (
-                f"{called(what)} cannot be used from this event loop: space {self.name!r} was opened in another one; "
+                f"{name_of(what)} cannot be used from this event loop: space {self.name!r} was opened in another one; "
                 "open it here as well, with `async with app.aopen(...)`"
             )
             raise UsageError(message, space=self.name)
@@ -294,7 +294,7 @@ class AsyncRuntime(LoadingAsyncSpace):
     def _is_busy(self) -> bool:
         """Something can be done now."""
         is_asked = self._soon or self._missed or self.restless
-        return is_asked or bool(self.news) or bool(self._flights.landed) or self._is_due()
+        return is_asked or bool(self.inbox) or bool(self._flights.landed) or self._is_due()
 
     async def _pass_now(self) -> None:
         """A pass; if another thread has the turn, when that is over."""

@@ -139,7 +139,7 @@ class PlainRuntime(LoadingSpace):
 
     def stands(self, rejected: int) -> bool:
         """Neither of what was taken in, nor of what waits for that."""
-        return self._attached.has_only_good_news() and self.rejected == rejected
+        return self._attached.has_only_good_news() and self.rejected_count == rejected
 
     def owe(self, origin: Transaction) -> None:
         """Nobody would come to hear of it later: when it has ended, what becomes of it is waited for."""

@@ -10,11 +10,11 @@ from abc import ABC
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from headwater.cells.binding import Copied
+from headwater.cells.binding import HandleCopies
 from headwater.cells.cell import Cell
 from headwater.cells.display import record_html
 from headwater.cells.document_class import Doc
-from headwater.cells.space_port import Block
+from headwater.cells.space_port import TransactionBlock
 from headwater.cells.untyped_document import AnyDoc
 from headwater.host.console_capture import OnConsole
 from headwater.runtime.connection import Connection
@@ -38,7 +38,7 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Doc)
 
 
-class SpaceFacade(Copied, ABC):
+class SpaceFacade(HandleCopies, ABC):
     """What `hw.Space` and `hw.AsyncSpace` have in common."""
 
     __slots__ = ("__weakref__", "_runtime")
@@ -80,7 +80,7 @@ class SpaceFacade(Copied, ABC):
 
     # -- data ----------------------------------------------------------------------------------------------
 
-    def transaction(self, *, change_group: str | None = None) -> Block:
+    def transaction(self, *, change_group: str | None = None) -> TransactionBlock:
         """A block whose writes are committed together. Sinks of the same change group are not notified."""
         return self._runtime.transaction(change_group=change_group)
 

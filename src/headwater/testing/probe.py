@@ -264,8 +264,8 @@ class Probe:
                 space.scheduler.recheck_restored()
 
     def _check_outside(self, verb: str) -> None:
-        space, frame = self._staged().runtime(), HERE.get()
-        if frame is None or frame.home is not space or frame.tx is not None:
+        space, frame = self._staged().runtime(), CONTEXT.get()
+        if frame is None or frame.space is not space or frame.tx is not None:
             message = f"t.{verb}(...) is called by the test itself, not in a transaction, in another space or in a run"
             raise UsageError(message)
 

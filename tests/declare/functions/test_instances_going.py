@@ -259,7 +259,7 @@ def test_plain_call_of_one_that_is_let_go_meanwhile_is_right(app: hw.App) -> Non
         other = space._runtime._lease.storage.attach()
         other.commit([SetDoc(doc_key("rows.which"), 2), SetDoc(doc_key("rows.factor"), 5)])
         other.sync()
-        assert space._runtime.news
+        assert space._runtime.inbox
         assert (times(1), times(2)) == (5, 10)
 
 

@@ -107,7 +107,7 @@ def test_a_crowd_leaves_pieces_whole(tmp_path: Path, seed: int) -> None:
         space._runtime.wait_for_disk()
         space.settle()
         # Some were taken back, and nobody has waited for them: that is told when the space is closed.
-        space._runtime.lost.clear()
+        space._runtime.unreported.clear()
         check_held(space)
         assert not space._runtime.pieces._origins
         for piece in [piece for piece in space._runtime.pieces.running.values() if piece.whole is None]:

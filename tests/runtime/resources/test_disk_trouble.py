@@ -9,7 +9,7 @@ import pytest
 import headwater as hw
 from headwater.errors import StoreFullError, UnavailableError
 from headwater.host.async_runtime import AsyncRuntime
-from headwater.store.commit import Outcome, Submission
+from headwater.store.commit import CommitOutcome, Submission
 from tests.runtime.resources.outside import World, breathe, pause
 from tests.runtime.resources.test_resources import Town
 

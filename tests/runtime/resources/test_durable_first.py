@@ -141,7 +141,7 @@ def test_what_was_taken_back_is_never_asked_for(tmp_path: Path) -> None:
         # A second request, to know that the first would have left by now.
         town.city.value = "Bonn"
         world.wire.wait(lambda wire: "Bonn" in wire.asked)
-        space._runtime.lost.clear()
+        space._runtime.unreported.clear()
     assert "Rome" not in world.wire.asked
 
 

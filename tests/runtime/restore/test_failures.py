@@ -286,7 +286,9 @@ def test_row_whose_calls_are_of_nothing_that_it_read_is_none(tmp_path: Path, ind
         code = space.nodes[shop.label].spec.print
         assert code is not None
         called = Extra(calls=(Called(index, (("text", "x"),), b"12345678"),))
-        space._runtime.replica.notes.put(doc_key("shop.label"), encode_observation(code(), [read, read], called), ())
+        space._runtime.replica.observations.put(
+            doc_key("shop.label"), encode_observation(code(), [read, read], called), ()
+        )
     with shop.app.open(tmp_path / "shop.db") as space:
         assert reason(space, "label") == "what is kept of it cannot be read"
         assert shop.label() == "no rate"

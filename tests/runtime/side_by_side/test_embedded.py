@@ -54,7 +54,7 @@ def test_openings_that_run_before_anything_is_decided_write_each_result_once(tmp
         for shop in (ann, bob):
             shop.settle_until(9)
             shop.opened.sync()
-            assert shop.opened._runtime.rejected == 0
+            assert shop.opened._runtime.rejected_count == 0
         assert ann.opened.stats.seq - rows <= ROWS + 1, "both inputs, and each result once"
     late = Shop()
     with late.open(path):

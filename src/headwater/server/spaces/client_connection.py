@@ -15,7 +15,7 @@ from headwater.access.rights import WORDS, Right
 from headwater.errors import AccessError, ClosedError, HeadwaterError, SessionLostError, UnavailableError
 from headwater.server.server_limits import BEHIND
 from headwater.server.spaces.channel import CANNOT_WRITE, Channel
-from headwater.store.commit import Commit, Note
+from headwater.store.commit import Commit, NewObservation
 from headwater.sync.actor_names import check_actor
 from headwater.sync.frames import (
     AskChanged,

@@ -103,7 +103,7 @@ def _kept(engine: Engine, connection: ConnectionPort, asked: AskObservations) ->
     # Not what somebody's run has read of their own: its keys are nobody else's business. Others run it.
     rows = tuple(_row(row) for row in listed.rows.values() if connection.talk.may_keep(row.body))
     # With many rows it has all documents, those of other users, too.
-    places = {doc: place for doc, place in listed.places.items() if connection.may_see(doc)}
+    places = {doc: place for doc, place in listed.heads.items() if connection.may_see(doc)}
     return Observations(asked.number, listed.seq, rows, places, tuple(sorted(listed.inherited)))
 
 
