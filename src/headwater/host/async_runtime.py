@@ -53,12 +53,12 @@ class AsyncRuntime(LoadingAsyncSpace):
         replica = lease.storage.attach(branch=options.branch, wake=self._woken)
         replica.waits = False
         super().__init__(lease, replica, owner, options)
-        self.place = (lease.storage, options.branch)
+        self.storage_key = (lease.storage, options.branch)
         self._flights = Flights(self, loop, self._context, self.catch_up)
         self.window.after = self._make_up
         self.can_await = True
         # Other event loops are refused.
-        self.wary = True
+        self.needs_check = True
 
     def call_in_place(self, fn: Callable[..., object], *args: object) -> None:
         """In the loop. One that is closed runs nothing any more; what was written is stored all the same."""
@@ -122,7 +122,7 @@ class AsyncRuntime(LoadingAsyncSpace):
             self._missed = False
             self._attached.refresh()
             self._take_in()
-            if self.restless or self._is_due() or self.has_come:
+            if self.has_work or self._is_due() or self.has_come:
                 self._begin_pass()
                 wake_at = self.scheduler.settle()
                 self._end_pass()
@@ -134,7 +134,7 @@ class AsyncRuntime(LoadingAsyncSpace):
         finally:
             self._passing = 0
             self._turn.release()
-        if self.restless or self.has_come:
+        if self.has_work or self.has_come:
             # So many events were handled in one pass: the loop has its turn, then the others have.
             self.catch_up()
         self._tell_passed()
@@ -154,7 +154,7 @@ class AsyncRuntime(LoadingAsyncSpace):
                 scheduler.again(attempt)
             else:
                 scheduler.cancelled(attempt)
-            self.restless = True
+            self.has_work = True
 
     # -- what is outside -----------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class AsyncRuntime(LoadingAsyncSpace):
 
     def _is_busy(self) -> bool:
         """Something can be done now."""
-        is_asked = self._soon or self._missed or self.restless
+        is_asked = self._soon or self._missed or self.has_work
         return is_asked or bool(self.inbox) or bool(self._flights.landed) or self._is_due()
 
     async def _pass_now(self) -> None:

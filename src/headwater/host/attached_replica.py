@@ -91,7 +91,7 @@ class AttachedReplica(Replica):
         # Whoever reads what is not here may be held up until it is: not in an event loop of its own.
         self.waits = True
         # Threads that share a replica take turns. A listener may commit, so the same thread may come again.
-        self.turn = self._turn = machine().rlock()
+        self.lock = self._turn = machine().rlock()
 
     def read(self, doc: DocKey) -> Maybe:
         """The document as it looks from here."""

@@ -45,7 +45,7 @@ class PlainRuntime(LoadingSpace):
         super().__init__(lease, replica, owner, options)
         self.is_woken = wake is not None
         self._sleep = options.sleep
-        self.place = (lease.storage, options.branch)
+        self.storage_key = (lease.storage, options.branch)
 
     def add_node(self, function: object, spec: NodeSpec) -> Node:
         """Only plain functions can be run here. A slow one is not made to wait where nobody would come for it."""
@@ -67,7 +67,7 @@ class PlainRuntime(LoadingSpace):
         wake = self._wake
         with self._turn:
             self._attached.refresh()
-            if self.restless or self.has_come:
+            if self.has_work or self.has_come:
                 self._pass(lambda: self.scheduler.events.is_due)
             if wake is not None and self.scheduler.events.wake_at is None:
                 wake = None
@@ -158,7 +158,7 @@ class PlainRuntime(LoadingSpace):
             self.catch_up_soon()
         if self.scheduler.events.wake_at is not None:
             # Nobody rings when its time has come: it is looked at again with the next write.
-            self.restless = True
+            self.has_work = True
 
     def wait(self, duration: Duration) -> None:
         """Let time pass, and run what its time comes for: what waits for quiet, or for its turn."""

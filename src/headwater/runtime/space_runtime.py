@@ -544,7 +544,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def _shut(self) -> None:
         """From here on nobody can use it, and nothing runs."""
-        self.closed = self.wary = True
+        self.closed = self.needs_check = True
         if self in open_spaces():
             open_spaces().remove(self)
         self.window.close()
