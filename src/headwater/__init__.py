@@ -80,11 +80,11 @@ if TYPE_CHECKING:
         WorkflowError,
     )
     from headwater.host.async_space import AsyncSpace
-    from headwater.host.console_capture import Console
     from headwater.host.plain_space import Space
     from headwater.http.openai_fixer import OpenAIFixer
     from headwater.runtime.after_commit import after_commit
     from headwater.runtime.connection import Connection
+    from headwater.runtime.console_port import Console
     from headwater.runtime.decision_status import status
     from headwater.runtime.pieces.starting import start
     from headwater.runtime.restore import Resumption
@@ -107,7 +107,7 @@ _HOMES = {
     "Computed": "headwater.declare.functions.computed",
     "Connection": "headwater.runtime.connection",
     "Connector": "headwater.declare.workflows.connector",
-    "Console": "headwater.host.console_capture",
+    "Console": "headwater.runtime.console_port",
     "Consumer": "headwater.declare.workflows.consumer",
     "Doc": "headwater.cells.document_class",
     "Each": "headwater.declare.lists.each",

@@ -26,15 +26,18 @@ from headwater.declare.resources.resource import Resource
 from headwater.declare.verb_port import CURRENT_BUILDER
 from headwater.declare.verbs import Declarer, Function
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UsageError
-from headwater.host.console_capture import OnConsole
+from headwater.host.composition import host_parts
 from headwater.host.notebook_openings import close_former
 from headwater.host.plain_runtime import PlainRuntime
 from headwater.host.plain_space import Space
 from headwater.host.process_lifetime import Stay
-from headwater.host.space_files import Lease, default_url, locate, share_space
+from headwater.host.space_files import default_url, locate, share_space
 from headwater.host.standard_streams import lasting
+from headwater.inspect.view import Window
 from headwater.machine import machine
+from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import ErrorMode, OnError
+from headwater.runtime.lease import Lease
 from headwater.runtime.options import DemandPolicy, Options
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.runtime.tracebacks import install
@@ -219,7 +222,7 @@ class App(Declarer):
         place = _place(url, options)
         close_former(self.name, place)
         lease = self._share(url, options)
-        opened = _or_release(lease, lambda: PlainRuntime(lease, self, options, wake=wake))
+        opened = _or_release(lease, lambda: PlainRuntime(lease, self, options, host_parts(Window), wake=wake))
         opened.opened_as = (self.name, place)
         try:
             self._begin(opened)
@@ -282,7 +285,9 @@ class App(Declarer):
 
         def make(loop: AbstractEventLoop) -> AsyncRuntime:
             lease = self._share(url, options)
-            opened = _or_release(lease, lambda: (kind or AsyncRuntime)(lease, self, options, loop=loop))
+            opened = _or_release(
+                lease, lambda: (kind or AsyncRuntime)(lease, self, options, host_parts(Window), loop=loop)
+            )
             opened.opened_as = (self.name, _place(url, options))
             return opened
 

@@ -24,9 +24,9 @@ from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
 from headwater.cells.upstream import Upstream
-from headwater.host.attached_replica import AttachedReplica
 from headwater.host.space_files import open_space
 from headwater.host.storage import Storage
+from headwater.runtime.attached_replica import AttachedReplica
 from headwater.scheduler.events.event import EventRecord as Event
 from headwater.scheduler.events.event import EventState, HandlerSpec, Handling
 from headwater.scheduler.events.event import HandlerRecord as Handler

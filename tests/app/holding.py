@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from headwater.host.storage import storage_of
 from headwater.runtime.space_runtime import BaseSpace
 
 SAFETY_S = 120
@@ -19,7 +20,7 @@ def disk_held(space: BaseSpace) -> Iterator[None]:
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with space._lease.local._lock:
+        with storage_of(space._lease)._lock:
             held.set()
             assert release.wait(SAFETY_S)
 

@@ -14,8 +14,9 @@ import headwater as hw
 from headwater import app as app_module
 from headwater.core import open_space
 from headwater.errors import DeclarationError, NotFoundError, NotOpen, UsageError
-from headwater.host.space_files import Lease, share_space
+from headwater.host.space_files import share_space
 from headwater.host.storage import Storage
+from headwater.runtime.lease import Lease
 from tests.app.holding import SAFETY_S, disk_held
 from tests.app.shop import Shop, plain_thread, run
 

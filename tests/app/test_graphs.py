@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import headwater as hw
 from headwater.core import doc_key
 from headwater.errors import UserCodeError
-from headwater.host.attached_replica import AttachedReplica
+from headwater.runtime.attached_replica import AttachedReplica
 from headwater.store.commit import SetDoc
 
 VALUES = st.integers(0, 3)

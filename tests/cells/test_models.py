@@ -230,19 +230,22 @@ def test_operations_do_what_they_do_to_lists_and_dicts(program: Any) -> None:
 @given(programs)
 def test_what_was_stored_is_what_was_seen(program: Any) -> None:
     """A second opening of the same store, which has seen none of it, reads the same."""
+    from headwater.host.composition import host_parts
     from headwater.host.plain_runtime import PlainRuntime
-    from headwater.host.space_files import Lease, open_space
+    from headwater.host.space_files import open_space
+    from headwater.inspect.view import Window
+    from headwater.runtime.lease import Lease
     from headwater.runtime.options import Options
 
     storage = open_space("memory:")
-    one = hw.Space(PlainRuntime(Lease(storage, None), app, Options()))
+    one = hw.Space(PlainRuntime(Lease(storage, None), app, Options(), host_parts(Window)))
     app._begin(one._runtime)
     one._runtime.enter()
     try:
         run(one, deepcopy(START), program)
         one.sync()
         expected = seen()
-        two = hw.Space(PlainRuntime(Lease(storage, None), app, Options()))
+        two = hw.Space(PlainRuntime(Lease(storage, None), app, Options(), host_parts(Window)))
         two._runtime.enter()
         try:
             assert seen() == expected

@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.host import storage
-from headwater.host.storage import Storage
+from headwater.host.storage import Storage, storage_of
 from headwater.store.commit import Commit, SetDoc, Submission
 from headwater.values.address import doc_key
 from headwater.values.ids import LocalSeq, SessionId
@@ -54,7 +54,7 @@ def test_a_server_that_submits_never_waits_for_the_disk(tmp_path: Path, monkeypa
     """Its event loop submits: it stops reading from its clients instead."""
     app = hw.App("a")
     with app.open(tmp_path / "a.db") as space:
-        local = space._runtime._lease.local
+        local = storage_of(space._runtime._lease)
         space.sync()
 
         def waited() -> None:

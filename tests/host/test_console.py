@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import headwater as hw
-from headwater.host.console_capture import PART_MAX, listeners
+from headwater.host.console_capture import PART_MAX, console
 from tests.app.desk import Desk
 from tests.app.holding import SAFETY_S, in_thread
 from tests.app.shop import run
@@ -30,7 +30,7 @@ def tidy() -> Iterator[None]:
     """No test leaves anything in the way of what others print."""
     before = (sys.stdout, sys.stderr, logging.getLogRecordFactory())
     yield
-    assert not listeners()
+    assert not console().listeners
     assert (sys.stdout, sys.stderr, logging.getLogRecordFactory()) == before
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from headwater.core import doc_key, open_space
 from headwater.errors import PoisonedError, StoreFullError, UnavailableError
-from headwater.host.attached_replica import AttachedReplica
 from headwater.host.storage import GROUP_MAX, Storage
+from headwater.runtime.attached_replica import AttachedReplica
 from headwater.store.backends import sqlite_file
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import Committed

@@ -11,8 +11,8 @@ import pytest
 
 from headwater.cells.pending_commit import PendingCommit
 from headwater.errors import HeadwaterError
-from headwater.host.attached_replica import AttachedReplica, Port
 from headwater.host.storage import Storage
+from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort
 from headwater.store.commit import Committed, SetDoc
 from headwater.store.engine import Engine
 from headwater.store.verification import verify
@@ -58,8 +58,8 @@ POINTS = [
     (Engine, "_write", "after"),
     (Engine, "admit", "after"),
     (Storage, "_decide", "after"),
-    (Port, "deliver", "before"),
-    (Port, "deliver", "after"),
+    (ReplicaPort, "deliver", "before"),
+    (ReplicaPort, "deliver", "after"),
 ]
 
 

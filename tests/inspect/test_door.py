@@ -21,6 +21,7 @@ from headwater.inspect.questions import ExplainNode, GetActivity, GetCounts, Get
 from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.socket_paths import PATH_MAX, path_beside
 from headwater.inspect.sockets import doors
+from headwater.inspect.view import view_of
 from headwater.machine import Machine, use
 from tests.support.doors import (
     SAFETY_S,
@@ -328,7 +329,8 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
         writer.start()
         assert held.at_work.wait(SAFETY_S)
         asked = threading.Event()
-        turn, space._runtime.window._turn = space._runtime.window._turn, Turn(space._runtime.window._turn, asked.set)  # type: ignore[assignment]
+        view = view_of(space._runtime)
+        turn, view._turn = view._turn, Turn(view._turn, asked.set)  # type: ignore[assignment]
 
         def release() -> None:
             assert asked.wait(SAFETY_S)
@@ -337,7 +339,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
         releaser = threading.Thread(target=release)
         releaser.start()
         assert not ask_one(file, GetGraph(), wait_ms=5000).busy
-        space._runtime.window._turn = turn
+        view_of(space._runtime)._turn = turn
         writer.join(SAFETY_S)
         releaser.join(SAFETY_S)
 
@@ -362,7 +364,7 @@ def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file:
             held, release = threading.Event(), threading.Event()
 
             def look() -> None:
-                with space._runtime.window.in_turn(1) as has_turn:
+                with view_of(space._runtime).in_turn(1) as has_turn:
                     assert has_turn
                     held.set()
                     assert release.wait(SAFETY_S)

@@ -15,7 +15,7 @@ from typing import Any
 
 import headwater as hw
 from headwater.errors import InvariantError, NotFoundError, TransitionError
-from headwater.host.storage import RIDING
+from headwater.host.storage import RIDING, storage_of
 from headwater.runtime.options import Options
 from headwater.store.commit import UNNUMBERED, Commit, SetDoc, Submission
 from headwater.testing import SimClock
@@ -265,7 +265,7 @@ class World:
 
     def _steady(self) -> None:
         """What is not waited for would be on disk sooner or later, as it happens. Here it is so as we say."""
-        storage, hub = self.space._runtime._lease.local, self.space._runtime.flows
+        storage, hub = storage_of(self.space._runtime._lease), self.space._runtime.flows
         post, submit, wait = hub.post, storage.submit, storage.wait
         held: list[Submission] = []
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from headwater.cells.pending_commit import PendingCommit
-    from headwater.host.attached_replica import AttachedReplica
     from headwater.host.storage import Storage
+    from headwater.runtime.attached_replica import AttachedReplica
     from headwater.runtime.type_records import Declared
     from headwater.store.commit import Operation, Verdict
     from headwater.values.ids import DocKey, Seq

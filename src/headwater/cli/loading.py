@@ -87,9 +87,10 @@ def while_open(app: App, url: str | None, options: Options, work: Callable[[Wind
     with quiet():
         if not app.needs_event_loop:
             from headwater.host.space_facade import runtime_of
+            from headwater.inspect.view import view_of
 
             with app.open_with(url, options) as space:
-                work(runtime_of(space).window)
+                work(view_of(runtime_of(space)))
             return
         import asyncio
 
@@ -100,6 +101,7 @@ async def _in_loop(app: App, url: str | None, options: Options, work: Callable[[
     from asyncio import to_thread
 
     from headwater.host.space_facade import runtime_of
+    from headwater.inspect.view import view_of
 
     async with app.aopen_with(url, options) as space:
-        await to_thread(work, runtime_of(space).window)
+        await to_thread(work, view_of(runtime_of(space)))

@@ -10,8 +10,9 @@ from headwater.client.credentials import Credentials, KeySigner
 from headwater.client.remote_storage import RemoteStorage
 from headwater.client.server_url import parse_server
 from headwater.errors import UsageError
-from headwater.host.space_files import Lease, locate
+from headwater.host.space_files import locate
 from headwater.runtime.error_report import chosen
+from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.sync.actor_names import check_actor
 

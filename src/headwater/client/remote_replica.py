@@ -11,7 +11,7 @@ from headwater.cells.pending_commit import Failure, PendingCommit, Pulled
 from headwater.cells.view import Document
 from headwater.client.document_fetch import is_in_loop
 from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
-from headwater.host.attached_replica import AttachedReplica, Port
+from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort
 from headwater.store.commit import Commit, CommitOutcome, Committed, DeleteDoc, Effect, SetDoc, Submission, Verdict
 from headwater.store.document import StoredDocument, apply_operation
 from headwater.sync.client_listener import Brought, part_of
@@ -19,7 +19,7 @@ from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, Session
 from headwater.values.tree import ABSENT, Maybe
 
 if TYPE_CHECKING:
-    from headwater.host.attached_replica import Space
+    from headwater.runtime.attached_replica import ReplicaStorage
 
 Rejected: TypeAlias = tuple[Commit, Verdict | None, HeadwaterError | None, bool]
 """A rejected commit of this session, the reason, and whether an earlier run made it."""
@@ -31,8 +31,8 @@ class RemoteReplica(AttachedReplica):
 
     def __init__(
         self,
-        storage: Space,
-        port: Port,
+        storage: ReplicaStorage,
+        port: ReplicaPort,
         session: SessionId,
         branch: BranchId,
         seq: Seq,

@@ -31,8 +31,8 @@ from headwater.errors import (
     SessionLostError,
     UnavailableError,
 )
-from headwater.host.attached_replica import Port
 from headwater.machine import machine
+from headwater.runtime.attached_replica import ReplicaPort
 from headwater.runtime.connection import Connection, Listeners
 from headwater.runtime.error_report import OnError, log_error
 from headwater.store.commit import CommitOutcome, Committed, NewObservation, Submission
@@ -75,7 +75,7 @@ class RemoteStorage:
         self._listeners = Listeners()
         self._link: ServerLink | None = None
         self._fetching: DocumentFetch | None = None
-        self._port: Port | None = None
+        self._port: ReplicaPort | None = None
         self._replica: RemoteReplica | None = None
         self._submitted = 0
         self._decided = 0
@@ -121,8 +121,8 @@ class RemoteStorage:
 
     def _connection(
         self, branch: BranchId, wake: Callable[[], None] | None, openings: int = 1
-    ) -> tuple[ServerLink, Port]:
-        port = self._port = Port(self, branch, wake)
+    ) -> tuple[ServerLink, ReplicaPort]:
+        port = self._port = ReplicaPort(self, branch, wake)
         opening = Open(self.name, branch, self._actor, create=self._create)
         link = self._link = ServerLink(
             self.url,
@@ -139,7 +139,9 @@ class RemoteStorage:
         link.session.attempts = openings * ATTEMPTS
         return link, port
 
-    def _begin(self, link: ServerLink, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> RemoteReplica:
+    def _begin(
+        self, link: ServerLink, port: ReplicaPort, session: SessionId, branch: BranchId, seq: Seq
+    ) -> RemoteReplica:
         replica = self._replica = RemoteReplica(
             self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
         )
@@ -330,7 +332,7 @@ class RemoteStorage:
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
         """Nothing to do: the server does so by itself."""
 
-    def detach(self, port: Port) -> None:
+    def detach(self, port: ReplicaPort) -> None:
         """Stop delivering to this port."""
 
     # -- from the connection -------------------------------------------------------------------------------

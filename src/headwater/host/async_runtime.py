@@ -18,10 +18,11 @@ from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageEr
 from headwater.host.async_tasks import Flights
 from headwater.host.document_loading import LoadingAsyncSpace
 from headwater.host.loop_thread import handler_loops
-from headwater.host.space_files import Lease
 from headwater.machine import machine
 from headwater.runtime.error_report import log, raise_later
 from headwater.runtime.event_service import CLOSE_MS
+from headwater.runtime.host_parts import HostParts
+from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.runtime.sync_wait import rounds
 from headwater.scheduler.events.event import EventRecord
@@ -39,7 +40,9 @@ EARLY_S: Final = 2e-6
 class AsyncRuntime(LoadingAsyncSpace):
     """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
 
-    def __init__(self, lease: Lease, owner: object, options: Options, *, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, lease: Lease, owner: object, options: Options, parts: HostParts, *, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.loop = loop
         # What is around the code that happens to ask for a pass is not around what runs in it.
         self._context = copy_context()
@@ -52,7 +55,7 @@ class AsyncRuntime(LoadingAsyncSpace):
         self._timer: asyncio.TimerHandle | None = None
         replica = lease.storage.attach(branch=options.branch, wake=self._woken)
         replica.waits = False
-        super().__init__(lease, replica, owner, options)
+        super().__init__(lease, replica, owner, options, parts)
         self.storage_key = (lease.storage, options.branch)
         self._flights = Flights(self, loop, self._context, self.catch_up)
         self.window.after = self._make_up
@@ -174,7 +177,7 @@ class AsyncRuntime(LoadingAsyncSpace):
     # -- events --------------------------------------------------------------------------------------------
 
     def catch_up_soon(self) -> None:
-        """There is something to be called, or told."""
+        """There is something to be name_of, or told."""
         super().catch_up_soon()
         self.catch_up()
 
@@ -207,7 +210,7 @@ class AsyncRuntime(LoadingAsyncSpace):
         await ended
 
     def started(self, result: object) -> None:
-        """An async function that was called after a commit: it goes on by itself, and closing waits for it."""
+        """An async function that was name_of after a commit: it goes on by itself, and closing waits for it."""
         if asyncio.iscoroutine(result):
             task = self.loop.create_task(result, context=self._context.copy())
             self._tasks.add(task)
@@ -217,7 +220,7 @@ class AsyncRuntime(LoadingAsyncSpace):
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
-            message = f"a function called by hw.after_commit in space {self.name!r} raised {describe(error)}"
+            message = f"a function name_of by hw.after_commit in space {self.name!r} raised {describe(error)}"
             told = UserCodeError(message, space=self.name, event=None, triggers=())
             told.__cause__ = error
             self.report(told)

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.declare.functions.invocation import Invocation
-from headwater.host.console_capture import listeners, run_begins, run_ends
+from headwater.host.console_capture import console
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.passes.attempt import RetryImmediately
 from headwater.scheduler.passes.steps import Call
@@ -61,7 +61,7 @@ class Flights:
         self, home: BaseSpace, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]
     ) -> None:
         self._home = home
-        self._listeners = listeners()
+        self._console = console()
         self._loop = loop
         self._context = context
         self._tell = tell
@@ -133,8 +133,8 @@ class Flights:
             task.cancel()
 
     async def _fly(self, attempt: Call, how: list[Landing]) -> None:
-        if self._listeners:
-            run_begins(self._home)
+        if self._console.listeners:
+            self._console.run_begins(self._home)
         CONTEXT.set(ContextFrame(self._home, attempt.tx, None))
         limit = attempt.timeout_ms
         timer = asyncio.timeout(None if limit is None else limit / 1000)
@@ -163,8 +163,8 @@ class Flights:
             attempt.error = error
             how[0] = "ended"
         finally:
-            if self._listeners:
-                run_ends(attempt.tx)
+            if self._console.listeners:
+                self._console.run_ends(attempt.tx)
 
     def _wait(self, attempt: Call) -> None:
         self.waits.append(attempt)

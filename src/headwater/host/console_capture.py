@@ -12,24 +12,20 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from types import FrameType
-from typing import Final, Literal, NamedTuple, TextIO, TypeAlias, cast
-
-import msgspec
+from typing import Final, NamedTuple, TextIO, cast
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.errors import UsageError, UserCodeError
+from headwater.errors import UserCodeError
 from headwater.machine import Lock, machine
+from headwater.runtime.console_port import Console, OnConsole, Stream, Voice, check_handler
 from headwater.scheduler.events.event import EventRecord, HandlerRecord
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.inspect.function_errors import facts_of
 from headwater.values.address import address_text
 from headwater.values.author_text import describe, safe_repr
-
-Stream: TypeAlias = Literal["stdout", "stderr", "log"]
 
 PART_MAX: Final = 8192
 """Characters of a line that wait for its end; of a longer one, they are handed over as a part."""
@@ -42,33 +38,6 @@ READ_ONLY: Final = (
 )
 
 
-class Console(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that a function printed, or a message that it logged, and in which run."""
-
-    text: str
-    """Without the end of the line."""
-    stream: Stream
-    level: int | None = None
-    """Of what was logged, as in `logging`: 20 is INFO."""
-    logger: str | None = None
-    """Of what was logged: the name of the logger."""
-    node: str
-    """The function; one with parameters is named with its arguments."""
-    piece: str
-    """Which piece of an app the function belongs to; empty if the app is of one piece."""
-    space: str
-    event: str | None = None
-    """The event that is handled, if the function is a handler."""
-    triggers: tuple[str, ...]
-    """The addresses whose change is the reason for the run; none if it is the first one."""
-    run: int
-    """The first run of the function in this opening is 1."""
-
-
-OnConsole: TypeAlias = Callable[[Console], str | None]
-"""Returns what is forwarded: None for the text as it is, other text instead of it, "" for nothing."""
-
-
 class Listener:
     """The handler of one space."""
 
@@ -79,7 +48,7 @@ class Listener:
         self._has_failed = False
 
     def ask(
-        self, run: Run, text: str, stream: Stream, level: int | None = None, logger: str | None = None
+        self, run: CapturedRun, text: str, stream: Stream, level: int | None = None, logger: str | None = None
     ) -> str | None:
         """Hand a text over. Returns what is to be forwarded; None: the text as it is."""
         node = run.node
@@ -106,7 +75,7 @@ class Listener:
             self.fails(run, f"returned {safe_repr(answer)}, where None or text is expected", None)
             return None
 
-    def fails(self, run: Run, how: str, error: Exception | None) -> None:
+    def fails(self, run: CapturedRun, how: str, error: Exception | None) -> None:
         """Tell of it, once: a handler that fails for one line may well fail for all."""
         if self._has_failed:
             return
@@ -121,18 +90,7 @@ class Listener:
         self._report(told)
 
 
-class Voice:
-    """Who speaks in a run of a workflow: as of a function, so much as is told of it."""
-
-    event: str | None = None
-
-    def __init__(self, name: str, runs: int) -> None:
-        self.name = self.title = name
-        self.runs = runs
-        self.piece = ""
-
-
-class Run(NamedTuple):
+class CapturedRun(NamedTuple):
     """A run of a function in a space that listens."""
 
     listener: Listener
@@ -146,64 +104,45 @@ class ConsoleState:
 
     listeners: dict[SpacePort, Listener] = field(default_factory=dict)
     # Lines that have no end yet: of which run, on which stream, from which thread.
-    parts: dict[tuple[Transaction, Wrapped, int], tuple[Run, str]] = field(default_factory=dict)
+    parts: dict[tuple[Transaction, Wrapped, int], tuple[CapturedRun, str]] = field(default_factory=dict)
     # Threads that are handing a text over: what they write meanwhile is not captured.
     busy: set[int] = field(default_factory=set)
     # For listeners, parts and the wrapping of streams. No handler is called while it is held.
     lock: Lock = field(default_factory=lambda: machine().rlock())
 
+    def listen(self, home: SpacePort, handler: OnConsole | None, report: Callable[[UserCodeError], None]) -> None:
+        """Capture the output of runs of a space from now on; with None no longer."""
+        check_handler(handler)
+        if home in self.listeners:
+            _hand_over(lambda run: run.listener.home is home)
+        with self.lock:
+            if handler is None:
+                if self.listeners.pop(home, None) is not None and not self.listeners:
+                    _unwrap()
+            else:
+                self.listeners[home] = Listener(home, handler, report)
+                _wrap()
 
-def listeners() -> dict[SpacePort, Listener]:
-    """The spaces of this process whose output is captured."""
-    return _state().listeners
+    def handler_of(self, home: SpacePort) -> OnConsole | None:
+        """The handler of a space."""
+        listener = self.listeners.get(home)
+        return None if listener is None else listener.handler
+
+    def run_begins(self, home: SpacePort) -> None:
+        """Wrap the streams again: others may have replaced them."""
+        with self.lock:
+            if home in self.listeners:
+                _wrap()
+
+    def run_ends(self, tx: Transaction) -> None:
+        """Hand over lines without an end: of this run, and of threads that wrote while another run was ending."""
+        if self.parts:
+            _hand_over(lambda run: run.tx is tx or not run.tx.is_open)
 
 
-def _state() -> ConsoleState:
+def console() -> ConsoleState:
+    """The capture of this process."""
     return machine().state(ConsoleState)
-
-
-# -- for spaces ------------------------------------------------------------------------------------------------
-
-
-def check_handler(handler: object) -> None:
-    """Refuse what cannot be called in the middle of a `print`."""
-    if handler is not None and (not callable(handler) or iscoroutinefunction(handler)):
-        raise UsageError(f"on_console takes a plain function, or None, not {handler!r}")
-
-
-def listen(home: SpacePort, handler: OnConsole | None, report: Callable[[UserCodeError], None]) -> None:
-    """From now on, or with None no longer."""
-    check_handler(handler)
-    state = _state()
-    if home in state.listeners:
-        _hand_over(lambda run: run.listener.home is home)
-    with state.lock:
-        if handler is None:
-            if state.listeners.pop(home, None) is not None and not state.listeners:
-                _unwrap()
-        else:
-            state.listeners[home] = Listener(home, handler, report)
-            _wrap()
-
-
-def handler_of(home: SpacePort) -> OnConsole | None:
-    """Who is told of what is printed there."""
-    listener = listeners().get(home)
-    return None if listener is None else listener.handler
-
-
-def run_begins(home: SpacePort) -> None:
-    """Others may have put streams of their own in the place of ours since."""
-    state = _state()
-    with state.lock:
-        if home in state.listeners:
-            _wrap()
-
-
-def run_ends(tx: Transaction) -> None:
-    """What it printed last may have no end of a line. So may what a thread wrote while another run was ending."""
-    if _state().parts:
-        _hand_over(lambda run: run.tx is tx or not run.tx.is_open)
 
 
 # -- whose text it is ------------------------------------------------------------------------------------------
@@ -212,7 +151,7 @@ def run_ends(tx: Transaction) -> None:
 @contextmanager
 def unheard() -> Iterator[None]:
     """Output of this thread inside the block is not captured."""
-    busy, me = _state().busy, machine().thread_id()
+    busy, me = console().busy, machine().thread_id()
     if me in busy:
         yield
         return
@@ -237,9 +176,9 @@ def _apart(home: SpacePort) -> Iterator[None]:
             tx.abort()
 
 
-def _run_here() -> Run | None:
+def _run_here() -> CapturedRun | None:
     """The run that is around this code, if its space listens. What outlives its run, as a task may, is in none."""
-    state = _state()
+    state = console()
     if not state.listeners or machine().thread_id() in state.busy:
         return None
     frame = CONTEXT.get()
@@ -248,7 +187,7 @@ def _run_here() -> Run | None:
         node = None if tx is None else tx.console_source or tx.node
         if tx is not None and isinstance(node, Node | HandlerRecord | Voice):
             listener = state.listeners.get(frame.space)
-            return Run(listener, tx, node) if listener is not None and tx.is_open else None
+            return CapturedRun(listener, tx, node) if listener is not None and tx.is_open else None
         frame = frame.outer
     return None
 
@@ -256,7 +195,7 @@ def _run_here() -> Run | None:
 _LOGS: Final = logging.Logger.callHandlers.__code__
 
 
-def _is_log(run: Run) -> bool:
+def _is_log(run: CapturedRun) -> bool:
     """Whether a log handler is writing, for the function of this run: that was heard when the record was made."""
     node = run.node
     function = None if isinstance(node, Voice) else getattr(node.spec.origin or node.spec.fn, "__code__", None)
@@ -284,7 +223,7 @@ class Wrapped:
         if run is None or not isinstance(cast("object", text), str) or _is_log(run):
             return self.hw_inner.write(text)
         key = (run.tx, self, machine().thread_id())
-        state = _state()
+        state = console()
         with state.lock:
             before = state.parts.pop(key, None)
             *lines, rest = (text if before is None else before[1] + text).split("\n")
@@ -304,7 +243,7 @@ class Wrapped:
 
     def flush(self) -> None:
         """Somebody wants to see it now, with the end of its line or without."""
-        state = _state()
+        state = console()
         if state.parts and (run := _run_here()) is not None:
             with state.lock:
                 part = state.parts.pop((run.tx, self, machine().thread_id()), None)
@@ -312,7 +251,7 @@ class Wrapped:
                 self.hw_forward(run, part[1], "")
         self.hw_inner.flush()
 
-    def hw_forward(self, run: Run, text: str, end: str) -> None:
+    def hw_forward(self, run: CapturedRun, text: str, end: str) -> None:
         """Ask what is to become of it, and do that."""
         answer = run.listener.ask(run, text, self.hw_stream)
         if answer != "":
@@ -326,9 +265,9 @@ class Wrapped:
         return f"<heard by headwater: {self.hw_inner!r}>"
 
 
-def _hand_over(is_meant: Callable[[Run], bool]) -> None:
+def _hand_over(is_meant: Callable[[CapturedRun], bool]) -> None:
     """Lines that will have no end."""
-    state = _state()
+    state = console()
     with state.lock:
         meant = [(key, *part) for key, part in state.parts.items() if is_meant(part[0])]
         for key, _, _ in meant:
@@ -362,7 +301,7 @@ class Recorder:
         return record
 
     @staticmethod
-    def _hear(run: Run, record: logging.LogRecord) -> None:
+    def _hear(run: CapturedRun, record: logging.LogRecord) -> None:
         try:
             text = record.getMessage()
         except Exception:  # noqa: BLE001  # arguments that do not fit: logging tells of that when it shows the record

@@ -22,7 +22,7 @@ from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
 
 if TYPE_CHECKING:
-    from headwater.host.space_files import Lease
+    from headwater.runtime.lease import Lease
 
 Loadable: TypeAlias = Doc | Cell[Any] | List[Any] | Map[Any, Any] | str
 """A document, a cell, a list, a map, or the address of one; a document's id is its address."""

@@ -13,6 +13,7 @@ from weakref import WeakSet
 from headwater.errors import TransitionError
 from headwater.machine import CancelledError, Thread, machine
 from headwater.runtime.error_report import log
+from headwater.runtime.workflows.timed_call import ElapsedError
 
 
 class _HandlerLoops:
@@ -25,10 +26,6 @@ class _HandlerLoops:
 def handler_loops() -> WeakSet[asyncio.AbstractEventLoop]:
     """The loops of all spaces. Code in them is part of a run, which has its space around it."""
     return machine().state(_HandlerLoops).open
-
-
-class ElapsedError(Exception):
-    """It took too long. Not a TimeoutError: authors raise those."""
 
 
 class Loop:

@@ -12,10 +12,11 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED, Status
 from headwater.errors import DeclarationError, HeadwaterError, OfflineError, UnavailableError, UsageError
 from headwater.host.document_loading import LoadingSpace
-from headwater.host.space_files import Lease
 from headwater.machine import WAIT_MAX, machine
 from headwater.runtime.error_report import log, raise_later
 from headwater.runtime.event_service import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
+from headwater.runtime.host_parts import HostParts
+from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.runtime.sync_wait import rounds
 from headwater.scheduler.events.event import EventRecord, EventState, HandlerSpec
@@ -33,7 +34,7 @@ class PlainRuntime(LoadingSpace):
     """An open space for plain code. Made by `app.open`; a `with` block closes it."""
 
     def __init__(
-        self, lease: Lease, owner: object, options: Options, *, wake: Callable[[], None] | None = None
+        self, lease: Lease, owner: object, options: Options, parts: HostParts, *, wake: Callable[[], None] | None = None
     ) -> None:
         replica = lease.storage.attach(branch=options.branch, wake=wake)
         self._wake = wake
@@ -42,7 +43,7 @@ class PlainRuntime(LoadingSpace):
         # Where requests run.
         self._beside: BesideLoop | None = None
         self._given_loop = options.request_loop
-        super().__init__(lease, replica, owner, options)
+        super().__init__(lease, replica, owner, options, parts)
         self.is_woken = wake is not None
         self._sleep = options.sleep
         self.storage_key = (lease.storage, options.branch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from headwater.cells.binding import HandleCopies
 from headwater.cells.cell import Cell
@@ -16,8 +16,8 @@ from headwater.cells.display import record_html
 from headwater.cells.document_class import Doc
 from headwater.cells.space_port import TransactionBlock
 from headwater.cells.untyped_document import AnyDoc
-from headwater.host.console_capture import OnConsole
 from headwater.runtime.connection import Connection
+from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import OnError
 from headwater.runtime.inspection_port import GraphForm
 from headwater.runtime.restore import Resumption
@@ -119,7 +119,7 @@ class SpaceFacade(HandleCopies, ABC):
     @property
     def workflows(self) -> Workflows:
         """Execution of the workflows: `drain()` what is due, or `start()` a host in the background."""
-        return self._runtime.workflows
+        return cast("Workflows", self._runtime.workflows)
 
     # -- callbacks -----------------------------------------------------------------------------------------
 

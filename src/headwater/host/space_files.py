@@ -24,7 +24,7 @@ from headwater.errors import CorruptError, HeadwaterError, NameRefusedError, Not
 from headwater.host.storage import GROUP_MAX, Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import Lock, machine
-from headwater.runtime.storage_port import Place
+from headwater.runtime.lease import Lease
 from headwater.store.backend import Backend
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
@@ -225,39 +225,6 @@ def open_space(
         raise
 
 
-class Lease:
-    """A share in an open space: the last of a process that lets go closes it."""
-
-    def __init__(self, storage: Place, real: str | None) -> None:
-        self.storage = storage
-        self.path = real
-        # What is to be let go, once.
-        self._held: list[str | None] = [real]
-
-    @property
-    def local(self) -> Storage:
-        """The store in this process. Raises UsageError if a server has it."""
-        storage = self.storage
-        if not isinstance(storage, Storage):
-            message = (
-                f"this cannot be had through a server: open space {storage.name!r} where its file is, there for "
-                "instance with `headwater run MODULE:APP --url FILE.db`"
-            )
-            raise UsageError(message, space=storage.name)
-        return storage
-
-    def release(self) -> None:
-        """Let go. The space is closed when nobody in this process is left. Once more is no harm."""
-        try:
-            real = self._held.pop()
-        except IndexError:
-            return
-        if real is None:
-            self.storage.close()
-        else:
-            _leave(real)
-
-
 def share_space(url: str, space: str | None = None, *, create: bool = True, durability: Durability = "full") -> Lease:
     """Open a space for this process, or take part in the opening there is: several apps, or several times one."""
     path = locate(url, space).path
@@ -285,7 +252,7 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
             else:
                 # What others here have written is decided: the newcomer sees it from the start.
                 share.storage.wait()
-            return Lease(share.storage, real)
+            return Lease(share.storage, real, lambda: _leave(real))
     except BaseException:
         _leave(real)
         raise

@@ -25,9 +25,10 @@ from headwater.errors import (
     StoreFullError,
     UnavailableError,
 )
-from headwater.host.attached_replica import AttachedReplica, Decided, Port, Receiver
 from headwater.machine import Lock, machine
+from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
 from headwater.runtime.connection import LOCAL, Connection
+from headwater.runtime.lease import Lease
 from headwater.runtime.run_cache import LocalMemory, Memory
 from headwater.store import branching
 from headwater.store.backend import Backend
@@ -99,7 +100,7 @@ class Storage:
         self._engine = Engine(backend, clock)
         # Guards the engine and everything that follows from a decision.
         self._lock = machine().lock()
-        self._ports: list[Receiver] = []
+        self._ports: list[OutcomeReceiver] = []
         # The group that is being decided, and what came of it: kept until every port has it (see `_work`).
         self._group: list[Submission] = []
         self._outcomes: Decided | None = None
@@ -125,25 +126,25 @@ class Storage:
     def attach(self, *, branch: str = MAIN, wake: Callable[[], None] | None = None) -> AttachedReplica:
         """A new replica. `wake` is called by the writing thread when there is something to `refresh`."""
         on = BranchId(branch)
-        port = Port(self, on, wake)
+        port = ReplicaPort(self, on, wake)
         with self._lock:
             self._check_open()
             self._engine.documents.branch(on)
             self._ports.append(port)
             return AttachedReplica(self, port, SessionId(self._entropy.token()), on, self._engine.head)
 
-    def detach(self, port: Port) -> None:
+    def detach(self, port: ReplicaPort) -> None:
         """Deliver nothing more there."""
         self.leave(port)
 
-    def join(self, receiver: Receiver) -> Seq:
+    def join(self, receiver: OutcomeReceiver) -> Seq:
         """Deliver what is decided there, too, while the lock is held. Returns the newest place there is."""
         with self._lock:
             self._check_open()
             self._ports.append(receiver)
             return self._engine.head
 
-    def leave(self, receiver: Receiver) -> None:
+    def leave(self, receiver: OutcomeReceiver) -> None:
         """Deliver nothing more there."""
         with self._lock:
             if receiver in self._ports:
@@ -475,3 +476,10 @@ class Storage:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+def storage_of(lease: Lease) -> Storage:
+    """The storage of a lease. Raises UsageError if a server has it."""
+    storage = lease.local
+    assert isinstance(storage, Storage)
+    return storage

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.errors import StoreError
 from headwater.host.loop_thread import Loop
-from headwater.host.timed_call import Watched
 from headwater.host.workflow_threads import Host
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.runtime.workflows.reconciliation import ask_again
 from headwater.runtime.workflows.repair import repair
 from headwater.runtime.workflows.run_executor import Performance
+from headwater.runtime.workflows.timed_call import TimedCall
 from headwater.values.author_text import describe
 from headwater.values.duration import Duration, to_ms
 from headwater.workflow import transitions
@@ -136,7 +136,7 @@ class Workflows:
     def _perform(
         self, hosted: Hosted, found: Begun | ReconcileCall | Repair, host: Host | None, *, goes_on: bool
     ) -> Next | None:
-        watch: Callable[[Watched], None] = _unwatched if host is None else host.watch
+        watch: Callable[[TimedCall], None] = _unwatched if host is None else host.watch
         if isinstance(found, ReconcileCall):
             ask_again(self.hub, hosted, found, self._loop.run, watch)
             return None
@@ -165,7 +165,7 @@ class Workflows:
             hub.alive.discard(run_id)
 
 
-def _unwatched(_: Watched) -> None:
+def _unwatched(_: TimedCall) -> None:
     """In the thread that calls `drain`, a plain function cannot be cut off."""
 
 

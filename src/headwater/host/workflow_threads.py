@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headwater.errors import HeadwaterError
-from headwater.host.timed_call import Watched
 from headwater.machine import Thread, machine
 from headwater.runtime.error_report import log
+from headwater.runtime.workflows.timed_call import TimedCall
 from headwater.values.author_text import describe
 from headwater.workflow import transitions
 from headwater.workflow.planner import IdleUntil
@@ -50,7 +50,7 @@ class Host:
         self._again: set[str] = set()
         self._times: dict[str, int] = {}
         # By the thread it is under way in; and threads that did not come back in time.
-        self._watched: dict[int, Watched] = {}
+        self._watched: dict[int, TimedCall] = {}
         self._lost: set[int] = set()
         self._workers: list[Thread] = []
         self._waiting = 0
@@ -78,7 +78,7 @@ class Host:
                 self._line.append(name)
                 self._hire()
 
-    def watch(self, watched: Watched) -> None:
+    def watch(self, watched: TimedCall) -> None:
         """See that it does not take longer than it may. Called by the thread that it is under way in."""
         watched.on_deadline = self._deadline
         with self._changed:
@@ -219,7 +219,7 @@ class Host:
         times += [p.deadline for p in self._watched.values() if p.deadline is not None and not p.is_given_up]
         return min(times, default=None)
 
-    def _give_up(self, thread: int, watched: Watched) -> None:
+    def _give_up(self, thread: int, watched: TimedCall) -> None:
         """It is late. Its thread is left to itself, and the workflow goes on without it."""
         try:
             watched.give_up()
@@ -259,6 +259,6 @@ class Host:
         return ended
 
 
-def _is_waited_for(watched: Watched) -> bool:
+def _is_waited_for(watched: TimedCall) -> bool:
     """One that acts, for as long as it may take."""
     return watched.acts and not watched.is_given_up

@@ -87,7 +87,13 @@ class HttpResource(Resource[[str, SecretHeaders], R]):
     """One verb of one client with one set of options: an answer for each URL and set of headers."""
 
     def __init__(
-        self, fetcher: HttpFetcher, asking: RequestOptions, doc: str, *, accept: str, read: Callable[[HttpResponse], object]
+        self,
+        fetcher: HttpFetcher,
+        asking: RequestOptions,
+        doc: str,
+        *,
+        accept: str,
+        read: Callable[[HttpResponse], object],
     ) -> None:
 
         async def plainly(url: str, who: SecretHeaders) -> object:

@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from headwater.errors import AddressError, InvariantError, NotFoundError, RejectedError
-from headwater.host.attached_replica import AttachedReplica
 from headwater.host.storage import Storage
 from headwater.inspect.answers import (
     MISSING,
@@ -28,6 +27,7 @@ from headwater.inspect.declared_types import check_document, check_write, declar
 from headwater.inspect.lookup import find_branch, find_value, key_prefixes, missing_document, missing_value
 from headwater.inspect.questions import CHANGES_MAX, DOCUMENTS_MAX, GetHistory, GetValue, ListDocuments
 from headwater.inspect.stored_events import SYSTEM, is_system
+from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.type_records import PREFIX, Declared
 from headwater.store.browsing import HistoryEntry, ListedDocument, history, keys, read, read_seq
 from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, SetDoc

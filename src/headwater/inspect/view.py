@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from headwater.host.attached_replica import AttachedReplica
-from headwater.host.space_files import Lease
-from headwater.host.storage import Storage
-from headwater.inspect.live_functions import last_state
+from headwater.host.storage import Storage, storage_of
+from headwater.inspect.live_functions import drawn, last_state
 from headwater.inspect.snapshot import StoredOpening, store_opening
 from headwater.inspect.sockets import doors
-from headwater.machine import Lock
+from headwater.runtime.attached_replica import AttachedReplica
+from headwater.runtime.inspection_port import GraphForm
+from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.values.address import address_text
 
@@ -31,7 +31,7 @@ _END_S: Final = 0.5
 class Window:
     """Of one opening. `turn` is the lock by which threads take turns with its scheduler."""
 
-    def __init__(self, space: BaseSpace, turn: Lock, lease: Lease, options: Options, replica: AttachedReplica) -> None:
+    def __init__(self, space: BaseSpace, lease: Lease, options: Options, replica: AttachedReplica) -> None:
         self.space = space
         self._replica = replica
         self.app = str(getattr(space.owner, "name", ""))
@@ -40,7 +40,7 @@ class Window:
         self.now = options.now
         # Called when a turn is over in which nothing was done.
         self.after: Callable[[], None] = _nothing
-        self._turn = turn
+        self._turn = space.turn
         self._lease = lease
         self.is_in_memory = lease.path is None
         self._whole = True
@@ -75,7 +75,11 @@ class Window:
     @property
     def storage(self) -> Storage:
         """The store in this process. Only who came by its file looks in."""
-        return self._lease.local
+        return storage_of(self._lease)
+
+    def drawn(self, form: GraphForm) -> str:
+        """The graph as it is now."""
+        return drawn(self, form)
 
     def abandon(self) -> None:
         """It could not be opened to the end: what is seen of it is not worth keeping."""
@@ -102,3 +106,10 @@ class Window:
 
 def _nothing() -> None:
     """Nobody minds."""
+
+
+def view_of(space: BaseSpace) -> Window:
+    """The view of an open space."""
+    view = space.window
+    assert isinstance(view, Window)
+    return view

@@ -278,7 +278,7 @@ class Mail:
             log.warning("space %r was closed while %s %s", self._space.name, who, self.left())
 
     def _left(self) -> str:
-        is_lost = self._space.window.is_in_memory
+        is_lost = self._space.is_in_memory
         return "lost, since the space was in memory" if is_lost else "handled when the space is opened again"
 
 

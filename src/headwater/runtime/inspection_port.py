@@ -1,8 +1,29 @@
-"""What a runtime needs of its inspection: the names that a space and its tools use of `inspect.view`."""
+"""What a runtime needs of the inspection of its space."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeAlias
 
 GraphForm: TypeAlias = Literal["text", "svg", "mermaid", "json"]
 """How a graph is drawn."""
+
+
+class InspectionPort(Protocol):
+    """The view of one opening that other processes, commands and `space.graph` use."""
+
+    app: str
+    after: Callable[[], None]
+    """Called when a reader has released the lock: a pass may have been missed."""
+
+    def drawn(self, form: GraphForm) -> str:
+        """The graph as it is now."""
+
+    def abandon(self) -> None:
+        """The opening failed: store no snapshot of it."""
+
+    def close(self) -> None:
+        """Refuse requests from now on, and take the last snapshot. Idempotent."""
+
+    def keep(self) -> None:
+        """Store the snapshot, before the file is released. Waits for the disk."""

@@ -12,8 +12,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from headwater.errors import UsageError
-from headwater.host.console_capture import OnConsole, check_handler
 from headwater.machine import machine
+from headwater.runtime.console_port import OnConsole, check_handler
 from headwater.runtime.error_report import ErrorMode, OnError
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.values.ids import MAIN, Millis
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from ssl import SSLContext
 
-    from headwater.host.space_files import Lease
+    from headwater.runtime.lease import Lease
     from headwater.runtime.space_runtime import BaseSpace
     from headwater.store.backends.sqlite_file import Durability
 

@@ -17,7 +17,7 @@ from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
 if TYPE_CHECKING:
-    from headwater.host.storage import Storage
+    from headwater.runtime.storage_port import EnginePort
 
 
 class Memory(Protocol):
@@ -42,7 +42,7 @@ class Memory(Protocol):
 class LocalMemory:
     """Of a store in this process."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: EnginePort) -> None:
         self._storage = storage
 
     def listing(self, branch: BranchId, prefix: str, besides: Iterable[DocKey]) -> Listing:

@@ -12,7 +12,7 @@ from headwater.errors import AccessError
 if TYPE_CHECKING:
     from headwater.runtime.connection import Connection
     from headwater.runtime.space_runtime import BaseSpace
-    from headwater.runtime.storage_port import Place
+    from headwater.runtime.storage_port import StoragePort
 
 
 def may_write(connection: Connection) -> bool:
@@ -31,7 +31,7 @@ def left(connection: Connection, *, is_kept: bool) -> str:
     return f"lost, since {connection.url} is not reached and no folder was given (`local=`)"
 
 
-def share(space: BaseSpace, place: Place, *, is_kept: bool) -> None:
+def share(space: BaseSpace, place: StoragePort, *, is_kept: bool) -> None:
     """Have events wait for the server while it is away, and say the truth of those that fail or are left.
 
     `is_kept`: in a folder, what the server has not decided.

@@ -31,20 +31,17 @@ from headwater.declare.patterns.builder import BuilderPort
 from headwater.declare.patterns.piece import Piece, PiecePort
 from headwater.declare.workflows.workflow_port import WorkflowPort
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
-from headwater.host.attached_replica import AttachedReplica
-from headwater.host.console_capture import OnConsole, handler_of, listen, listeners, run_begins, run_ends
-from headwater.host.scheduler_log import log_steps
-from headwater.host.space_files import Lease
-from headwater.host.storage import Storage
-from headwater.inspect.live_functions import drawn
-from headwater.inspect.view import Window
 from headwater.machine import Lock, machine
+from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.author_modules import new_fingerprints
 from headwater.runtime.by_address import ByAddress
 from headwater.runtime.connection import Connection
+from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import OnError, chosen, tell
 from headwater.runtime.event_service import Mail
-from headwater.runtime.inspection_port import GraphForm
+from headwater.runtime.host_parts import HostParts, WorkflowHost
+from headwater.runtime.inspection_port import GraphForm, InspectionPort
+from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.runtime.resources.outside import Facing
 from headwater.runtime.restore import Resuming, Resumption
@@ -66,7 +63,6 @@ from headwater.values.tree import Value
 if TYPE_CHECKING:
     from headwater.declare.functions.enclosing_piece import EnclosingPiece
     from headwater.declare.patterns.pattern import Pattern
-    from headwater.host.workflow_host import Workflows
     from headwater.runtime.pieces.pieces import Pieces
     from headwater.runtime.workflows.hub import Hub
 
@@ -79,11 +75,16 @@ D = TypeVar("D", bound=Doc)
 class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePort, WorkflowPort):
     """What both kinds of open spaces have in common."""
 
-    def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:
+    def __init__(
+        self, lease: Lease, replica: AttachedReplica, owner: object, options: Options, parts: HostParts
+    ) -> None:
         super().__init__(replica, lease.storage.name, owner, options.entropy, options.actor)
         self._lease = lease
+        self.parts = parts
+        self.console = parts.console
         self._attached = replica
-        if not isinstance(lease.storage, Storage):
+        at_server = lease.storage.connection().state != "local"
+        if at_server:
             # The server knows whose session it is, and what belongs to it.
             self.session = replica.session
             self.actor: str | None = lease.storage.connection().actor or None
@@ -110,7 +111,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
             turn=self._turn,
             keep_failed=options.keep_failed,
         )
-        log_steps(self.name, self.scheduler.trace)
+        parts.log_steps(self.name, self.scheduler.trace)
         lease.storage.shows(self.scheduler.graph.writers.__contains__)
         self.mail: Mail = Mail(self)
         self.fingerprints: Fingerprints = new_fingerprints()
@@ -118,25 +119,25 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
         self._face(options)
-        if not isinstance(lease.storage, Storage):
+        if at_server:
             share(self, lease.storage, is_kept=options.local is not None)
         # The thread that a pass is under way in.
         self._passing = 0
         self._thread_id = machine().thread_id
-        self._listeners = listeners()
+        self._listeners = parts.console.listeners
         self.tokens: list[Token[ContextFrame | None]] = []
         self._closers: list[Callable[[object], None]] = []
         open_spaces().append(self)
         self.on_console = options.on_console
-        self.window: Window = Window(self, self._turn, lease, options, replica)
+        self.window: InspectionPort = parts.inspection(self, lease, options, replica)
+        self.is_in_memory = lease.path is None
         self._wall = options.wall
         self.branch: BranchId = BranchId(options.branch)
         self.is_main: bool = options.branch == MAIN
         self.opened_as: tuple[str, str] | None = None  # app and place, for inputs of a notebook that are run again
-        at_server = not isinstance(lease.storage, Storage)
         self.keeps_types: bool = options.local is None if at_server else lease.path is not None
         self.forces: bool = options.force  # deploy workflows although something that waits would be given up
-        self._workflows: Workflows | None = None
+        self._workflows: WorkflowHost | None = None
         # Functions may be async here.
         self.can_await: bool = False
         # Somebody comes when there is something to take in, or its time has come.
@@ -147,13 +148,13 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
     @property
     def on_console(self) -> OnConsole | None:
         """Called with what functions print and log in their runs here, as `hw.Console`; says what is forwarded."""
-        return handler_of(self)
+        return self.console.handler_of(self)
 
     @on_console.setter
     def on_console(self, handler: OnConsole | None) -> None:
         if handler is not None:
             self.check_open()
-        listen(self, handler, self.report)
+        self.console.listen(self, handler, self.report)
 
     def report(self, error: UserCodeError) -> None:
         """Tell of what went wrong in a function of the author's, unless its piece is being taken back."""
@@ -167,7 +168,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
     def _perform(self, attempt: Call) -> None:
         """Call an author's function, with its transaction around it."""
         if self._listeners:
-            run_begins(self)
+            self.console.run_begins(self)
         token = CONTEXT.set(ContextFrame(self, attempt.tx, CONTEXT.get()))
         try:
             attempt.result = attempt.fn(*attempt.arguments)
@@ -178,7 +179,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         finally:
             CONTEXT.reset(token)
             if self._listeners:
-                run_ends(attempt.tx)
+                self.console.run_ends(attempt.tx)
 
     def started_by(self, attempt: Call, asked: Invocation[Any]) -> object:
         """A function has returned a pattern with its inputs, to be started: what stands for it."""
@@ -320,12 +321,10 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         return hub_of(self._lease.local, self._wall, self.branch)
 
     @property
-    def workflows(self) -> Workflows:
+    def workflows(self) -> WorkflowHost:
         """Executing them: `drain()` what is due, or `start()` a host in the background."""
-        from headwater.host.workflow_host import Workflows  # noqa: PLC0415  # likewise
-
         if self._workflows is None:
-            self._workflows = Workflows(self, self.flows)
+            self._workflows = self.parts.workflows(self, self.flows)
         return self._workflows
 
     def _stop_workflows(self) -> None:
@@ -492,7 +491,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def graph(self, form: GraphForm = "text") -> str:
         """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
-        return drawn(self.window, form)
+        return self.window.drawn(form)
 
     def runs(self, function: object) -> int:
         """How often a function of the app has run in this opening; with parameters, for all arguments together.

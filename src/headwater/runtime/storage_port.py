@@ -6,16 +6,28 @@ Must never know: which of the two it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from headwater.errors import HeadwaterError
-from headwater.host.attached_replica import AttachedReplica
+from headwater.machine import Lock
+from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.connection import Connection
 from headwater.runtime.run_cache import Memory
+from headwater.store.commit import TableTransaction
+from headwater.store.engine import Engine
 from headwater.values.ids import BranchId, DocKey
 
+T = TypeVar("T")
 
-class Place(Protocol):
+
+class EnginePort(Protocol):
+    """An engine that one thread at a time uses."""
+
+    def call(self, work: Callable[[Engine], T]) -> T:
+        """Call a function with the engine, between two groups of commits."""
+
+
+class StoragePort(Protocol):
     """What an open space asks of it."""
 
     @property
@@ -66,3 +78,19 @@ class Place(Protocol):
 
     def close(self) -> None:
         """Let go of it. Once more is no harm."""
+
+
+class LocalStorage(StoragePort, EnginePort, Protocol):
+    """A storage in this process: its engine can be asked, and table transactions go with its commits."""
+
+    along: dict[str, object]
+    """Objects that live as long as the storage, by the name of their owner."""
+
+    def ride(self, transaction: TableTransaction) -> None:
+        """Queue a table transaction."""
+
+    def serve(self, ended: Lock) -> None:
+        """Decide commits until a lock is released."""
+
+    def nudge(self) -> None:
+        """Decide what is queued soon."""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from headwater.cells.pending_commit import PendingCommit
 from headwater.core import open_space
 from headwater.errors import AddressError
-from headwater.host.attached_replica import AttachedReplica
 from headwater.host.storage import Storage
+from headwater.runtime.attached_replica import AttachedReplica
 from headwater.store.commit import Absent, Committed, Conflict, Refused
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import MAIN

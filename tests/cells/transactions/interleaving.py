@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
-from headwater.host.attached_replica import AttachedReplica
+from headwater.runtime.attached_replica import AttachedReplica
 from headwater.store.commit import Committed, Conflict, DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey

@@ -12,6 +12,7 @@ import headwater as hw
 from headwater.core import doc_key
 from headwater.errors import EventFailedError, UserCodeError
 from headwater.host import plain_runtime
+from headwater.host.storage import storage_of
 from tests.runtime.pieces.kit import Told, check_held, held, stored
 
 told = Told()
@@ -190,7 +191,7 @@ def test_a_branch_has_the_pieces_of_what_it_was_forked_from(tmp_path: Path) -> N
     with app.open(tmp_path / "t.db") as space:
         space.start(card, "k", who="x").outputs["click"].send().result()
         space.sync()
-        space._runtime._lease.local.fork("b")
+        storage_of(space._runtime._lease).fork("b")
     told.taken()
     with app.open(tmp_path / "t.db", branch="b") as space:
         piece = space.start(card, "k", who="x")

@@ -9,6 +9,7 @@ import pytest
 import headwater as hw
 from headwater.errors import StoreFullError, UnavailableError
 from headwater.host.async_runtime import AsyncRuntime
+from headwater.host.storage import storage_of
 from headwater.store.commit import CommitOutcome, Submission
 from tests.runtime.resources.outside import World, breathe, pause
 from tests.runtime.resources.test_resources import Town
@@ -54,7 +55,7 @@ def test_an_answer_that_the_store_did_not_take_is_asked_for_again(
 
     async def main(space: hw.AsyncSpace) -> None:
         await breathe()
-        engine = space._runtime._lease.local._engine
+        engine = storage_of(space._runtime._lease)._engine
         real = engine.admit
 
         def admit(group: Sequence[Submission]) -> list[CommitOutcome]:

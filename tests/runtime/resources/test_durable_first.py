@@ -14,6 +14,7 @@ import pytest
 import headwater as hw
 from headwater.core import doc_key, open_space
 from headwater.declare.functions.instances import Instances, key_of
+from headwater.host.storage import storage_of
 from tests.runtime.resources.outside import World
 from tests.runtime.resources.test_resources import Town
 from tests.support.power import POWER_CUT
@@ -81,7 +82,7 @@ def test_a_request_waits_while_the_disk_is_held_up(tmp_path: Path) -> None:
     with world.open() as space:
         world.wire.wait(lambda wire: wire.open == ["Oslo"])
         known(space, weather_of("Rome"), weather_of("Bonn"))
-        with space._runtime._lease.local._lock:
+        with storage_of(space._runtime._lease)._lock:
             town.city.value = "Rome"
             threading.Event().wait(0.05)
             assert "Rome" not in world.wire.asked
@@ -109,7 +110,7 @@ def test_in_a_loop_a_request_waits_while_the_disk_is_held_up(tmp_path: Path) -> 
             key = key_of({"of": 5})
             assert key is not None
             known(space, Instances.doc_of("held.square", key))
-            with space._runtime._lease.local._lock:
+            with storage_of(space._runtime._lease)._lock:
                 number.value = 5
                 await asyncio.sleep(0.05)
                 assert asked == [0]
@@ -128,7 +129,7 @@ def test_what_was_taken_back_is_never_asked_for(tmp_path: Path) -> None:
         space.sync()
         known(space, weather_of("Rome"), "world.guard")
         known(beside, "world.guard")
-        with space._runtime._lease.local._lock:
+        with storage_of(space._runtime._lease)._lock:
             # Decided first, and not known here yet.
             beside.cell("world.guard", int).value = 1
             with space.transaction():
@@ -151,7 +152,7 @@ def test_a_request_that_was_given_up_before_the_disk_was_ready_never_leaves(tmp_
     with world.open() as space:
         world.wire.wait(lambda wire: wire.open == ["Oslo"])
         known(space, weather_of("Rome"), weather_of("Bonn"))
-        with space._runtime._lease.local._lock:
+        with storage_of(space._runtime._lease)._lock:
             town.city.value = "Rome"
             town.city.value = "Bonn"
         world.wire.wait(lambda wire: "Bonn" in wire.asked)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.host.console_capture import Console
+from headwater.runtime.console_port import Console
 from headwater.testing import ProbeError, probe
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from headwater.cells.context import UNTRACKED, Owner, find
 from headwater.cells.detached_value import DetachedValue
-from headwater.declare.events.declared_reads import DeclaredRead, document_of_read, check_reads
+from headwater.declare.events.declared_reads import DeclaredRead, check_reads, document_of_read
 from headwater.declare.events.event_port import EventPort
 from headwater.declare.events.payload import Payload, check_parameters, hints_of
 from headwater.declare.events.ticket import Ticket

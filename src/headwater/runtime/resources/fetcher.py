@@ -18,7 +18,6 @@ from headwater.cells.transaction import Transaction
 from headwater.declare.functions.instances import Key
 from headwater.declare.resources.resource_instance import ResourceInstance, ResourceRequest
 from headwater.errors import HeadwaterError
-from headwater.host.request_loop import Performing
 from headwater.machine import machine
 from headwater.runtime.resources.freshness import Ageing
 from headwater.runtime.resources.results import Answers
@@ -38,7 +37,7 @@ class Fetcher:
 
     def __init__(self, space: BaseSpace) -> None:
         self._space = space
-        self._performing = Performing(space, space.request_loop, self._ended)
+        self._performing = space.parts.requests(space, space.request_loop, self._ended)
         self._answers = Answers(space, self._note)
         # By resource, and then by what tells a set of arguments from others.
         self._sources: dict[object, dict[Key, ResourceInstance]] = {}

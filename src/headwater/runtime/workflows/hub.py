@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol, TypeVar
 from headwater.cells.transaction import Transaction
 from headwater.declare.workflows.workflow import Workflow
 from headwater.errors import HeadwaterError, InvariantError, UsageError
-from headwater.host.storage import Storage
 from headwater.machine import Lock, machine
+from headwater.runtime.storage_port import LocalStorage
 from headwater.runtime.workflows.process_user import process_user
 from headwater.values.ids import MAIN, Millis
 from headwater.workflow.planner import Flags
@@ -52,7 +52,7 @@ class Hosted:
 class Hub:
     """What this process does with the workflows of one file."""
 
-    def __init__(self, storage: Storage, now: Callable[[], Millis]) -> None:
+    def __init__(self, storage: LocalStorage, now: Callable[[], Millis]) -> None:
         self._storage = storage
         self.now = now
         # Of several openings of a workflow, the newest.
@@ -246,7 +246,7 @@ class _Making:
         self.lock = machine().lock()
 
 
-def hub_of(storage: Storage, now: Callable[[], Millis], branch: str = MAIN) -> Hub:
+def hub_of(storage: LocalStorage, now: Callable[[], Millis], branch: str = MAIN) -> Hub:
     """The one of a storage."""
     if branch != MAIN:
         raise UsageError(f"workflows are on the main branch; this opening is on {branch!r}", branch=branch)

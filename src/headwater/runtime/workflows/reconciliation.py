@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.errors import TransitionError
-from headwater.host.timed_call import Watched
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.external_calls import can_reconcile, settle
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.runtime.workflows.run_executor import Await, Performance
+from headwater.runtime.workflows.timed_call import TimedCall
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.retry_policy import DEFAULT
@@ -40,7 +40,7 @@ class Question(Performance):
 
 
 def ask_again(
-    hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await, watch: Callable[[Watched], None] = lambda _: None
+    hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await, watch: Callable[[TimedCall], None] = lambda _: None
 ) -> None:
     """In the background, or after a restart: what became of a call that nobody knows of."""
     try:
@@ -50,7 +50,7 @@ def ask_again(
         log.info("run %s: %s", ask.run.id, error.message)
 
 
-def _ask(hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await, watch: Callable[[Watched], None]) -> None:
+def _ask(hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await, watch: Callable[[TimedCall], None]) -> None:
     question = Question(hub, hosted, ask, awaiting)
     if not can_reconcile(question.handler, ask.call):
         hub.do(lambda book: transitions.still_uncertain(book, ask.run.id, ask.call.error or "", ask.call.tries, None))

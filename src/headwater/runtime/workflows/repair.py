@@ -29,11 +29,10 @@ from headwater.declare.workflows.failure_classes import failure_text
 from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer
 from headwater.declare.workflows.workflow import Workflow
 from headwater.errors import LogicError, TransitionError
-from headwater.host.loop_thread import ElapsedError
-from headwater.host.timed_call import Watched
 from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.hub import Hosted, Hub
+from headwater.runtime.workflows.timed_call import ElapsedError, TimedCall
 from headwater.values.author_text import traceback_text
 from headwater.workflow import repairs
 from headwater.workflow.rows import RunCause
@@ -59,7 +58,7 @@ def source_of(handler: ConsumerDeclaration | Producer) -> str:
 # --- asking ---------------------------------------------------------------------------------------------------
 
 
-class Repairing(Watched):
+class Repairing(TimedCall):
     """A fixer at work."""
 
     def __init__(self, hub: Hub, hosted: Hosted, found: Repair) -> None:
@@ -82,7 +81,7 @@ def repair(
     hosted: Hosted,
     found: Repair,
     awaiting: Callable[..., Any],
-    watch: Callable[[Watched], None] = lambda _: None,
+    watch: Callable[[TimedCall], None] = lambda _: None,
 ) -> None:
     """Ask the fixer; what it says becomes a version, or a person is told."""
     run, name = found.run, hosted.spec.name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.transaction import Transaction
-from headwater.host.console_capture import Voice, listeners, run_begins, run_ends
+from headwater.runtime.console_port import Voice
 
 if TYPE_CHECKING:
     from headwater.runtime.space_runtime import BaseSpace
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 @contextmanager
 def around(space: BaseSpace, tx: Transaction, run: int) -> Iterator[None]:
     """With this transaction, and nothing else, around it."""
+    console = space.console
     token = CONTEXT.set(ContextFrame(space, tx, None))
-    if listeners():
+    if console.listeners:
         tx.console_source = Voice(tx.name, run)
-        run_begins(space)
+        console.run_begins(space)
     try:
         yield
     finally:
         CONTEXT.reset(token)
-        if listeners():
-            run_ends(tx)
+        if console.listeners:
+            console.run_ends(tx)

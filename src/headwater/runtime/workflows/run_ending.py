@@ -15,12 +15,12 @@ from headwater.declare.workflows.failure_classes import classify
 from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer
 from headwater.declare.workflows.run_handle import PHASES, Run
 from headwater.errors import TransitionError, UserCodeError
-from headwater.host.timed_call import Watched
 from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.external_calls import can_reconcile
 from headwater.runtime.workflows.hub import Hosted
 from headwater.runtime.workflows.run_values import Values
+from headwater.runtime.workflows.timed_call import TimedCall
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.retry_policy import DEFAULT
@@ -31,7 +31,7 @@ from headwater.workflow.transitions import RunFailure
 T = TypeVar("T")
 
 
-class Ending(Values, Watched):
+class Ending(Values, TimedCall):
     """One run under way, as far as it can end before it is committed."""
 
     hosted: Hosted

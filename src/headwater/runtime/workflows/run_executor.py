@@ -44,7 +44,6 @@ from headwater.errors import (
     TransitionError,
     WorkflowError,
 )
-from headwater.host.loop_thread import ElapsedError
 from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.external_calls import (
@@ -56,6 +55,7 @@ from headwater.runtime.workflows.external_calls import (
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.runtime.workflows.run_context import around
 from headwater.runtime.workflows.run_ending import Ending
+from headwater.runtime.workflows.timed_call import ElapsedError
 from headwater.values.codec import encode
 from headwater.values.ids import Millis
 from headwater.workflow import transitions

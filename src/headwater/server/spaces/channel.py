@@ -26,9 +26,9 @@ from headwater.errors import (
     StoreFullError,
     UnavailableError,
 )
-from headwater.host.attached_replica import Delivered
 from headwater.host.storage import Storage
 from headwater.machine import Executor
+from headwater.runtime.attached_replica import Delivered
 from headwater.server.metrics import Histogram
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
 from headwater.store import resumption

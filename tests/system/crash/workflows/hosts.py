@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import headwater as hw
-from headwater.host.workflow_host import Host
+from headwater.host.workflow_host import Host, Workflows
 from headwater.machine import Machine
 from headwater.workflow import stopping
 from tests.support.service import SAFETY_S
@@ -150,7 +150,7 @@ def host_of(office: Office) -> Host:
     """As soon as there is one."""
     while True:
         workflows = office.app._homes[0]._workflows if office.app._homes else None
-        if workflows is not None and workflows._host is not None:
+        if isinstance(workflows, Workflows) and workflows._host is not None:
             return workflows._host
         time.sleep(0.001)
 

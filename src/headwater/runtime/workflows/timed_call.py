@@ -13,7 +13,11 @@ from collections.abc import Callable
 from headwater.machine import machine
 
 
-class Watched(ABC):
+class ElapsedError(Exception):
+    """It took too long. Not a TimeoutError: authors raise those."""
+
+
+class TimedCall(ABC):
     """What a host watches: since when is it under way, and what happens if it is late."""
 
     def __init__(self, run_id: int, workflow: str) -> None:

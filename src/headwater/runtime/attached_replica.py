@@ -25,7 +25,7 @@ Delivered: TypeAlias = list[CommitOutcome | Failure | Pulled] | Decided
 """What waits to be taken in. From elsewhere documents may come as they are, too."""
 
 
-class Space(Protocol):
+class ReplicaStorage(Protocol):
     """What a replica and its port ask of the storage."""
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
@@ -37,21 +37,21 @@ class Space(Protocol):
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided."""
 
-    def detach(self, port: Port) -> None:
+    def detach(self, port: ReplicaPort) -> None:
         """Deliver nothing more there."""
 
 
-class Receiver(Protocol):
+class OutcomeReceiver(Protocol):
     """Whoever is told what was decided."""
 
     def deliver(self, decided: Decided) -> None:
         """Called by whoever decides, who has to go on."""
 
 
-class Port:
+class ReplicaPort:
     """A replica's connection to the storage: its way in, and the box its outcomes wait in for the replica's thread."""
 
-    def __init__(self, storage: Space, branch: BranchId, wake: Callable[[], None] | None) -> None:
+    def __init__(self, storage: ReplicaStorage, branch: BranchId, wake: Callable[[], None] | None) -> None:
         self._storage = storage
         self._branch = branch
         self._wake = wake
@@ -84,7 +84,9 @@ class Port:
 class AttachedReplica(Replica):
     """A replica whose store is in this process. `refresh` takes in what was decided since; so does every `sync`."""
 
-    def __init__(self, storage: Space, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> None:
+    def __init__(
+        self, storage: ReplicaStorage, port: ReplicaPort, session: SessionId, branch: BranchId, seq: Seq
+    ) -> None:
         super().__init__(port, session, branch=branch, seq=seq)
         self._storage = storage
         self._port = port

@@ -1,0 +1,88 @@
+"""What the host provides to a runtime: everything that prints, logs, listens, or starts a thread or an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from headwater.cells.space_port import SpacePort
+from headwater.declare.resources.resource_instance import ResourceRequest
+from headwater.runtime.attached_replica import AttachedReplica
+from headwater.runtime.console_port import ConsolePort
+from headwater.runtime.inspection_port import InspectionPort
+from headwater.runtime.lease import Lease
+from headwater.runtime.options import Options
+from headwater.runtime.workflows.hub import Hosted, Hub
+from headwater.scheduler.inspect.trace import Trace
+from headwater.values.duration import Duration
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    # The runtime itself: it hands itself to what is composed with it.
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+class RequestRunner(Protocol):
+    """Runs requests of resources in an event loop."""
+
+    def prepare(self) -> None:
+        """Make the loop, if there is none. The caller holds the lock of the space."""
+
+    def start(self, request: ResourceRequest) -> None:
+        """Run a request. From any thread."""
+
+    def cancel(self, request: ResourceRequest) -> None:
+        """Cancel a request; its end is reported all the same. From any thread."""
+
+    def is_inside(self) -> bool:
+        """Whether this code is that of a request."""
+
+    async def end(self) -> None:
+        """Cancel all, and let them clean up. In the loop."""
+
+
+class WorkflowHost(Protocol):
+    """Executes the workflows of an open space."""
+
+    @property
+    def names(self) -> list[str]:
+        """The workflows that this opening has deployed."""
+
+    @property
+    def hosted(self) -> dict[str, Hosted]:
+        """The same, by name."""
+
+    @property
+    def wake_at(self) -> int | None:
+        """When something is due, in milliseconds since 1970."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a host runs in the background."""
+
+    @property
+    def wakeups(self) -> int:
+        """How often that host has looked for due work."""
+
+    def drain(self, limit: int | None = None) -> int:
+        """Execute everything that is due, in this thread. Returns the number of runs."""
+
+    def start(self, concurrency: int = ...) -> None:
+        """Execute runs in the background until the space is closed. Idempotent."""
+
+    def stop(self, timeout: Duration = ...) -> bool:
+        """Stop the host. Returns whether all runs came to where they can stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostParts:
+    """One record per process and kind of host."""
+
+    console: ConsolePort
+    log_steps: Callable[[str, Trace], None]
+    """Log each record of a scheduler's trace, if the user asked for that."""
+    inspection: Callable[[BaseSpace, Lease, Options, AttachedReplica], InspectionPort]
+    workflows: Callable[[BaseSpace, Hub], WorkflowHost]
+    requests: Callable[[SpacePort, Callable[[], AbstractEventLoop], Callable[[ResourceRequest], None]], RequestRunner]

@@ -1,0 +1,36 @@
+"""A share in an open storage, and how it is released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from headwater.errors import UsageError
+from headwater.runtime.storage_port import LocalStorage, StoragePort
+
+
+class Lease:
+    """A share in an open space. The last one of a process that is released closes the storage."""
+
+    def __init__(self, storage: StoragePort, path: str | None, release: Callable[[], None] | None = None) -> None:
+        self.storage = storage
+        self.path = path
+        # Called once.
+        self._release: list[Callable[[], None]] = [release or storage.close]
+
+    @property
+    def local(self) -> LocalStorage:
+        """The storage in this process. Raises UsageError if a server has it."""
+        storage = self.storage
+        if storage.connection().state != "local":
+            message = (
+                f"this cannot be had through a server: open space {storage.name!r} where its file is, there for "
+                "instance with `headwater run MODULE:APP --url FILE.db`"
+            )
+            raise UsageError(message, space=storage.name)
+        return cast("LocalStorage", storage)
+
+    def release(self) -> None:
+        """Release the share. Idempotent."""
+        if self._release:
+            self._release.pop()()
