@@ -1,11 +1,9 @@
-"""Who may come in, and what they may do: the grants of one server, as they are at this moment.
+"""Access control: the current grants of one server.
 
-Other processes change `access.json` while the server runs (`headwater token`). It is looked at again before answers are
-given, so a grant that is revoked is gone within a twentieth of a second, wherever it is in use.
+Other processes change `access.json` while the server runs (`headwater token`). The file is checked again before each
+decision, so a revoked grant stops working within a twentieth of a second, also on open connections.
 
-If the file cannot be read any more, nobody is let in by it until it can; that is logged.
-
-Must never know: sockets, sessions, what is in a space.
+If the file cannot be read, its tokens and keys are refused until it can be; that is logged.
 """
 
 from __future__ import annotations
@@ -36,41 +34,41 @@ from headwater.values.seams import Clock
 __all__ = ["AccessControl", "Grant", "Right"]
 
 LOCAL: Final = "local"
-"""The id of the grant that the server makes for programs of its own user. Others have ids of 10 characters."""
+"""The id of the grant for programs of the server's own user. Other ids have 10 characters."""
 LOOK_EVERY_MS: Final = 50.0
-"""How long a revoked grant may be in use. A look costs a microsecond or two; per command that would be felt."""
+"""How long a revoked grant may stay in use. A check of the file costs a microsecond or two: too much per command."""
 NOTE_MAX: Final = 200
 """Characters of a note: a line."""
 LASTS_MAX_MS: Final = 100 * 365 * 86_400_000
-"""A hundred years. What is longer is a slip, and dates after the year 9999 cannot be shown."""
+"""A hundred years. A longer time is a mistake, and dates after the year 9999 cannot be displayed."""
 EXPIRED_KEPT_MS: Final = 30 * 86_400_000
-"""For so long the list can still tell why a token stopped working. Then it makes room."""
+"""How long expired grants stay listed, to explain why a token stopped working."""
 
 _NO_DIGEST: Final = "0" * 64
-"""What a guess is compared with if nothing is there to be compared with."""
+"""Compared with a guess if there is no grant: equal cost."""
 
 _UNREAD: Final = ()
-"""Unlike the identity of any file."""
+"""Differs from the identity of every file."""
 
 _log: Final = logging.getLogger("headwater")
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a look at the file found; replaced as a whole."""
+    """The grants read from the file; replaced as a whole."""
 
     by_id: dict[str, Grant]
     by_token: dict[str, Grant]
     by_key: dict[str, tuple[Grant, ...]]
-    # Held as long as what was read of it counts. None: there is no file.
+    # Kept open while its contents are in use. None: no file.
     opened: GrantsFile | None = None
 
 
-_NOBODY: Final = _Known({}, {}, {})
+_NO_GRANTS: Final = _Known({}, {}, {})
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """A grant that is asked for."""
+    """A requested grant."""
 
     kind: Literal["token", "key"]
     secret: str
@@ -100,7 +98,7 @@ class AccessControl:
         self._look_at = self._steady() + LOOK_EVERY_MS
         # The identity of what was last read, also if it was of no use; None: there was no file.
         self._seen: tuple[int, ...] | None = None
-        self._known = _NOBODY
+        self._known = _NO_GRANTS
         self._trouble = ""
         self._read()
 
@@ -108,17 +106,17 @@ class AccessControl:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known who may come in. If not, no one is let in, and that may pass: it is no revocation."""
+        """Whether the grants are known. If not, every token is refused for now; that is not a revocation."""
         self._look()
         return not self._trouble
 
     def with_token(self, token: str) -> Grant | None:
-        """Whose token it is; None for those unknown, expired or malformed, without telling which."""
+        """The grant of a token; None if it is unknown, expired or malformed, without disclosing which."""
         self._look()
         digest = tokens.digest(token)
         if digest is None:
             return None
-        # Found by its hash, of which nobody can choose the beginning; and compared at the same cost, found or not.
+        # Looked up by hash, whose prefix cannot be chosen; compared at the same cost whether found or not.
         found, local = self._known.by_token.get(digest), self._local
         is_found = hmac.compare_digest(found.secret if found is not None else _NO_DIGEST, digest)
         is_local = hmac.compare_digest(local.secret if local is not None else _NO_DIGEST, digest)
@@ -127,13 +125,13 @@ class AccessControl:
         return found if is_found and found is not None and found.is_live(self._clock.now_ms()) else None
 
     def expired(self, token: str) -> Grant | None:
-        """Whose token it was, for the log; None for all that are good, or not known."""
+        """The expired grant of a token, for the log; None for valid and unknown tokens."""
         digest = tokens.digest(token)
         found = None if digest is None else self._known.by_token.get(digest)
         return found if found is not None and not found.is_live(self._clock.now_ms()) else None
 
     def with_key(self, public: bytes, space: str | None = None) -> Grant | None:
-        """Whose key it is. One key may be registered for several spaces: the grant that lets it do most in this one."""
+        """The grant of a key. Of several grants for one key, the one with the highest right in this space."""
         self._look()
         now = self._clock.now_ms()
         found = [each for each in self._known.by_key.get(keys.public_text(public), ()) if each.is_live(now)]
@@ -142,7 +140,7 @@ class AccessControl:
         return max(found, key=lambda each: each.can, default=None)
 
     def right(self, grant_id: str, space: str) -> Right:
-        """What a grant may do to a space now. To be asked before every command and every push."""
+        """The current right of a grant in a space. Checked before every command and every push."""
         self._look()
         grant = self._known.by_id.get(grant_id)
         if grant is None:
@@ -153,7 +151,7 @@ class AccessControl:
         return grant.right(space)
 
     def ls(self) -> list[Grant]:
-        """Those in the file, also those that have expired, oldest first."""
+        """The grants in the file, expired ones included, oldest first."""
         self._look(at_once=True)
         return sorted(self._known.by_id.values(), key=lambda each: (each.created, each.id))
 
@@ -169,7 +167,7 @@ class AccessControl:
         lasts_ms: float | None = None,
         note: str = "",
     ) -> tuple[str, Grant]:
-        """A new token and what it grants. The token is nowhere else: only its hash is kept."""
+        """Create a token and its grant. Only the hash of the token is stored."""
         token = tokens.mint()
         secret = tokens.digest(token)
         assert secret is not None
@@ -186,19 +184,19 @@ class AccessControl:
         lasts_ms: float | None = None,
         note: str = "",
     ) -> Grant:
-        """Let in whoever has the private key that belongs to this public one."""
+        """Register a public key: its private key is accepted from now on."""
         keys.check_public(public)
         return self._add(_Wanted("key", keys.public_text(public), space, can, actor, lasts_ms, note, any_actor))
 
     def revoke(self, grant_id: str) -> Grant:
-        """Take a grant back: for good, at once, and for those who are connected with it, too."""
+        """Revoke a grant permanently, open connections included."""
         with locked(self._folder / "access.lock"):
             opened = grants.open_file(self._folder)
             there = [] if opened is None else opened.grants
             gone = next((each for each in there if each.id == grant_id), None)
             if gone is None:
                 raise NotFoundError(f"there is no token or key with the id {grant_id!r}", id=grant_id)
-            # First of all it is gone, also if there is no room for a line in the log.
+            # Revoked first, even if the log has no room for a line.
             grants.write_file(self._folder, [each for each in there if each is not gone])
             self._look(at_once=True)
             self.audit.write("revoked", **_facts(gone))
@@ -226,7 +224,7 @@ class AccessControl:
                 note=wanted.note,
                 any_actor=wanted.any_actor,
             )
-            # Before it counts: what is not in the log must not have happened.
+            # Logged before it takes effect: nothing is granted without a line in the log.
             self.audit.write("granted", **_facts(grant))
             grants.write_file(self._folder, [*there, grant])
         self._look(at_once=True)
@@ -235,7 +233,7 @@ class AccessControl:
     # --- the server's own -------------------------------------------------------------------------------------
 
     def admit_local(self, token: str) -> Grant:
-        """Let in programs of the server's own user, as anybody, to everything. Kept in memory; the last one counts."""
+        """Accept the local token of the server's own user: all spaces, any actor. In memory; replaces the last one."""
         secret = tokens.digest(token)
         assert secret is not None, "local_token mints them"
         now = self._clock.now_ms()
@@ -245,13 +243,13 @@ class AccessControl:
         return self._local
 
     def dismiss_local(self) -> None:
-        """The end of that, for those connected, too."""
+        """Withdraw the local token, open connections included."""
         self._local = None
 
     # --- looking ----------------------------------------------------------------------------------------------
 
     def _look(self, *, at_once: bool = False) -> None:
-        """See whether the file is another one by now."""
+        """Reload the file if it has changed."""
         now = self._steady()
         if now < self._look_at and not at_once:
             return
@@ -261,9 +259,9 @@ class AccessControl:
             if found != self._seen:
                 self._read()
         except (HeadwaterError, OSError) as error:
-            # Whom it lets in is not known any more, so it lets in nobody. What the system refused may pass: the next
-            # look tries again.
-            self._known = _NOBODY
+            # The grants are unknown, so all are refused. An error of the operating system may be temporary: the next
+            # check tries again.
+            self._known = _NO_GRANTS
             if isinstance(error, OSError):
                 self._seen = _UNREAD
             if str(error) != self._trouble:
@@ -277,15 +275,15 @@ class AccessControl:
             return None
 
     def _read(self) -> None:
-        # Noted before it is read: if it changes in between it is read again.
+        # Recorded before reading: a change in between leads to another read.
         found = self._identity()
         try:
             opened = grants.open_file(self._folder)
         except HeadwaterError:
-            # It stays so until somebody changes it.
+            # The file stays damaged until it is changed.
             self._seen = found
             raise
-        self._known = _NOBODY if opened is None else _known(opened)
+        self._known = _NO_GRANTS if opened is None else _known(opened)
         self._seen = None if opened is None else opened.identity
         self._trouble = ""
 
@@ -304,7 +302,7 @@ def _known(opened: GrantsFile) -> _Known:
 
 
 def _fresh_id(taken: set[str]) -> str:
-    """Short enough to be typed, and by chance: an id that is in a log is never given to another grant."""
+    """Short enough to be typed, and random: an id in a log is never used for another grant."""
     while True:
         made = b32encode(machine().token_bytes(7)).decode().lower()[:10]
         if made not in taken:
@@ -316,7 +314,7 @@ def _is_kept(grant: Grant, now: Millis) -> bool:
 
 
 def _facts(grant: Grant) -> dict[str, object]:
-    """What the log says of a grant; `by` is the operating system's user who did it."""
+    """Facts of a grant for the log; `by` is the user of the operating system."""
     facts: dict[str, object] = {
         "id": grant.id,
         "kind": grant.kind,
@@ -332,7 +330,7 @@ def _facts(grant: Grant) -> dict[str, object]:
 
 
 def _check(wanted: _Wanted) -> None:
-    """Refuse what could not be used, or not be told from something else."""
+    """Refuse grants that could not be used, or that are ambiguous."""
     if wanted.space != EVERY_SPACE:
         locate("memory:", wanted.space)  # refuses what is no name of a space
     if wanted.can is Right.NONE:

@@ -1,9 +1,7 @@
-"""By which names a server is asked for, and from whose pages: what keeps other people's web pages out.
+"""Checks of the Host and Origin headers, against DNS rebinding and requests of foreign web pages.
 
-A page can make a browser connect to this machine, even under a name of its own that leads here. So whoever asks must
-ask for a name that is the server's, and a page must have come from it.
-
-Must never know: what is asked for.
+A page can make a browser connect to this machine, even under a host name of its own that resolves to it. So the Host
+header must name the server, and the Origin must be the server's own.
 """
 
 from __future__ import annotations
@@ -14,19 +12,19 @@ from typing import Final
 from urllib.parse import urlsplit
 
 LOCAL: Final = ("localhost", "127.0.0.1", "::1")
-"""What this machine calls itself."""
+"""Names of the local machine."""
 
 
 class AllowedHosts:
-    """Of one server."""
+    """The allowed hosts and origins of one server."""
 
     def __init__(self, hosts: Collection[str]) -> None:
         self._hosts = frozenset(each.strip("[]").lower() for each in (*LOCAL, *hosts))
-        # Bound to every address of the machine: any of them may be meant, but no name that somebody else made up.
+        # Bound to every address of the machine: every IP address is allowed, but no foreign host name.
         self._any_address = any(address is not None and address.is_unspecified for address in map(address_of, hosts))
 
     def refusal(self, host: str, origin: str | None, origins: Collection[str] = ()) -> tuple[int, str] | None:
-        """What is wrong with it, as a status and words; None if nothing is."""
+        """Why a request is refused, as status and text; None if it is allowed."""
         name = name_of(f"//{host}")
         if not name:
             return 400, f"Host: {host[:100]!r} is no name of a host"
@@ -38,7 +36,7 @@ class AllowedHosts:
 
 
 def address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The number that it is, if it is no name."""
+    """The IP address in a Host header; None for a name."""
     try:
         return ip_address(host.strip("[]"))
     except ValueError:
@@ -46,7 +44,7 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def name_of(url: str) -> str:
-    """The host of a URL, without its port; empty if there is none, or it is none."""
+    """The host of a URL without its port; empty if it has none, or is malformed."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  # raises if that is no number
@@ -58,7 +56,7 @@ def name_of(url: str) -> str:
 
 
 def place_of(origin: str) -> str:
-    """Host and port of an origin, as a Host header has them."""
+    """Host and port of an origin, in the form of a Host header."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

@@ -1,7 +1,4 @@
-"""Reading the audit log back, and whether it is what was written.
-
-Must never know: what an event means.
-"""
+"""Reading the audit log, and verifying its hash chain."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _CHUNK: Final = 1024 * 1024
 
 
 class BadLine(msgspec.Struct, frozen=True):
-    """The first line that is not what was written."""
+    """The first line that breaks the chain."""
 
     file: str
     line: int
@@ -40,23 +37,23 @@ class BadLine(msgspec.Struct, frozen=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """What the log holds."""
+    """The result of a check."""
 
     entries: list[AuditEntry]
-    """The newest, oldest first."""
+    """The newest entries, oldest first."""
     lines: int
     torn: int
-    """Lines that broke off, and were noted as such."""
+    """Torn lines that a later line records."""
     bad: BadLine | None
 
 
 def verify(path: Path) -> BadLine | None:
-    """The first bad line of a log, given as its present file or its folder; None if there is none."""
+    """The first bad line of a log, given by its current file or its folder; None if there is none."""
     return examine(path if machine().files.is_dir(path) else path.parent, limit=0).bad
 
 
 def examine(folder: Path, *, limit: int | None = None) -> AuditReport:
-    """Read all of the log, check it, and keep the newest entries. What follows a bad line is kept all the same."""
+    """Read and check the whole log, and return the newest entries, those after a bad line included."""
     chain = _Chain()
     entries: deque[AuditEntry] = deque(maxlen=limit)
     with ExitStack() as stack:
@@ -72,10 +69,10 @@ def examine(folder: Path, *, limit: int | None = None) -> AuditReport:
 
 
 def _open_all(folder: Path, files: ExitStack) -> list[tuple[int, str, File]]:
-    """The files with their numbers, the present one last, as 0. All at once: a rotation is before that, or after."""
+    """The files with their numbers, the current one last, as 0. Opened together, so that no rotation is in between."""
     found: list[tuple[int, str, File]] = []
     for number, path in (*older_files(folder).items(), (0, folder / FILE)):
-        with suppress(FileNotFoundError):  # then it shows in the chain
+        with suppress(FileNotFoundError):  # the chain shows it
             found.append((number, path.name, files.enter_context(machine().files.open(path, os.O_RDONLY))))
     return found
 
@@ -83,7 +80,7 @@ def _open_all(folder: Path, files: ExitStack) -> list[tuple[int, str, File]]:
 def _lines(name: str, file: File) -> Iterator[tuple[int, bytes]]:
     for number, line in enumerate(_split(file), 1):
         if not line.endswith(b"\n") and name == FILE:
-            return  # being written, or broken off: the next one to write says so
+            return  # being written, or torn: the next writer records it
         yield number, line.removesuffix(b"\n")
 
 
@@ -98,13 +95,13 @@ def _split(file: File) -> Iterator[bytes]:
 
 
 def _open_at_rest(folder: Path, files: ExitStack) -> list[tuple[int, str, File]]:
-    """The same while nobody writes. Not so for a copy without a lock, or where nothing can be written."""
+    """Hold the lock while reading. Not for a copy without a lock file, or on a read-only disk."""
     lock = folder / LOCK
     if not machine().files.exists(lock):
         found = _open_all(folder, files)
         if not machine().files.exists(lock):
             return found
-        # Somebody has begun to write just now.
+        # Another process has just started the log.
     elif not machine().files.can_write(lock):
         return _open_all(folder, files)
     with locked(lock):
@@ -112,26 +109,26 @@ def _open_at_rest(folder: Path, files: ExitStack) -> list[tuple[int, str, File]]
 
 
 class _Chain:
-    """How far the lines hold together."""
+    """The state of the chain while it is read."""
 
     def __init__(self) -> None:
         self.lines = 0
         self.torn = 0
         self.bad: BadLine | None = None
-        # Of the line before; None: there is none.
+        # Hash of the line before; None: first line.
         self._before: bytes | None = None
         self._n = 0
-        # A line that cannot be read, if the one before was such.
+        # The unreadable line before, if there is one.
         self._unread: tuple[str, int, bytes] | None = None
         self._is_new_file = True
-        # What the last rotation said.
+        # Facts of the last rotation.
         self._oldest: int | None = None
 
     def begin(self) -> None:
         self._is_new_file = True
 
     def take(self, file: str, number: int, line: bytes) -> AuditEntry | None:
-        """The next line; what it says, if it can be read."""
+        """Check the next line. Returns its entry if it can be read."""
         self.lines += 1
         entry = read_entry(line)
         if entry is None:
@@ -153,7 +150,7 @@ class _Chain:
 
     def _complaint(self, entry: AuditEntry) -> str | None:
         if self._before is None:
-            # After a rotation older files may have been removed: `end` tells whether on purpose.
+            # After a rotation older files may have been deleted: `end` checks whether that was recorded.
             is_first = (entry.n, entry.before) == (1, GENESIS) or entry.event == ROTATED
             return None if is_first else "it is not the first line of a log, but nothing is before it"
         if entry.before != hash_of(self._before):
@@ -165,7 +162,7 @@ class _Chain:
         return None
 
     def _settle(self, entry: AuditEntry) -> None:
-        """A line that broke off is fine if the next one says so."""
+        """A torn line is accepted if the next one records it."""
         assert self._unread is not None
         file, number, line = self._unread
         if entry.event == TORN and entry.facts.get("bytes") == len(line) and entry.before == hash_of(line):
@@ -174,7 +171,7 @@ class _Chain:
             self._blame(file, number, "it cannot be read")
 
     def end(self, oldest: int | None) -> None:
-        """All was read; `oldest` is the number of the oldest file there is."""
+        """All lines were read; `oldest` is the number of the oldest file."""
         if self._unread is not None:
             self._blame(*self._unread[:2], "it cannot be read")
         if self._oldest is not None and (oldest is None or oldest > self._oldest):

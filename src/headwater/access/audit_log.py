@@ -1,11 +1,9 @@
-r"""The audit log: what was granted, revoked, let in and turned away, one JSON object on a line of `audit.jsonl`.
+r"""The audit log: grants, revocations, logins and refusals, one JSON object per line of `audit.jsonl`.
 
-Each line has the SHA-256 of the one before, so a line that is changed, added or taken out shows: see `audit_check`. The
-end can be cut off unnoticed; who must be sure of it keeps the last hash elsewhere. Several processes may write.
+Each line has the SHA-256 of the one before, so changed, added or removed lines are detected: see `audit_check`. The end
+can be cut off undetected; to exclude that, store the last hash elsewhere. Several processes may write.
 
-No token gets in, and no character that a terminal would obey: lines are ASCII, with all else as \u escapes.
-
-Must never know: what an event means.
+Lines hold no token and no control character: they are ASCII, everything else is a \u escape.
 """
 
 from __future__ import annotations
@@ -35,26 +33,26 @@ log: Final = logging.getLogger("headwater.server")
 FILE: Final = "audit.jsonl"
 LOCK: Final = "audit.lock"
 GENESIS: Final = "0" * 64
-"""What the very first line has instead of a hash."""
+"""In place of a hash in the first line."""
 ROTATED: Final = "rotated"
-"""The first line of every file but the first: `after` names the file before, `oldest` the number of the oldest kept."""
+"""The first line after a rotation: `after` names the previous file, `oldest` the number of the oldest one."""
 TORN: Final = "torn"
-"""Follows a line that broke off because a process or the machine ended; `bytes` are left of that."""
+"""Follows a line that was torn by a crash; `bytes` of it are left."""
 
 BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of one file; then a new one is begun. Some 30,000 lines: an editor still opens it."""
+"""Size of one file before rotation. Some 30,000 lines: an editor still opens it."""
 FILES_MAX: Final = 32
-"""Kept, the oldest goes first. A quarter of a gigabyte: whoever knocks all day must not fill the disk."""
+"""Files before the oldest is deleted. A quarter of a gigabyte: constant refusals must not fill the disk."""
 WAIT_S: Final = 2.0
-"""For another process that writes. It needs a moment; if it was stopped in the middle, the server goes on."""
+"""How long to wait for another writer. If that process was stopped, the server continues."""
 TEXT_MAX: Final = 1000
-"""Characters of one fact. What a stranger sends may be long; its beginning tells what it was."""
+"""Characters of one fact. Input from strangers may be long; its beginning identifies it."""
 
 OWED_MAX: Final = 1000
-"""Lines that wait for room. Only what must happen on a full disk is owed: backups."""
+"""Lines that wait for disk space. Only events that are allowed on a full disk wait: backups."""
 
 _DURABLE: Final = frozenset({"granted", "revoked"})
-"""On disk before it is done. The others get there within seconds: strangers must not make the server wait."""
+"""Synced before the action. Others are written within seconds: strangers must not cause an fsync each."""
 _READ_MAX: Final = 4 * BYTES_MAX
 _BITS_MAX: Final = 64
 _NUMBERED: Final = re.compile(r"audit-([1-9]\d{0,8})\.jsonl", re.ASCII)
@@ -74,7 +72,7 @@ _entry: Final = msgspec.json.Decoder(AuditEntry)
 
 
 def read_entry(line: bytes) -> AuditEntry | None:
-    """None if it is torn, or was tampered with: `audit_check` tells which."""
+    """Decode a line; None if it is torn or tampered with: `audit_check` finds out which."""
     try:
         return _entry.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -82,12 +80,12 @@ def read_entry(line: bytes) -> AuditEntry | None:
 
 
 def hash_of(line: bytes) -> str:
-    """Of a line without its end."""
+    """Hash of a line without its newline."""
     return sha256(line).hexdigest()
 
 
 def older_files(folder: Path) -> dict[int, Path]:
-    """The files before the present one, by their numbers, oldest first."""
+    """Rotated files by number, oldest first."""
     found = {
         int(match[1]): folder / name for name in machine().files.names(folder) if (match := _NUMBERED.fullmatch(name))
     }
@@ -96,19 +94,19 @@ def older_files(folder: Path) -> dict[int, Path]:
 
 @dataclass(slots=True)
 class _Tail:
-    """Where the log ends."""
+    """The end of the log."""
 
-    # Which the present file is, as of our last line: if it is the same, nobody else has written. None: not known.
+    # Identity of the current file after our last line: unchanged if no other process wrote. None: unknown.
     file: tuple[int, ...] | None
     n: int = 0
     before: str = GENESIS
-    # Whether the last line still has to be ended, and how many bytes are left of it if it broke off.
+    # Whether the last line lacks its newline, and how many bytes are left of a torn one.
     is_open: bool = False
     torn: int = 0
 
 
 class AuditLog:
-    """The log of the server whose data is in a folder. Threads may share it."""
+    """The audit log of the server with this data folder. Thread-safe."""
 
     def __init__(self, folder: Path, clock: Clock, *, bytes_max: int = BYTES_MAX, files_max: int = FILES_MAX) -> None:
         self._folder = folder
@@ -117,11 +115,11 @@ class AuditLog:
         self._files_max = files_max
         self._turn = machine().lock()
         self._tail = _Tail(None)
-        # Lines for which there was no room, with when it happened: they come before the next.
+        # Lines without disk space, with their times: written before the next line.
         self._owed: deque[tuple[str, dict[str, object]]] = deque(maxlen=OWED_MAX)
 
     def check(self) -> None:
-        """Raise UnavailableError if the log is no file that this user alone can write: a server must not start then."""
+        """Raise UnavailableError unless the log is a file that only this user can write: the server must not start."""
         for path in (self._folder / FILE, self._folder / LOCK):
             if machine().files.is_symlink(path):
                 raise UnavailableError(f"{path} is not written: it is a symbolic link", path=str(path))
@@ -132,7 +130,7 @@ class AuditLog:
                 raise self._unwritten(error) from error
 
     def write_or_owe(self, event: str, /, **facts: object) -> None:
-        """Add a line; or, if that cannot be done, before the next one that can. Until then it is in this process."""
+        """Add a line, if necessary later, before the next one that can be written. Until then it is in memory."""
         try:
             self.write(event, **facts)
         except (UnavailableError, OSError) as error:
@@ -140,7 +138,7 @@ class AuditLog:
             self._owed.append((event, {**facts, "happened": self._clock.now_ms()}))
 
     def write(self, event: str, /, **facts: object) -> None:
-        """Add a line. Raises UnavailableError if that cannot be done, and then nothing but a torn line is there."""
+        """Add a line. Raises UnavailableError on failure; at most a torn line is written then."""
         with self._turn, locked(self._folder / LOCK, wait_s=WAIT_S):
             try:
                 while self._owed:
@@ -152,7 +150,7 @@ class AuditLog:
                 self._tail = _Tail(None)
                 raise self._unwritten(error) from error
             except BaseException:
-                # Lines may have been made that are not there: the next one looks where the log ends.
+                # Some lines may not have been written: the next call finds the end of the log again.
                 self._tail = _Tail(None)
                 raise
 
@@ -172,7 +170,7 @@ class AuditLog:
             if tail.torn:
                 lines.append(self._line(TORN, {"bytes": tail.torn}))
             if tail.n and not file.stat().st_size:
-                # Whoever began this file ended before its first line was written.
+                # The process that created this file ended before it wrote a line.
                 lines.append(self._line(ROTATED, self._rotation()))
             lines.append(self._line(event, facts))
             self._append(file, lines)
@@ -184,14 +182,14 @@ class AuditLog:
 
     def _append(self, file: File, lines: list[bytes]) -> None:
         tail = self._tail
-        # Unknown until it is written: if that fails, the next one looks again.
+        # Unknown until written: after a failure the next call finds the end again.
         self._tail = _Tail(None)
         file.write(b"\n".join(lines) + b"\n")
         found = file.stat()
         self._tail = _Tail(_identity(found), tail.n, tail.before)
 
     def _line(self, event: str, facts: Mapping[str, object]) -> bytes:
-        """The next one; the tail moves on."""
+        """Encode the next line and advance the tail."""
         tail = self._tail
         plain = {name: _plain(value) for name, value in facts.items()}
         record = {
@@ -201,7 +199,7 @@ class AuditLog:
             "event": _plain(event),
             "facts": plain,
         }
-        # All but what can be printed in ASCII is escaped, DEL too.
+        # Everything except printable ASCII is escaped, DEL included.
         line = json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode("ascii")
         tail.n, tail.before = tail.n + 1, hash_of(line)
         return line
@@ -209,14 +207,14 @@ class AuditLog:
     # --- files ------------------------------------------------------------------------------------------------
 
     def _find_end(self, file: File) -> None:
-        """Where the log ends: as we left it, unless another process wrote."""
+        """The end of the log: cached, unless another process wrote."""
         found = file.stat()
         if self._tail.file != _identity(found):
             self._tail = self._end()
             self._tail.file = _identity(found)
 
     def _end(self) -> _Tail:
-        """Found in the files, newest first: the last line that can be read may be in an older one."""
+        """Search the files, newest first: the last readable line may be in an older one."""
         tail = _Tail(None)
         is_last = True
         for path in (self._folder / FILE, *reversed(older_files(self._folder).values())):
@@ -235,7 +233,7 @@ class AuditLog:
         return tail
 
     def _rotate(self, path: Path) -> None:
-        """Put the file aside under the next number, and begin another."""
+        """Rename the file to the next number, and begin a new one."""
         number = max(older_files(self._folder), default=0) + 1
         files = machine().files
         files.replace(path, path.with_name(f"audit-{number}.jsonl"))
@@ -244,14 +242,14 @@ class AuditLog:
             self._append(file, [self._line(ROTATED, facts)])
             file.sync()
         files.sync_folder(self._folder)
-        # Only now: until the new file says that they are gone on purpose, they are missed.
+        # Deleted last: until the new file records the deletion, the check would report them missing.
         for old, name in older_files(self._folder).items():
             if old < facts["oldest"]:
                 files.unlink(name)
 
     def _rotation(self) -> dict[str, int]:
         numbers = list(older_files(self._folder))
-        # One of them is the present file.
+        # The current file is one of them.
         kept = numbers[-max(self._files_max - 1, 1) :]
         return {"after": numbers[-1], "oldest": kept[0]}
 
@@ -261,7 +259,7 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
 
 
 def _plain(value: object) -> object:
-    """A fact as JSON has it: short, and without secrets."""
+    """A fact as JSON, shortened, without secrets."""
     match value:
         case None | bool():
             return value
@@ -270,8 +268,8 @@ def _plain(value: object) -> object:
         case float():
             return value if math.isfinite(value) else str(value)
         case _:
-            # Cut first, and what is cut in two is still found: a part of a token is none to be kept either.
+            # Shorten first; a token that was cut is still redacted.
             text = redacted(str(value)[: TEXT_MAX + 1])
-            # Half a character could not be read back.
+            # A lone surrogate could not be decoded.
             text = text.encode("utf-8", "backslashreplace").decode()
             return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"

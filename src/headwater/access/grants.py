@@ -1,8 +1,6 @@
-"""Grants, and `access.json`, in which a server keeps them: who comes with which secret, and what they may do.
+"""Grants, and `access.json`, the file that stores them: secrets, spaces and rights.
 
-The file is read strictly. What cannot be understood lets nobody in.
-
-Must never know: who is connected.
+The file is read strictly. A file that cannot be understood grants nothing.
 """
 
 from __future__ import annotations
@@ -22,16 +20,16 @@ from headwater.values.ids import Millis
 
 FILE: Final = "access.json"
 GRANTS_MAX: Final = 10_000
-"""Of one server. The file is read whole whenever it changes: with so many, in a few hundredths of a second."""
+"""Grants of one server. The file is read as a whole after each change: a few hundredths of a second at this size."""
 BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of the file. So many grants with the longest names and notes are no larger."""
+"""Size of the file. The maximum number of grants with the longest names and notes fits."""
 
 _VERSION: Final = 2
-"""2: a grant without an actor acts as no one, unless `any_actor` is set. What version 1 has granted without an actor is
-read so, too: no one has said that it may act as anybody."""
+"""2: a grant without an actor has no actor, unless `any_actor` is set. Grants of version 1 without an actor are read
+so, too: none of them allowed every actor explicitly."""
 
 RESERVED: Final = frozenset({"roles", "work", "clears", "lowers"})
-"""Fields of a grant that later versions know. One that is passed over would be a restriction that does not hold."""
+"""Fields of later versions. Ignoring one would ignore a restriction."""
 
 _SECRETS: Final = {
     "token": re.compile(r"[0-9a-f]{64}", re.ASCII),
@@ -40,7 +38,7 @@ _SECRETS: Final = {
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What one token or key may do."""
+    """The rights of one token or key."""
 
     id: str
     kind: Literal["token", "key"]
@@ -50,18 +48,18 @@ class Grant(msgspec.Struct, frozen=True):
     """A name, or `*` for every space."""
     can: Right
     actor: str | None
-    """As whom it acts. None: as no one, without documents of a user; or, with `any_actor`, as the client says."""
+    """The actor. None: no actor, without documents of a user; or, with `any_actor`, the one that the client names."""
     created: Millis
     expires: Millis | None
     note: str = ""
     any_actor: bool = False
 
     def is_live(self, now: Millis) -> bool:
-        """Not expired. Only the server's clock is asked, so there is no leeway."""
+        """Whether it has not expired. Only the server's clock counts, so there is no leeway."""
         return self.expires is None or now < self.expires
 
     def right(self, space: str) -> Right:
-        """What it may do to a space, as long as it is live."""
+        """Its right in a space, while it is live."""
         return self.can if self.space in (EVERY_SPACE, space) else Right.NONE
 
 
@@ -69,7 +67,7 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class _Stored(msgspec.Struct, forbid_unknown_fields=True):
-    """A grant in the file. Words for rights: a person may read it."""
+    """A grant in the file. Rights are words: the file is readable."""
 
     id: str
     kind: Literal["token", "key"]
@@ -83,7 +81,7 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Stored2(_Stored, forbid_unknown_fields=True):
-    """Of version 2."""
+    """A grant of version 2."""
 
     any_actor: bool = False
 
@@ -113,7 +111,7 @@ _version: Final = msgspec.json.Decoder(_Version)
 
 
 class GrantsFile:
-    """The file as it was when it was read. Held open, so that no other file can be taken for it: see `identity`."""
+    """The contents of the file. The file is kept open, so that no other file can get its identity."""
 
     def __init__(self, file: File, path: Path) -> None:
         self._file = file
@@ -128,10 +126,10 @@ class GrantsFile:
 
 
 def identity(found: os.stat_result) -> tuple[int, ...]:
-    """Two looks that find the same have found the same contents.
+    """Equal identities mean equal contents.
 
-    Every write makes a new file; its number is another one as long as somebody has the old file open. Whoever edits the
-    file in place changes its times.
+    Every write makes a new file; its inode number differs while the old file is open. An edit in place changes the
+    times.
     """
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -146,7 +144,7 @@ def open_file(folder: Path) -> GrantsFile | None:
 
 
 def write_file(folder: Path, grants: list[Grant]) -> None:
-    """Put the grants in place of those before. The caller holds the lock."""
+    """Replace the grants in the file. The caller holds the lock."""
     if len(grants) > GRANTS_MAX:
         message = (
             f"a server keeps at most {GRANTS_MAX:,} tokens and keys; revoke some (`headwater token ls` lists them)"
@@ -172,7 +170,7 @@ def write_file(folder: Path, grants: list[Grant]) -> None:
 
 
 def decode(data: bytes, path: Path) -> list[Grant]:
-    """The grants that a file holds. `path` is for messages."""
+    """Decode the grants of a file. `path` is for messages."""
     try:
         version = _version.decode(data).version
         if version > _VERSION:
@@ -195,7 +193,7 @@ def _of_version_1(grant: _Stored) -> _Stored2:
 
 
 def _reserved_in(data: bytes) -> str:
-    """A field of a later version that a grant has; empty if none has."""
+    """A field of a later version in any grant; empty if there is none."""
     try:
         names = {name for grant in _loose.decode(data).grants for name in grant}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,7 +1,4 @@
-"""Letting in whoever has a private key: it signs what the server made up for this one connection.
-
-Must never know: sockets.
-"""
+"""Authentication with a key: the client signs a challenge that the server chose for this connection."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ from headwater.sync.server_session import ServerSession
 from headwater.values.ids import Millis
 
 LEEWAY_MS: Final = 60_000
-"""How much the client's clock may be ahead or behind."""
+"""Allowed difference of the client's clock."""
 
 LASTS_MAX_MS: Final = 5 * 60_000
-"""A signature is for now: one that is good for longer is refused."""
+"""Longest validity of a signature."""
 
 
 def grant_of(access: AccessControl, talk: ServerSession, asked: Open, now: Millis) -> Grant | None:
-    """Whose key has signed this connection's challenge; None if nobody's that is known. Raises AccessError."""
+    """The grant of the key that signed this connection's challenge; None for an unknown key. Raises AccessError."""
     proof = asked.proof
     assert proof is not None
     if not now - LEEWAY_MS <= proof.expires <= now + LASTS_MAX_MS + LEEWAY_MS:

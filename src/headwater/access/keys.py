@@ -1,9 +1,7 @@
-"""Ed25519 keys: what a client signs to show that it has one, and how that is checked.
+"""Ed25519 keys: the text that a client signs, signing, and verification.
 
-Signing and checking are PyNaCl's, from `pip install "pynacl>=1.5"`. What libraries differ in, whether a signature
-has one spelling and which public keys are none, is decided here before they are asked.
-
-Must never know: whose key it is.
+PyNaCl signs and verifies (`pip install "pynacl>=1.5"`). Points on which libraries differ, non-canonical signatures and
+weak public keys, are checked here first.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ from headwater.errors import UsageError
 from headwater.machine import machine
 
 KEY_BYTES: Final = 32
-"""Of a public key, and of the seed that a private one is made from."""
+"""Size of a public key, and of the seed of a private one."""
 SIGNATURE_BYTES: Final = 64
 NONCE_BYTES: Final = 32
-"""Chosen by the server for one connection. By chance, no two are ever the same."""
+"""Size of a challenge, which the server draws for one connection."""
 
 _HEADING: Final = b"headwater challenge 1\0"
-"""No other text that is signed begins so, and no other version of this one."""
+"""Domain separation: no other signed text begins so."""
 _LENGTH_BYTES: Final = 8
 
 _PRIVATE: Final = re.compile(r"hwk_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -47,22 +45,22 @@ def challenge_text(nonce: bytes, audience: str, space: str, session: str, expire
     if len(nonce) != NONCE_BYTES or not 0 <= expires < 1 << 63:
         message = f"a challenge has {NONCE_BYTES} random bytes and a time in ms; found {len(nonce)} bytes and {expires}"
         raise UsageError(message)
-    # Half a character is passed on rather than replaced: two texts must not become one.
+    # Lone surrogates are passed on, not replaced: two different texts must stay different.
     words = [word.encode("utf-8", "surrogatepass") for word in (audience, space, session)]
     fields = (nonce, *words, expires.to_bytes(8, "big"))
     return _HEADING + b"".join(len(field).to_bytes(_LENGTH_BYTES, "big") + field for field in fields)
 
 
 def sign(private: bytes, text: bytes) -> bytes:
-    """The signature of a text, 64 bytes, with the private key as `read_private_key` has it."""
+    """Sign a text with a private key from `read_private_key`: 64 bytes."""
     return bytes(_signing().SigningKey(private).sign(text).signature)
 
 
 def verify(public: bytes, text: bytes, signature: bytes) -> bool:
-    """Whether whoever has the private key to this public one has signed the text. False for all that is malformed."""
+    """Whether the signature of the text is valid for this public key. False if anything is malformed."""
     if len(signature) != SIGNATURE_BYTES or not _is_usable(public):
         return False
-    # Else S and S + order would both be good, and one signature had two spellings.
+    # Otherwise S and S + order would both be valid, and a signature would have two encodings.
     if int.from_bytes(signature[KEY_BYTES:], "little") >= _ORDER:
         return False
     signing = _signing()
@@ -74,7 +72,7 @@ def verify(public: bytes, text: bytes, signature: bytes) -> bool:
 
 
 def require() -> None:
-    """Say what is missing, before it is needed. Raises UsageError."""
+    """Raise UsageError if PyNaCl is missing."""
     if find_spec("nacl") is None:
         raise UsageError('keys need PyNaCl: pip install "pynacl>=1.5", or use tokens')
 
@@ -91,18 +89,18 @@ _ORDER: Final = (1 << 252) + 27742317777372353535851937790883648493
 _D: Final = -121665 * pow(121666, -1, _PRIME) % _PRIME
 _EIGHTH: Final = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL: Final = frozenset({0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH})
-"""The heights of the eight points of small order. With one of them as a key, one signature is good for every text."""
+"""The y coordinates of the eight points of small order. With such a key, one signature is valid for every text."""
 
 
 def public_text(public: bytes) -> str:
-    """A public key as people pass it on: 43 characters of base64url."""
+    """A public key as text: 43 characters of base64url."""
     return urlsafe_b64encode(public).decode().rstrip("=")
 
 
 def parse_public(text: str) -> bytes:
-    """The inverse; refuses what is no usable key. Raises UsageError."""
+    """Parse a public key. Raises UsageError if it is not usable."""
     if _PRIVATE.match(text):
-        raise UsageError("that is a private key, for nobody else to see; the server is given the public one")
+        raise UsageError("that is a private key, which must stay secret; the server is given the public one")
     found = urlsafe_b64decode(f"{text}=") if _PUBLIC.fullmatch(text) else b""
     if public_text(found) != text:
         message = (
@@ -114,14 +112,14 @@ def parse_public(text: str) -> bytes:
 
 
 def check_public(public: bytes) -> None:
-    """Refuse what is no usable key: a slip is found when it is registered. Raises UsageError."""
+    """Raise UsageError unless the key is usable: mistakes are found at registration."""
     if not _is_usable(public) or not _is_on_curve(public):
         message = f"{public_text(public)[:60]!r} is not a public key of Ed25519; `headwater token keygen` makes one"
         raise UsageError(message)
 
 
 def _is_usable(public: bytes) -> bool:
-    """Of the right length, in its one spelling, and no point of small order."""
+    """Whether it has the right length, is canonical, and is not of small order."""
     if len(public) != KEY_BYTES:
         return False
     height = _height(public)
@@ -153,7 +151,7 @@ def public_of(private: bytes) -> bytes:
 
 
 def write_private_key(path: Path, private: bytes) -> None:
-    """Into a new file that only its owner can read. Raises FileExistsError."""
+    """Write a private key to a new file that only its owner can read. Raises FileExistsError."""
     with create_private(path, os.O_WRONLY | os.O_EXCL) as file:
         file.write(b"hwk_" + public_text(private).encode() + b"\n")
         file.sync()

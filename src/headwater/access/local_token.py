@@ -1,12 +1,10 @@
-"""The token that a server leaves for programs of its own user: on loopback they need not be told one.
+"""The local token: a server on loopback writes it for programs of its own user, which need no other token.
 
-It is a file with a name made of address and port, in a folder that no other user can look into. Each start of a server
-makes a new token, which ends with it.
+It is a file named after address and port, in a folder that other users cannot read. Each start of a server makes a new
+token, which is removed when the server ends.
 
-Another user of the machine may listen on the same port of another loopback address. So a token is given out for one
-address only: who connects to `localhost` must ask `find_local`, and connect to the address that this names.
-
-Must never know: what the token is good for.
+Another user of the machine may listen on the same port of another loopback address. So a token is valid for one address
+only: a client of `localhost` asks `find_local`, and connects to the address that it returns.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.machine import machine
 
 _LOCALHOST: Final = ("127.0.0.1", "::1")
-"""Where that leads, in the order in which servers listen by default."""
+"""Addresses of localhost, in the order in which servers listen by default."""
 _BYTES_MAX: Final = 4096
 _OTHERS_WRITE: Final = 0o022
 _OTHERS: Final = 0o077
@@ -37,7 +35,7 @@ _log: Final = logging.getLogger("headwater")
 
 
 class _Left(msgspec.Struct, forbid_unknown_fields=True):
-    """What the file says."""
+    """The contents of the file."""
 
     token: str
     pid: int
@@ -48,7 +46,7 @@ _left: Final = msgspec.json.Decoder(_Left)
 
 
 class LocalServer(msgspec.Struct, frozen=True):
-    """A server of this user on this machine. `host` is the address to connect to, and no other."""
+    """A server of this user on this machine. Connect to the address `host`, and to no other."""
 
     token: str
     host: str
@@ -61,7 +59,7 @@ class LocalServer(msgspec.Struct, frozen=True):
 
 
 class LocalToken:
-    """A fresh token and the file that it is in. To be made when the port is bound: then nobody else has it."""
+    """A new token and its file. Made after the port is bound, so that no other server has the port."""
 
     def __init__(self, token: str, path: Path) -> None:
         self.token = token
@@ -71,7 +69,7 @@ class LocalToken:
     def leave(cls, host: str, port: int, url: str) -> Self:
         """Make one for a server at a loopback address. Raises UsageError, UnavailableError.
 
-        What an earlier server left for the same port is replaced: only one can have it.
+        The file of an earlier server on the same port is replaced: only one can have the port.
         """
         address = loopback(host)
         if address is None:
@@ -84,14 +82,14 @@ class LocalToken:
         return cls(token, path)
 
     def remove(self) -> None:
-        """Nobody finds it any more; unless somebody else's is there by now."""
+        """Remove the file, unless another server has replaced it."""
         with suppress(OSError, HeadwaterError, msgspec.DecodeError):
             if _left.decode(read_private(self.path, {os.geteuid()}, _BYTES_MAX)).token == self.token:
                 machine().files.unlink(self.path)
 
 
 def loopback(host: str) -> str | None:
-    """The address in its one spelling; None if it is none of this machine only. A name is none."""
+    """The loopback address in its canonical form; None for other addresses and for names."""
     try:
         address = ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -106,7 +104,7 @@ def _file_name(address: str, port: int) -> str:
 
 
 def _folders() -> Iterator[Path]:
-    """Where tokens may be, best first. All of them are looked into: a service has another environment than a shell."""
+    """Folders for tokens, preferred one first. All are searched: a service has another environment than a shell."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and Path(runtime).is_absolute() and _is_own(Path(runtime), _OTHERS):
         yield Path(runtime) / "headwater"
@@ -115,7 +113,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _is_own(folder: Path, forbidden: int) -> bool:
-    """A folder of this user, with no such rights for others; and no link to one."""
+    """Whether it is a folder of this user, not accessible to others, and not a link."""
     try:
         found = machine().files.lstat(folder)
     except OSError:
@@ -132,7 +130,7 @@ def _make_folder() -> Path:
             with suppress(FileExistsError):
                 files.mkdir(folder, 0o700)
             if _is_own(folder, 0):
-                # What a mask or a person made of it.
+                # The umask, or a user, changed it.
                 files.set_mode(folder, 0o700)
                 return folder
             tried.append(f"{folder} is not a folder of this user")
@@ -148,7 +146,7 @@ def _make_folder() -> Path:
 def find_local_token(host: str, port: int) -> str | None:
     """The token of this user's server at a loopback address; None if there is none that can be trusted.
 
-    Only for an address: of `localhost` nobody knows where it leads, see `find_local`.
+    Only for an address: `localhost` may resolve to several, see `find_local`.
     """
     found = find_local(host, port) if loopback(host) is not None else None
     return None if found is None else found.token
@@ -191,7 +189,7 @@ def _read(folder: Path, address: str, port: int) -> LocalServer | None:
 
 
 def _is_alive(pid: int) -> bool:
-    """A process of this user. Another user's has the number of one that has ended."""
+    """Whether the process exists and belongs to this user: numbers of ended processes are reused."""
     if pid <= 0:
         return False
     try:

@@ -1,7 +1,4 @@
-"""Files that belong to one user and that no other can read: made so from the start, checked before they are believed.
-
-Must never know: what is in them.
-"""
+"""Private files: created with owner-only permissions, and checked before they are trusted."""
 
 from __future__ import annotations
 
@@ -19,18 +16,18 @@ from headwater.machine import File, machine
 _MODE: Final = 0o600
 _OTHERS: Final = 0o077
 _LOCK_WAIT_S: Final = 10.0
-"""Who has the lock writes a small file or two. A disk that takes longer is broken, and waiting hides that."""
+"""Time to wait for the lock: its holder writes a small file or two. A disk that takes longer is broken."""
 _LOCK_LOOK_S: Final = 0.01
 _CHUNK: Final = 1024 * 1024
 
 
 def owners_of(folder: Path) -> frozenset[int]:
-    """Whose files are believed in a folder: those of this user, of root, and of the folder's owner, who rules it."""
+    """Users whose files are trusted in a folder: this user, root, and the folder's owner."""
     return frozenset({os.geteuid(), 0, machine().files.stat(folder).st_uid})
 
 
 def complaint(found: os.stat_result, owners: Collection[int]) -> str | None:
-    """Why a file is not to be believed; None if it is."""
+    """Why a file is not trusted; None if it is."""
     if not stat.S_ISREG(found.st_mode):
         return "it is not a plain file"
     if found.st_uid not in owners:
@@ -41,7 +38,7 @@ def complaint(found: os.stat_result, owners: Collection[int]) -> str | None:
 
 
 def opened_up(paths: Iterable[Path]) -> list[str]:
-    """Those that others on this machine can use, each with its permissions."""
+    """Files that other users can access, each with its permissions."""
     found = []
     for path in paths:
         with suppress(OSError):
@@ -54,7 +51,7 @@ def opened_up(paths: Iterable[Path]) -> list[str]:
 def open_private(path: Path, owners: Collection[int]) -> File:
     """A file to read from. Raises FileNotFoundError; UnavailableError if it is anybody else's, too."""
     try:
-        # Without waiting: somebody may have put a pipe there.
+        # Non-blocking: it may be a named pipe.
         file = machine().files.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno != errno.ELOOP:
@@ -68,7 +65,7 @@ def open_private(path: Path, owners: Collection[int]) -> File:
 
 
 def read_all(file: File, bytes_max: int) -> bytes | None:
-    """What a file holds; None if it is more than that."""
+    """Read a file; None if it is larger than the limit."""
     parts: list[bytes] = []
     left = bytes_max + 1
     while left > 0 and (part := file.read(min(left, _CHUNK))):
@@ -78,7 +75,7 @@ def read_all(file: File, bytes_max: int) -> bytes | None:
 
 
 def read_private(path: Path, owners: Collection[int], bytes_max: int) -> bytes:
-    """All of a small file, under the same conditions."""
+    """Read a small private file, with the same checks."""
     with open_private(path, owners) as file:
         data = read_all(file, bytes_max)
     if data is None:
@@ -89,7 +86,7 @@ def read_private(path: Path, owners: Collection[int], bytes_max: int) -> bytes:
 def create_private(path: Path, flags: int) -> File:
     """A file to write to. It is its folder's owner's, also if root makes it, and was never open to others.
 
-    With O_EXCL it is new; else it may be there.
+    With O_EXCL it must be new; otherwise it may exist.
     """
     files = machine().files
     file = files.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, _MODE)
@@ -97,7 +94,7 @@ def create_private(path: Path, flags: int) -> File:
         found = file.stat()
         why = complaint(found, owners_of(path.parent))
         if found.st_uid == os.geteuid() and stat.S_ISREG(found.st_mode):
-            # A mask that forbids too much would hinder us, and a file that was opened up is closed again.
+            # Corrects a strict umask, and permissions that were widened.
             if stat.S_IMODE(found.st_mode) != _MODE:
                 file.set_mode(_MODE)
             owner = files.stat(path.parent)
@@ -112,7 +109,7 @@ def create_private(path: Path, flags: int) -> File:
 
 
 def replace_private(path: Path, data: bytes) -> None:
-    """Put a file in place, whole or not at all; after a power cut there is the one or the other."""
+    """Replace a file atomically, also across a power failure."""
     files = machine().files
     part = path.with_name(f".{path.name}-{machine().token_hex(6)}.part")
     try:
@@ -133,7 +130,7 @@ def replace_private(path: Path, data: bytes) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
-    """One at a time, of all processes and threads. The file stays: removing it would let two in."""
+    """Lock for all processes and threads. The file stays: deleting it would allow two holders."""
     try:
         file = create_private(path, os.O_RDWR)
     except OSError as error:

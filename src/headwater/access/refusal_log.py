@@ -1,10 +1,8 @@
-"""Whom the server did not let do something, in its audit log: the first time at once, then how often.
+"""Refusals in the audit log, rate-limited: the first at once, then counts.
 
-Whoever knocks a thousand times a second must not push out of the log what happened before. So each kind of thing has a
-line for each address, then one with a count after ten seconds, after twenty, and so on, at most one in an hour; and all
-addresses together have a bound, beyond which they are counted as one.
-
-Must never know: why.
+A thousand refusals a second must not push earlier events out of the log. So each kind of refusal has a line for each
+address, then one with a count after ten seconds, after twenty, and so on up to an
+hour; and all addresses together have a limit, above which they are counted as one.
 """
 
 from __future__ import annotations
@@ -20,41 +18,41 @@ from headwater.errors import HeadwaterError
 log: Final = logging.getLogger("headwater.server")
 
 FIRST_S: Final = 10.0
-"""Until it is said again, with a count. Twice as long each time."""
+"""Time until the next line, which has a count. Doubled each time."""
 LAST_S: Final = 3600.0
-"""That stays so: 24 lines a day of somebody who does not give up."""
+"""The longest time between lines: 24 lines a day for a persistent client."""
 LINES_BURST: Final = 1000
-"""Lines of all addresses at once; then one each `LINE_S`. A log of a million lines then reaches back for months."""
+"""Lines of all addresses in a burst; then one per `LINE_S`. A log of a million lines then covers months."""
 LINE_S: Final = 10.0
 """See LINES_BURST."""
 KNOWN_MAX: Final = 10_000
-"""Addresses and kinds of which it is known when they were last told of: a megabyte or two."""
+"""Pairs of address and kind that are tracked: a megabyte or two."""
 SEVERAL: Final = "several"
-"""Instead of an address."""
+"""In place of an address."""
 
 
 class LoopTimer(Protocol):
-    """Something that will be done."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """It will not."""
+        """Cancel the call."""
 
 
 class LoopTimers(Protocol):
-    """As much of an event loop as is needed here."""
+    """The part of an event loop that is used here."""
 
     def time(self) -> float:
-        """In seconds, from somewhere."""
+        """Monotonic time in seconds."""
         ...
 
     def call_later(self, delay: float, callback: Callable[[Hashable], object], argument: Hashable, /) -> LoopTimer:
-        """Call it then."""
+        """Schedule a call."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _Told:
-    """Of one kind and address, since it was last told of."""
+    """Refusals of one kind and address since the last line."""
 
     event: str
     facts: dict[str, object]
@@ -74,7 +72,7 @@ class RefusalLog:
         self._at = loop.time()
 
     def tell(self, event: str, kind: Hashable, **facts: object) -> None:
-        """It happened once."""
+        """Record one refusal."""
         known = self._told.get(kind)
         if known is None and not self._has_room():
             kind = SEVERAL
@@ -88,7 +86,7 @@ class RefusalLog:
         self._write(event, facts)
 
     def finish(self) -> None:
-        """Tell what was only counted."""
+        """Write a line with the count."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -100,7 +98,7 @@ class RefusalLog:
     def _look(self, kind: Hashable) -> None:
         told = self._told[kind]
         if not told.more:
-            # It has stopped: the next time is a first time again.
+            # No further refusals: the next one gets a line at once.
             del self._told[kind], self._timers[kind]
             return
         told.wait_s = min(told.wait_s * 2, LAST_S)
@@ -109,7 +107,7 @@ class RefusalLog:
         told.more = 0
 
     def _has_room(self) -> bool:
-        """Whether somebody new has a line; then it is taken."""
+        """Take one line of the common budget, if there is one left."""
         now = self._loop.time()
         self._lines = min(self._lines + (now - self._at) / LINE_S, LINES_BURST)
         self._at = now
@@ -123,7 +121,7 @@ class RefusalLog:
 
 
 def write(audit: AuditLog, event: str, **facts: object) -> None:
-    """A line of the audit log. What cannot be written is logged, and stops nobody."""
+    """Write a line of the audit log. A failure is logged, and has no other effect."""
     try:
         audit.write(event, **facts)
     except (HeadwaterError, OSError) as error:

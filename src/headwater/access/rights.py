@@ -1,7 +1,4 @@
-"""What somebody may do to a space: nothing, read, write, own; each has all of those before it.
-
-Must never know: who it is, or how that is known.
-"""
+"""Rights in a space: none, read, write, own. Each includes those before it."""
 
 from __future__ import annotations
 
@@ -9,11 +6,11 @@ from enum import IntEnum
 from typing import Final
 
 EVERY_SPACE: Final = "*"
-"""What stands for all spaces of a server where the name of one is expected."""
+"""In place of a name: all spaces of a server."""
 
 
 class Right(IntEnum):
-    """Ordered: `right >= Right.WRITE` is the question to ask."""
+    """Ordered: compare with `right >= Right.WRITE`."""
 
     NONE = 0
     READ = 1
@@ -22,9 +19,9 @@ class Right(IntEnum):
 
     @property
     def word(self) -> str:
-        """As commands and files have it."""
+        """The word used by commands and files."""
         return self.name.lower()
 
 
 WORDS: Final = {right.word: right for right in Right if right is not Right.NONE}
-"""What can be granted, by its word."""
+"""Rights that can be granted, by word."""

@@ -1,11 +1,9 @@
-"""Whose session it is: what a client shows when it comes back after its connection was lost.
+"""Session proofs: a client that reconnects proves that a session is its own.
 
-A proof is signed with a secret of the server's, which is kept beside the spaces: so it is good after a restart, too.
-Each is good until the one that was given for it is shown: the answer may have been lost on its way, and the client
-comes again with the one it has. It says how often it has come, so that a connection that was given up, and whose bytes
-come late, does not take the place of the one after it. Who comes with an older proof has been taken over.
-
-Must never know: connections.
+A proof is signed with a secret of the server, which is stored beside the spaces, so it stays valid across restarts. It
+is valid until its successor is used: the answer with the successor may have been lost, and the client returns with the
+old one. It includes an attempt number, so that delayed bytes of an abandoned connection do not replace a newer one.
+An older proof means that another client has taken over the session.
 """
 
 from __future__ import annotations
@@ -21,31 +19,31 @@ from headwater.values.ids import BranchId, SessionId
 
 FILE: Final = "session.key"
 SESSIONS_MAX: Final = 100_000
-"""Of which it is known which proof was shown. The oldest is forgotten, and its proofs are good once more."""
+"""Sessions whose last proof is remembered. The oldest is forgotten, and its proofs become valid again."""
 
 _BYTES: Final = 32
 _EPOCH: Final = 8
 
 
 class SessionProofs:
-    """Of one server."""
+    """The proofs of one server."""
 
     def __init__(self, folder: Path) -> None:
         self._secret = _secret(folder)
-        # The newest that was shown, and at which attempt, of each session that came back in this life of the server.
+        # The newest proof used and its attempt, per session that reconnected since the server started.
         self._shown: dict[SessionId, tuple[int, int]] = {}
 
     def make(  # noqa: PLR0917  # what it proves
         self, space: str, branch: BranchId, actor: str, session: SessionId, epoch: int, lineage: bytes = b""
     ) -> bytes:
-        """What the client shows next time. `lineage`: in which life of the space it has been."""
+        """The proof for the next reconnect. `lineage`: of the space's log."""
         text = _text(space, branch, actor, session, epoch, lineage)
         return epoch.to_bytes(_EPOCH, "big") + hmac.digest(self._secret, text, "sha256") + lineage
 
     def check(  # noqa: PLR0917  # likewise
         self, shown: bytes, space: str, branch: BranchId, actor: str, session: SessionId, attempt: int = 0
     ) -> int | None:
-        """Which time it is that the client comes back; None if this is no proof, or not the newest."""
+        """The number of this reconnect; None if the proof is invalid, or not the newest."""
         epoch = int.from_bytes(shown[:_EPOCH], "big")
         expected = self.make(space, branch, actor, session, epoch, lineage_in(shown))
         if not hmac.compare_digest(shown, expected) or (epoch, attempt) <= self._shown.get(session, (-1, 0)):
@@ -57,17 +55,17 @@ class SessionProofs:
         return epoch + 1
 
     def is_newest(self, session: SessionId, epoch: int, attempt: int) -> bool:
-        """Whether nobody has come with the session after the one who was told this epoch."""
+        """Whether this epoch is the newest of the session."""
         shown = epoch - 1, attempt
         return self._shown.get(session, shown) == shown
 
     def forget(self, session: SessionId) -> None:
-        """It ended for good: nobody comes back."""
+        """Forget a session that has ended."""
         self._shown.pop(session, None)
 
 
 def lineage_in(shown: bytes) -> bytes:
-    """In which life of the space somebody has been who shows this. True if the proof is."""
+    """The lineage in a proof, unverified."""
     return shown[_EPOCH + _BYTES :]
 
 
@@ -76,7 +74,7 @@ def _text(  # noqa: PLR0917  # what is proved
 ) -> bytes:
     words = ("headwater session 1", space, branch, actor, session, str(epoch), lineage.hex())
     parts = [each.encode() for each in words]
-    # Each with its length: no two lists of parts have the same text.
+    # Length-prefixed, so that no two lists of parts have the same text.
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 

@@ -1,8 +1,6 @@
-"""Bearer tokens: `hw_` and 32 random bytes. Whoever has one is let in, so only its hash is ever kept.
+"""Bearer tokens: `hw_` and 32 random bytes. Only hashes are stored.
 
-A hash without salt or stretching is enough: nobody tries 256 random bits.
-
-Must never know: what a token is good for.
+A hash without salt or stretching is enough: 256 random bits cannot be guessed.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from headwater.machine import machine
 _BYTES: Final = 32
 _TOKEN: Final = re.compile(r"hw_[A-Za-z0-9_-]{43}", re.ASCII)
 _SECRET: Final = re.compile(r"(hwk?_)[A-Za-z0-9_-]{16,}", re.ASCII)
-"""A token, a private key, or enough of one to be of use. No name that people choose looks so."""
+"""Matches a token, a private key, or a usable part of one. Names chosen by people do not match."""
 
 
 def mint() -> str:
@@ -25,7 +23,7 @@ def mint() -> str:
 
 
 def digest(token: str) -> str | None:
-    """What is kept of a token, and what it is found by; None if it is none, whatever it is."""
+    """The hash under which a token is stored; None if the text is not a token."""
     found: object = token
     if not isinstance(found, str) or _TOKEN.fullmatch(found) is None:
         return None
@@ -33,5 +31,5 @@ def digest(token: str) -> str | None:
 
 
 def redacted(text: str) -> str:
-    """The text without the tokens and private keys in it: for logs."""
+    """The text with tokens and private keys redacted, for logs."""
     return _SECRET.sub(r"\1…", text)

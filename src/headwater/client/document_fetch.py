@@ -99,8 +99,8 @@ class DocumentFetch:
             done(found)
         else:
             assert isinstance(found, Docs)
-            # Documents that were not read yet are stored, too: they were requested, or linked. Not those dropped meanwhile:
-            # the server sends no further changes of them.
+            # Documents that were not read yet are stored, too: they were requested, or linked. Not those dropped
+            # meanwhile: the server sends no further changes of them.
             gone = set() if follow else set(docs) - self._flying
             self._flying.difference_update(docs)
             come = [

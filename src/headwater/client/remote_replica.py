@@ -1,4 +1,4 @@
-"""A replica whose store is a server. The effects of other sessions' commits are computed here, from their operations."""
+"""A replica whose store is a server. Effects of other sessions' commits are computed here, from their operations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`hw.http.Client`: what may be asked, within which bounds, and the verbs to ask with.
-
-Must never know: how a request is made, and when.
-"""
+"""`hw.http.Client`: policy, limits, and the verbs `json`, `text` and `bytes`."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ from headwater.workflow.retry_policy import Retry
 T = TypeVar("T")
 
 FRESH_FOR: Final = f"{FRESH_FOR_MS}ms"
-"""In seconds, as a duration."""
+"""As a duration."""
 
 
 class _Resources:
@@ -46,18 +43,18 @@ class _Resources:
 
 
 OF_CLIENTS: Final = frozenset({"allow", "private", "max_bytes", "timeout", "tls", "network"})
-"""What is said of a client, and of no single call."""
+"""Options of a client, not of a call."""
 
 
 class Verb(Explainable, Generic[T]):
-    """`client.json(url)`: what the server answers, as a resource. `client.json.refresh(url)` has it asked again."""
+    """`client.json(url)`: the response as a resource. `client.json.refresh(url)` requests it again."""
 
     def __init__(self, client: Client, name: str, accept: str, read: Callable[[HttpResponse], object]) -> None:
         self.name = name
         self._client = client
         self._accept = accept
         self._read = read
-        # By what was said of them: each is a resource of its own.
+        # By options: each set of options is a resource of its own.
         self._resources: dict[tuple[object, ...], HttpResource[T]] = {}
 
     def __call__(
@@ -69,10 +66,10 @@ class Verb(Explainable, Generic[T]):
         retry: Retry | None = DEFAULT,
         **others: Never,
     ) -> State[T]:
-        """`hw.Pending()`, `hw.Ready(value)` or `hw.Failed(error, last)`; in a run, whoever reads it runs again then.
+        """`hw.Pending()`, `hw.Ready(value)` or `hw.Failed(error, last)`; a run that read it runs again when it changes.
 
-        `fresh_for`: how long an answer is current; None: for ever. `retry`: how often it is tried again, by default
-        twice and for what may pass. `headers` are for the server of the URL, and are kept in memory only.
+        `fresh_for`: how long a response is current; None: for ever. `retry`: by default twice, for temporary errors.
+        `headers` are for the server of the URL, and are kept in memory only.
         """
         if others:
             raise self._not_taken(others)
@@ -87,7 +84,7 @@ class Verb(Explainable, Generic[T]):
         retry: Retry | None = DEFAULT,
         **others: Never,
     ) -> None:
-        """Ask again, although there is an answer that is fresh. With the options of the call that reads it."""
+        """Request again, even if the response is fresh. With the options of the call that reads it."""
         if others:
             raise self._not_taken(others)
         self._resource(fresh_for, retry).refresh(*self._key(url, headers))
@@ -101,7 +98,7 @@ class Verb(Explainable, Generic[T]):
         fresh_for: Duration | None = FRESH_FOR,
         retry: Retry | None = DEFAULT,
     ) -> Node | None:
-        """Its node in an open space, if it has been called so."""
+        """Its node in an open space, if it was called with these arguments."""
         return self._resource(fresh_for, retry).node_in(home, *self._key(url, headers))
 
     def why(
@@ -112,7 +109,7 @@ class Verb(Explainable, Generic[T]):
         fresh_for: Duration | None = FRESH_FOR,
         retry: Retry | None = DEFAULT,
     ) -> str:
-        """Why it was asked, or is not: `hw.why(hw.http.json, url)`, with the options of the call that reads it."""
+        """Why it was requested, or was not: `hw.why(hw.http.json, url)`, with the options of the call that reads it."""
         return self._resource(fresh_for, retry).why(*self._key(url, headers))
 
     def _not_taken(self, others: Mapping[str, object]) -> UsageError:
@@ -128,10 +125,10 @@ class Verb(Explainable, Generic[T]):
     def _key(self, url: str, headers: Mapping[str, str] | None) -> tuple[str, SecretHeaders]:
         given = merged(self._client.given, check_headers(headers, f"hw.http.{self.name}(headers=...)"))
         try:
-            # All spellings of a URL are one.
+            # The canonical URL.
             return read_url(url).url, SecretHeaders.of(given)
         except HttpRefusedError:
-            # It is an answer like others that it may not be asked.
+            # A refusal is a result like others.
             return url, SecretHeaders.of(given)
 
     def _resource(self, fresh_for: Duration | None, retry: Retry | None) -> HttpResource[T]:
@@ -142,7 +139,7 @@ class Verb(Explainable, Generic[T]):
         named = [f"{kind.__module__}.{kind.__qualname__}" for kind in tried.on]
         found = self._resources.get((*said, *tried.on))
         if found is None:
-            # One that is asked in another way is another: each has an age of its own.
+            # Other options make another resource, with an age of its own.
             doc = str(derive_id(f"headwater.http.{self.name}", self._client.settings, said, named))
             made = HttpResource[T](self._client.fetcher, asking, doc, accept=self._accept, read=self._read)
             found = machine().state(_Resources).shared.setdefault((doc, *self._client.means), made)
@@ -150,7 +147,7 @@ class Verb(Explainable, Generic[T]):
         return found
 
     def __headwater_print__(self) -> Iterator[object]:
-        """What stands for it in the print of a function that names it."""
+        """Its part in the fingerprint of a function that uses it."""
         yield self.name
         yield self._client
 
@@ -159,11 +156,11 @@ class Verb(Explainable, Generic[T]):
 
 
 class Client:
-    """`hw.http.Client(allow=["api.example.com"])`: asks within bounds. Of `json`, `text`, `bytes` see `Verb`.
+    """`hw.http.Client(allow=["api.example.com"])`: requests within a policy. Verbs: see `Verb`.
 
     `allow`: hosts, such as "api.example.com", "*.example.com", "example.com:8443"; without it, all. `private`: also
-    addresses of this machine and of local networks. `max_bytes` of one answer, unpacked. `timeout` for one request with
-    all its redirects. `headers` for every request. `tls` for authorities of your own. `network` is for tests.
+    addresses of this machine and of local networks. `max_bytes` of one response, decoded. `timeout` for one request
+    with all its redirects. `headers` for every request. `tls` for authorities of your own. `network` is for tests.
     """
 
     def __init__(
@@ -190,7 +187,7 @@ class Client:
             raise DeclarationError(f"hw.http.Client(timeout={timeout!r}) leaves no time for an answer")
         policy = UrlPolicy(allow, private=private)
         listed = None if policy.rules is None else sorted(rule.written for rule in policy.rules)
-        # What tells clients apart, in this process and the next. Headers are part of what each call is told by.
+        # Identifies the client across processes. Headers belong to the identity of each call.
         self.settings: tuple[object, ...] = (listed, bool(private), max_bytes, timeout_ms, tls is not None)
         self.means: tuple[object, ...] = (network, tls)
         self.fetcher = HttpFetcher(
@@ -202,7 +199,7 @@ class Client:
         self.bytes: Verb[Bytes] = Verb(self, "bytes", "*/*", lambda got: got.body)
 
     def __headwater_print__(self) -> Iterator[object]:
-        """What stands for it in the print of a function that names it: the same in every process."""
+        """Its part in the fingerprint of a function that uses it: the same in every process."""
         yield self.settings
         yield digest(self.given)
 

@@ -1,8 +1,6 @@
-"""Headers of a request: which may be given, which go along to another origin, and what stands for them in a store.
+"""Request headers: which are allowed, which are sent to another origin, and their digest in the store.
 
-Their values are secrets until proved otherwise: no message, name or key holds one.
-
-Must never know: where a request goes.
+Their values count as secrets: no message, name or key contains one.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from headwater.errors import UsageError
 from headwater.http.http_limits import DIGEST_ROUNDS, HEADER_MAX, TOLD_MAX
 
 Given: TypeAlias = tuple[tuple[str, str], ...]
-"""Names in lower case, sorted, each once; with their values."""
+"""Lower-case names, sorted and unique, with their values."""
 
 _OURS: Final = {
     **dict.fromkeys(("host", "content-length"), "it follows from the URL"),
@@ -33,16 +31,16 @@ _OURS: Final = {
 }
 
 _HARMLESS: Final = frozenset({"accept", "accept-language", "user-agent"})
-"""All that another origin is sent. Keys stand in headers of any name, not only in Authorization and Cookie."""
+"""Headers sent to another origin. Secrets may be in any header, not only in Authorization and Cookie."""
 
 _NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
 _SHORT: Final = 6
-"""Characters of a value from which on it is looked for in what people are told. Less is in every sentence."""
+"""Values of at least this length are redacted in messages. Shorter ones occur in every sentence."""
 
 
 def check_headers(headers: Mapping[str, str] | None, where: str) -> Given:
-    """Headers as they are sent. Raises UsageError, which never shows a value."""
+    """Normalized headers. Raises UsageError, which never contains a value."""
     found: dict[str, str] = {}
     for name, value in (headers or {}).items():
         given: tuple[object, object] = (name, value)
@@ -62,18 +60,18 @@ def check_headers(headers: Mapping[str, str] | None, where: str) -> Given:
 
 
 def merged(base: Given, more: Given) -> Given:
-    """Both; the second wins."""
+    """Merge; the second wins."""
     return tuple(sorted((dict(base) | dict(more)).items()))
 
 
 def for_other_origin(given: Given) -> Given:
-    """What is left for another server than the one they were given for."""
+    """The headers for another origin."""
     return tuple((name, value) for name, value in given if name in _HARMLESS)
 
 
 @lru_cache(maxsize=256)
 def digest(given: Given) -> str:
-    """What stands for headers in names and stores: equal for equal ones, and nobody reads them from it."""
+    """The digest of headers for names and stores; it does not reveal them."""
     if not given:
         return ""
     text = "\n".join(f"{name}:{value}" for name, value in given)
@@ -81,7 +79,7 @@ def digest(given: Given) -> str:
 
 
 def told(text: str, given: Given) -> str:
-    """What a server said, for people: in one line, short, and without the secrets that it was asked with."""
+    """A server's message in one short line, with the request's secrets redacted."""
     shown = text
     for name, value in given:
         if name not in _HARMLESS:

@@ -1,70 +1,66 @@
-"""Every bound and default of requests over HTTP, each with its reason.
-
-Must never know: what is bounded.
-"""
+"""Limits and defaults of HTTP requests, each with its reason."""
 
 from __future__ import annotations
 
 from typing import Final
 
 BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of one answer, unpacked. Half of what a document may hold: decoded JSON can take more room than its text."""
+"""Size of one decoded response. Half of a document's limit: parsed JSON can be larger than its text."""
 
 TIMEOUT_MS: Final = 30_000
-"""For one request with all its redirects, from the name to the last byte. Who looks at a page waits no longer."""
+"""Time for one request with its redirects, from the name to the last byte. People wait no longer for a page."""
 
 REDIRECTS_MAX: Final = 5
-"""Real ones need two or three: to https, to the right name, to the right path. More are a circle."""
+"""Redirects. Real ones need two or three: to https, to the right name, to the right path. More are a loop."""
 
 ADDRESSES_MAX: Final = 64
-"""Of one name, all of which are checked. Names of large services have a dozen; more is no name to be trusted."""
+"""Addresses of one name, all of which are checked. Large services have a dozen; more are suspicious."""
 
 CONNECT_MS: Final = 3_000
 """After so long without a connection the next address is tried, if there is one: a packet that was lost is sent again
 after one second, and after two more."""
 
 URL_MAX: Final = 8_000
-"""Characters. What servers take at least, and many at most."""
+"""Characters of a URL. Servers accept at least this, many no more."""
 
 NAME_MAX: Final = 253
-"""Characters of a host's name, as the DNS has it."""
+"""Characters of a host name, the limit of the DNS."""
 
 LABEL_MAX: Final = 63
-"""Characters between two of its dots, likewise."""
+"""Characters of one label of it, the limit of the DNS."""
 
 PORT_MAX: Final = 65_535
-"""The last one that there is."""
+"""The highest port."""
 
 HEADER_MAX: Final = 8_000
 """Characters of one header. Servers refuse more."""
 
 TOLD_MAX: Final = 300
-"""Characters of an answer that went wrong which people are shown: a sentence or two of it."""
+"""Characters of an error response in a message: a sentence or two."""
 
 TOLD_BYTES_MAX: Final = 4 * TOLD_MAX
-"""Bytes of such an answer that are read: each character may take four."""
+"""Bytes of an error response that are read: up to four per character."""
 
 REQUESTS_MAX: Final = 32
-"""Of one client at the same time in one event loop; the next ones wait. A file descriptor each, and a courtesy."""
+"""Simultaneous requests of one client in one event loop; further ones wait. One file descriptor each."""
 
 DIGEST_ROUNDS: Final = 100_000
-"""Of the digest that stands for headers in a store: some 20 ms once, and as much for each guess at a password."""
+"""Iterations of the digest of headers: some 20 ms once, and as much for each guess of a password."""
 
 PACKED_ROOM: Final = 1024
-"""Bytes that an answer may take on the wire beyond its size: what cannot be packed grows a little by packing."""
+"""Bytes of a response on the wire beyond its limit: incompressible data grows a little."""
 
 FRESH_FOR_MS: Final = 60_000
-"""How long an answer counts as current, unless its author says otherwise."""
+"""Default time for which a response is fresh."""
 
 RETRIES: Final = 2
-"""After a request that had no answer, or one that says "not now". A third failure is no accident."""
+"""Retries after a temporary error. A third failure is no accident."""
 
 RETRY_BACKOFF_S: Final = 1.0
-"""Before the first of them; doubled for the second."""
+"""Wait before the first retry; doubled for the second."""
 
 RETRY_AFTER_MAX_MS: Final = 60_000
-"""A server may ask to be left alone for so long before it is asked once more. Whoever is told to come back later than
-that is told of the failure, and of when."""
+"""Longest Retry-After that a retry waits for. A longer one makes the request fail, with the time in the message."""
 
 REST_MAX_MS: Final = 3_600_000
-"""However long a server wants to be left alone, it is asked again after an hour: "next year" is often a mistake."""
+"""Longest Retry-After that is obeyed: "next year" is often a mistake."""

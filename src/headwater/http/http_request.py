@@ -1,9 +1,7 @@
-"""One request, from a URL to an answer: each hop is looked up, checked, and asked at an address that was checked.
+"""One HTTP request with its redirects: each hop is resolved, checked, and sent to a checked address.
 
-A name is looked up once for each hop. The connection goes to the address that was found then, with the name for the
-server (Host), for TLS (SNI) and for its certificate. A name that means something else a moment later changes nothing.
-
-Must never know: stores, spaces, and who asks.
+A name is resolved once per hop. The connection goes to the resolved address, with the name in Host, SNI and the
+certificate check. So a name that resolves differently a moment later has no effect (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -37,15 +35,15 @@ from headwater.machine import machine
 from headwater.workflow.retry_after import retry_after_ms
 
 _NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For http: it trusts nobody, and costs nothing to make."""
+"""For plain http: no authorities, and no cost."""
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class Validators(msgspec.Struct, frozen=True):
-    """What a server can be asked with whether anything is new since: as it named what it gave."""
+    """Validators of a response (ETag, Last-Modified), for conditional requests."""
 
-    # Of the last hop, which gave it: they mean nothing to the others.
+    # The URL of the last hop: they are meaningless to other servers.
     url: str
     etag: str = ""
     modified: str = ""
@@ -55,20 +53,20 @@ class Validators(msgspec.Struct, frozen=True):
 
 
 class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a request."""
+    """The response to a request."""
 
-    # Of the last hop, for people.
+    # The URL of the last hop, for messages.
     shown: str
     body: bytes
     charset: str
     validators: Validators
-    # Nothing is new: what was kept is still so, and the body is empty.
+    # Not modified: the stored response is current, and the body is empty.
     is_unchanged: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class _Trip:
-    """One request under way, for the message if it does not come to an end."""
+    """A request in progress, for the message of a timeout."""
 
     target: UrlTarget
     headers: Given
@@ -76,12 +74,12 @@ class _Trip:
     doing: str = "looking up the name"
     hops: list[str] = field(default_factory=list)
     body: ResponseBody | None = None
-    # By the clock of the loop.
+    # On the loop's clock.
     ends_at: float = 0.0
 
 
 class HttpFetcher:
-    """Asks within the rules of one client."""
+    """Makes requests within the policy of one client."""
 
     def __init__(
         self,
@@ -103,13 +101,13 @@ class HttpFetcher:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        """Made once: reading the certificates of all authorities takes a while."""
+        """Made once: loading certificates takes a while."""
         return self._given_tls or httpx.create_ssl_context(trust_env=False)
 
     async def fetch(
         self, url: str, headers: Given, *, accept: str = "*/*", validators: Validators | None = None
     ) -> HttpResponse:
-        """Ask for a URL, and for what it redirects to. Raises HttpError."""
+        """Request a URL, and follow redirects. Raises HttpError."""
         target = read_url(url)
         given = dict(headers)
         given.setdefault("accept", accept)
@@ -150,7 +148,7 @@ class HttpFetcher:
         self._policy.check_addresses(target, addresses)
         failed: list[str] = []
         for place, address in enumerate(addresses):
-            # Each has its part of the time, so that one which never answers leaves some for the next; the last has all.
+            # Each address has part of the time, so that a silent one leaves some for the next; the last has all.
             left = len(addresses) - place
             part_s = min((trip.ends_at - asyncio.get_running_loop().time()) / left, CONNECT_MS / 1000)
             trip.doing = f"connecting to {address}"
@@ -159,7 +157,7 @@ class HttpFetcher:
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failed.append(f"{address}: {str(error) or type(error).__name__}")
             except (httpx.LocalProtocolError, httpx.InvalidURL):
-                # What it says may quote a header.
+                # The message may contain a header.
                 raise HttpAnswerError(f"{target.shown} cannot be asked like this", url=target.shown) from None
             except httpx.HTTPError as error:
                 why = told(f"{type(error).__name__}: {error}", trip.headers)
@@ -199,10 +197,10 @@ class HttpFetcher:
             "GET",
             f"{target.scheme}://{host}:{target.port}{target.path}",
             headers=headers,
-            # The deadline of the whole is around this: of the parts only connecting has one of its own.
+            # A deadline for the whole request is set outside; only connecting has one of its own.
             extensions={"sni_hostname": target.host, "timeout": {"connect": connect_s}, "trace": notice},
         )
-        # Not a client of httpx: that has opinions on redirects, cookies and the environment.
+        # Not an httpx client, which handles redirects, cookies and the environment itself.
         async with self._network.transport(self._tls if target.scheme == "https" else _NO_TLS) as transport:
             try:
                 response = await transport.handle_async_request(request)
@@ -212,7 +210,7 @@ class HttpFetcher:
                 finally:
                     await response.aclose()
             finally:
-                # Whoever is stopped in the middle of agreeing on TLS leaves the connection open otherwise.
+                # Otherwise a cancellation during the TLS handshake would leave the connection open.
                 for stream in connected:
                     await stream.aclose()
 
@@ -230,7 +228,7 @@ class HttpFetcher:
             return follow(target, headers["location"])
         validators = Validators(target.url, _kept(headers.get("etag")), _kept(headers.get("last-modified")))
         if status == HTTPStatus.NOT_MODIFIED and trip.validators is not None and self._conditions(trip):
-            # A server that does not name it anew means the names it gave.
+            # Without new validators the stored ones stay valid.
             return HttpResponse(
                 shown=target.shown, body=b"", charset="", validators=validators or trip.validators, is_unchanged=True
             )
@@ -246,7 +244,7 @@ class HttpFetcher:
         return HttpResponse(shown=target.shown, body=body.end(), charset=_charset(headers), validators=validators)
 
     async def _failed(self, trip: _Trip, response: httpx.Response) -> HttpError:
-        """What a server says of its error, as far as people want to read it."""
+        """The beginning of an error response, for a message."""
         shown, status = trip.target.shown, response.status_code
         try:
             body = ResponseBody(response.headers.get("content-encoding", ""), TOLD_BYTES_MAX, shown)
@@ -269,19 +267,19 @@ class HttpFetcher:
 
 
 def _keeps_headers(before: UrlTarget, after: UrlTarget) -> bool:
-    """Whether what was given for one may be sent to the other: the same server, or the same one made safe."""
+    """Whether headers for one origin may be sent to the other: the same, or the same host upgraded to https."""
     is_made_safe = before.origin == ("http", after.host, PORTS["http"]) and after.port == PORTS["https"]
     return before.origin == after.origin or (is_made_safe and after.scheme == "https")
 
 
 def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The body as it comes, not unpacked. Of the stream itself: a response that was made by hand counts as read."""
+    """The raw body, from the stream itself: httpx treats a hand-made response as read."""
     assert isinstance(response.stream, httpx.AsyncByteStream)
     return aiter(response.stream)
 
 
 def _kept(value: str | None) -> str:
-    """A validator that can be sent back as it came."""
+    """A validator that can be sent back unchanged."""
     text = value or ""
     return text if len(text) <= TOLD_BYTES_MAX and text.isascii() and text.isprintable() else ""
 

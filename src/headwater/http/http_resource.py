@@ -1,11 +1,9 @@
-"""Answers over HTTP as resources: what is kept of one, and how it is asked for anew.
+"""HTTP responses as resources: what is stored of a response, and conditional requests.
 
-In the document stands the answer with what its server calls it (ETag, Last-Modified). Whoever reads sees only the
-answer: a server that gives the same one another name wakes nobody.
+The document holds the response with its validators (ETag, Last-Modified). Readers depend on the response only: new
+validators for the same response run nothing.
 
-Headers are not in it. They are part of what tells one resource from another as a digest, and are kept in memory.
-
-Must never know: which URLs are allowed, and when something is asked for.
+Headers are not stored. Their digest is part of the identity of the resource; the headers stay in memory.
 """
 
 from __future__ import annotations
@@ -38,20 +36,20 @@ from headwater.values.tree import Maybe, get, is_map
 R = TypeVar("R")
 
 SHOWN_MAX: Final = 200
-"""Characters of what is no URL in a name: enough to see what is wrong with it."""
+"""Characters of an invalid URL in a name."""
 
 _STATUS: Final = re.compile(r" answered (\d{3})\b")
 
 
 class SecretHeaders(str):
-    """What stands for headers: the text is their digest. They come along, and show nowhere."""
+    """Headers as an argument: the text is their digest, the headers are an attribute that is never displayed."""
 
     __slots__ = ("given",)
     given: Given
 
     @classmethod
     def of(cls, given: Given) -> SecretHeaders:
-        """For these headers."""
+        """Make one for these headers."""
         made = cls(digest(given))
         made.given = given
         return made
@@ -59,11 +57,11 @@ class SecretHeaders(str):
 
 @dataclass(slots=True, frozen=True)
 class ServerPause:
-    """A server wants to be left alone."""
+    """The server asked for a pause."""
 
-    # By the clock nobody sets.
+    # On the monotonic clock.
     until: float
-    # What it said, as it is told to whoever asks meanwhile.
+    # Its message, for requests during the pause.
     message: str
     status: object
 
@@ -72,7 +70,7 @@ class ServerPause:
 class HttpSource(ResourceInstance):
     """One URL with one set of headers, in one open space."""
 
-    # Written where it is asked.
+    # Written by the request.
     rest: ServerPause | None = None
 
     def _error(self, told: Maybe) -> ResourceError:
@@ -84,7 +82,7 @@ class HttpSource(ResourceInstance):
 
 
 class HttpResource(Resource[[str, SecretHeaders], R]):
-    """One verb of one client with one set of options: an answer for each URL and set of headers."""
+    """One verb of one client with one set of options: a response per URL and set of headers."""
 
     def __init__(
         self,
@@ -97,7 +95,7 @@ class HttpResource(Resource[[str, SecretHeaders], R]):
     ) -> None:
 
         async def plainly(url: str, who: SecretHeaders) -> object:
-            """As a function by itself, without what is known from the time before: see `_ask`."""
+            """The plain function, without validators: see `_ask`."""
             return read(await fetcher.fetch(url, who.given, accept=accept))
 
         super().__init__(None, cast("Any", plainly), asking.name, doc, asking)
@@ -110,7 +108,7 @@ class HttpResource(Resource[[str, SecretHeaders], R]):
         given = bound.arguments["who"].given
         doc = Instances.doc_of(self._doc, key)
         asking = self.request_options
-        # Its own: what a server asks for is about this URL and these headers.
+        # One per URL and headers: a pause concerns only these.
         own = HttpResourceOptions(name=asking.name, fresh_ms=asking.fresh_ms, retry=ServerRetry(asking.retry))
         label = f"{self.name}({shown_url(url)})"
         value: Cell[Any] = Cell(home, doc, ("value", "data"), schema=ANY)
@@ -118,7 +116,7 @@ class HttpResource(Resource[[str, SecretHeaders], R]):
         return source
 
     async def _ask(self, home: ResourcePort, source: HttpSource, url: str, given: Given) -> object:
-        """What is kept: the answer, and what its server calls it."""
+        """The stored form: the response and its validators."""
         self._check_rest(home, source)
         before = get(home.replica.read(source.doc), ("value",))
         try:
@@ -135,7 +133,7 @@ class HttpResource(Resource[[str, SecretHeaders], R]):
         rest = source.rest
         left_ms = 0.0 if rest is None else rest.until - home.timers.now()
         if rest is not None and left_ms > 0:
-            # In the same words: whoever was told is not told again.
+            # The same message, so that readers do not run again.
             raise HttpStatusError(rest.message, status=rest.status, retry_after_ms=left_ms)
 
     @staticmethod
@@ -149,16 +147,16 @@ class HttpResource(Resource[[str, SecretHeaders], R]):
 
 
 def shown_url(url: str) -> str:
-    """For people, and for names: without what may be a secret."""
+    """The URL for messages and names, without possible secrets."""
     try:
         return read_url(url).shown
     except HttpRefusedError:
-        # The path is where most mistakes are; in front of an @ there may be a password.
+        # Most mistakes are in the path; before an @ there may be a password.
         return "a URL that is not shown" if "@" in url else repr(url.partition("?")[0][:SHOWN_MAX])
 
 
 def _validators(before: Maybe) -> Validators | None:
-    """What the server called what is kept."""
+    """The stored validators."""
     if not is_map(before) or "data" not in before:
         return None
     url, etag, modified = (before.get(name) for name in ("url", "etag", "modified"))

@@ -1,7 +1,4 @@
-"""How often a server is asked again, and when: as its author says, and no sooner than the server does.
-
-Must never know: what is asked for.
-"""
+"""Retries of HTTP requests: the author's policy, and the server's Retry-After."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from headwater.http.http_limits import RETRIES, RETRY_AFTER_MAX_MS, RETRY_BACKOF
 from headwater.workflow.retry_policy import Retry
 
 DEFAULT: Final = Retry(RETRIES, backoff=f"{RETRY_BACKOFF_S}s", jitter=0.5)
-"""Unless an author says otherwise. With some chance: all that a server failed at once would come back at once."""
+"""The default policy. With jitter: requests that failed together must not return together."""
 
 PASSING: Final = frozenset({
     HTTPStatus.REQUEST_TIMEOUT,
@@ -28,15 +25,15 @@ PASSING: Final = frozenset({
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,
 })  # fmt: skip
-"""What may be otherwise in a moment. Of the others, asking again tells nothing new."""
+"""Statuses of temporary errors. For others a retry gives nothing new."""
 
 
 RESTING: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
-"""With these a server may say for how long."""
+"""Statuses with a Retry-After header."""
 
 
 class ServerRetry(Retry):
-    """The waits of one resource with one set of arguments, which a server may make longer."""
+    """The retry policy of one resource with one set of arguments, extended by Retry-After."""
 
     __slots__ = ("asked_ms",)
 
@@ -48,11 +45,11 @@ class ServerRetry(Retry):
             on=like.on,
             jitter=like.jitter,
         )
-        # What the server wants to be left alone for; `HttpAsking` writes it before each wait.
+        # The server's pause; `HttpResourceOptions` sets it before each wait.
         self.asked_ms = 0.0
 
     def delay_ms(self, failures: int, chance: float = 0.0) -> int:
-        """As long as the author says, or as long as the server does."""
+        """The longer of the author's wait and the server's."""
         return max(super().delay_ms(failures, chance), ceil(self.asked_ms))
 
 
@@ -63,7 +60,7 @@ class HttpResourceOptions(RequestOptions):
     retry: ServerRetry
 
     def is_retried(self, error: BaseException, failures: int) -> bool:
-        """What may pass by itself, unless the author has named errors; and not if the server wants a longer rest."""
+        """Whether to retry: temporary errors, unless the author named errors; not if Retry-After is too long."""
         asked_ms = rest_ms(error)
         self.retry.asked_ms = asked_ms
         if failures > self.retry.tries or asked_ms > RETRY_AFTER_MAX_MS:
@@ -72,14 +69,14 @@ class HttpResourceOptions(RequestOptions):
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same request may have an answer in a moment."""
+    """Whether the error may be temporary."""
     if isinstance(error, HttpStatusError):
         return error.facts.get("status") in PASSING
     return isinstance(error, HttpUnreachableError)
 
 
 def rest_ms(error: BaseException) -> float:
-    """How long a server wants to be left alone, if it says that it is asked too often, or not there."""
+    """The pause that the server asks for; None if there is none."""
     if not isinstance(error, HttpStatusError) or error.facts.get("status") not in RESTING:
         return 0.0
     found = error.facts.get("retry_after_ms")

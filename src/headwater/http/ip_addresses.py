@@ -1,9 +1,7 @@
-"""Addresses of the network: how they can be spelled, and which are not on the public internet.
+"""IP addresses: their spellings, and which of them are not public.
 
-The tables are those of IANA (special-purpose addresses, IPv4 and IPv6), not those of `ipaddress`, which differ from one
-Python to the next.
-
-Must never know: who asks, and what for.
+The tables are those of IANA (special-purpose addresses, IPv4 and IPv6), not those of `ipaddress`, which differ between
+versions of Python.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 
 class AddressKind(StrEnum):
-    """What an address is, for messages."""
+    """The kind of an address, for messages."""
 
     PUBLIC = "public"
     LOOPBACK = "loopback (this very machine)"
@@ -33,10 +31,10 @@ class AddressKind(StrEnum):
 
 
 INSIDE: Final = frozenset({AddressKind.LOOPBACK, AddressKind.PRIVATE, AddressKind.CARRIER})
-"""What `private=True` lets in. The others serve nothing to programs, or too much: they have to be named."""
+"""Kinds that `private=True` allows. Others must be listed by address."""
 
 _SPECIAL: Final[tuple[tuple[str, AddressKind], ...]] = (
-    # Those of clouds first: they lie within ranges that are less of a danger.
+    # Metadata services of clouds first: they are inside other ranges.
     ("168.63.129.16/32", AddressKind.METADATA),
     ("100.100.100.200/32", AddressKind.METADATA),
     ("192.0.0.192/32", AddressKind.METADATA),
@@ -74,10 +72,10 @@ _TABLE: Final[tuple[tuple[IPv4Network | IPv6Network, AddressKind], ...]] = tuple
 )
 
 _UNICAST: Final = IPv6Network("2000::/3")
-"""All that was ever given out for IPv6. What lies outside is none of the public internet."""
+"""Global unicast of IPv6. Everything else is not public."""
 
 _NAT64: Final = IPv6Network("64:ff9b::/96")
-"""Networks without IPv4 reach it so: the last four bytes are the address that is meant."""
+"""NAT64: the last four bytes are the IPv4 address."""
 
 _NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
 _OCTETS: Final = 4
@@ -85,7 +83,7 @@ _OCTET: Final = 256
 
 
 def kind_of(address: Address) -> AddressKind:
-    """What an address is. One that stands for another is what that is."""
+    """The kind of an address. An embedded IPv4 address decides."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped
         if inner is None and address in _NAT64:
@@ -101,20 +99,20 @@ def kind_of(address: Address) -> AddressKind:
 
 
 def plain(address: Address) -> Address:
-    """The address as it is to be compared: an IPv4 one that is dressed as IPv6 is IPv4."""
+    """The address for comparisons: IPv4-mapped IPv6 becomes IPv4."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return address if mapped is None else mapped
 
 
 def ends_in_number(host: str) -> bool:
-    """Whether systems take it for an IPv4 address, well written or not: its last part is a number."""
+    """Whether systems parse it as IPv4: its last part is a number."""
     return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
 
 
 def read_ipv4(host: str) -> IPv4Address | None:
-    """An IPv4 address in any of the spellings that systems and browsers take: decimal, octal, hex, in 1 to 4 parts.
+    """Parse IPv4 in every form that systems and browsers accept: decimal, octal, hex, in 1 to 4 parts.
 
-    `127.1`, `0x7f.0.0.1`, `0177.0.0.1` and `2130706433` are all 127.0.0.1. None if it is not one.
+    `127.1`, `0x7f.0.0.1`, `0177.0.0.1` and `2130706433` are all 127.0.0.1. None if it is none.
     """
     parts = host.split(".")
     if len(parts) > _OCTETS:
@@ -126,7 +124,7 @@ def read_ipv4(host: str) -> IPv4Address | None:
             return None
         numbers.append(number)
     *heads, last = numbers
-    # The last part stands for all the bytes that are left.
+    # The last part fills the remaining bytes.
     if any(head >= _OCTET for head in heads) or last >= _OCTET ** (_OCTETS + 1 - len(numbers)):
         return None
     value = last

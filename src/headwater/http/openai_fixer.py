@@ -5,8 +5,6 @@
 The source of the handler, the error and its traceback are sent there, and what comes back is executed as part of the
 program: name an endpoint that you trust with both. Errors may quote what came from outside. It needs httpx, from
 `pip install "httpx>=0.27"`.
-
-Must never know: workflows, and what becomes of its answer.
 """
 
 from __future__ import annotations
@@ -28,16 +26,16 @@ if TYPE_CHECKING:
     from headwater.declare.workflows.broken import Broken
 
 ANSWER_MAX: Final = 1_000_000
-"""Bytes of an answer that are read: a class, not a library."""
+"""Bytes of a response that are read: a class, not a library."""
 
 SENT_MAX: Final = 100_000
-"""Characters of a source or traceback that are sent: more than any handler has, and less than a model's bill."""
+"""Characters of a source or traceback that are sent: enough for every handler, at a bounded cost."""
 
 TOLD_MAX: Final = 300
-"""Characters of what an endpoint says went wrong: a sentence of it."""
+"""Characters of an endpoint's error in a message: one sentence."""
 
 DECLINED: Final = "CANNOT REPAIR"
-"""What a model answers that has no repair."""
+"""The model's answer if it has no repair."""
 
 RULES: Final = f"""\
 You repair one handler of a workflow written in Python with the library Headwater (imported as hw).
@@ -59,8 +57,8 @@ If no change of the handler can be right, answer with {DECLINED} and one sentenc
 class OpenAIFixer:
     """`hw.OpenAIFixer(url="http://localhost:11434/v1", model="qwen3", key="")`: a fixer for `flow.fixer(...)`.
 
-    Without a `key`, it is read from the environment variable `key_env` when it is needed; an empty one sends none. What
-    the model may do besides is said by `rules`, which are added to those there are.
+    Without a `key`, it is read from the environment variable `key_env` when it is needed; an empty one sends none.
+    `rules` are added to the default instructions.
     """
 
     def __init__(
@@ -96,7 +94,7 @@ class OpenAIFixer:
         return f"hw.OpenAIFixer(url={self.url!r}, model={self.model!r})"
 
     def __call__(self, broken: Broken) -> str | None:
-        """New source for a handler; None if the model has none. Raises what a person is told."""
+        """New source for a handler; None if the model has none. Raises the error to be reported."""
         key = self._found_key()
         body = {
             "model": self.model,
@@ -124,7 +122,7 @@ class OpenAIFixer:
         until = machine().monotonic() + self.seconds
         host = urlsplit(self.url).netloc
         try:
-            # Not sent on to others: whoever is redirected to would get the key, and the source.
+            # No redirects: another server would get the key and the source.
             with (
                 httpx.Client(timeout=self.seconds, follow_redirects=False) as client,
                 client.stream("POST", self.url, content=body, headers=headers) as response,
@@ -134,7 +132,7 @@ class OpenAIFixer:
         except (httpx.TimeoutException, TimeoutError):
             raise TransientError(f"{host} has not answered within {self.seconds:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            # From None, here and below: what lies beneath may quote what was sent.
+            # From None, here and below: the cause may contain the request.
             told = _told(f"{type(error).__name__}: {error}", key)
             raise TransientError(f"{host} could not be asked: {told}") from None
         if len(read) > ANSWER_MAX:
@@ -148,7 +146,7 @@ class OpenAIFixer:
 
 
 def question(broken: Broken) -> str:
-    """What the model is shown."""
+    """The prompt."""
     where = f"Workflow {broken.workflow}, handler {broken.handler}, failed while {broken.phase}"
     return "\n".join([
         f"{where} (repair {broken.attempt} since it last worked).",
@@ -161,10 +159,10 @@ def question(broken: Broken) -> str:
 
 
 def _fenced(kind: str, text: str) -> str:
-    """In a fence that is longer than any in it."""
+    """A code block with a fence longer than any inside."""
     longest = max((len(found) for found in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    # Of what is too long, both ends: the first call, and the error.
+    # Keep both ends of a long text: the first call, and the error.
     shown = text if len(text) <= SENT_MAX else f"{text[: SENT_MAX // 2]}\n...\n{text[-SENT_MAX // 2 :]}"
     return f"{fence}{kind}\n{shown.rstrip()}\n{fence}"
 
@@ -177,7 +175,7 @@ def _read(response: httpx.Response, until: float) -> bytes:
     for chunk in response.iter_bytes():
         read += chunk
         if machine().monotonic() > until:
-            # Each wait was short enough, but there were many.
+            # Many short waits exceeded the limit.
             raise TimeoutError
         if len(read) > ANSWER_MAX:
             break
@@ -238,7 +236,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _error_in(body: bytes) -> str:
-    """What an endpoint says of its error, as those of the OpenAI kind do; else whatever it says."""
+    """The error message of an endpoint, in the OpenAI format or as plain text."""
     try:
         found: Any = msgspec.json.decode(body)
         return str(found["error"]["message"])
@@ -251,7 +249,7 @@ def _decoded(body: bytes) -> str:
 
 
 def _told(text: str, key: str) -> str:
-    """For people, in one line; and without the key, which some endpoints quote."""
+    """One line for people, with the key redacted."""
     shown = text.replace(key, "***") if key else text
     return " ".join(shown.split())[:TOLD_MAX] or "nothing"
 
@@ -265,7 +263,7 @@ def _endpoint(url: str) -> str:
         message = f'hw.OpenAIFixer(url={url!r}): an address is expected, such as "https://api.openai.com/v1"'
         raise DeclarationError(message)
     if parts.username is not None or parts.password is not None:
-        # Not shown: that is what is wrong with it.
+        # Not displayed: it may be a secret.
         raise DeclarationError("hw.OpenAIFixer(url=...): it holds a name or password; give those with key=...")
     path = parts.path.rstrip("/")
     if not path.endswith("/chat/completions"):
@@ -274,7 +272,7 @@ def _endpoint(url: str) -> str:
 
 
 def _check_key(key: object, where: str) -> None:
-    """What cannot stand in a header, said without saying it."""
+    """Why a key cannot be sent as a header, without its value."""
     if not isinstance(key, str) or not key.isascii() or (key and not key.isprintable()):
         raise UsageError(f"hw.OpenAIFixer: what {where} holds is no key: printable ASCII is expected, without newlines")
 

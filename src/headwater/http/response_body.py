@@ -1,8 +1,6 @@
-"""The body of an answer: read piece by piece, unpacked, and never more of it than is allowed.
+"""The body of a response: read and decompressed in chunks, within a limit.
 
-httpx would unpack whatever came in one piece, whatever comes of it: a thousand times as much. So it is done here.
-
-Must never know: what the body means.
+httpx decompresses a chunk as a whole, up to a thousand times its size. So decompression is done here.
 """
 
 from __future__ import annotations
@@ -19,18 +17,18 @@ from headwater.http.http_limits import PACKED_ROOM
 from headwater.values.tree import Value, freeze
 
 GZIP: Final = 31
-"""For zlib: gzip, and nothing else."""
+"""zlib window bits for gzip only."""
 
 _CHARSETS: Final = re.compile(
     r"utf-?(8|16|32)([-_]?[bl]e)?|(us-)?ascii|iso-?8859-\d+|latin-?\d+|windows-\d+|cp\d+|koi8-[ru]|shift_jis"
     r"|euc-(jp|kr)|gb(2312|k|18030)|big5",
     re.ASCII,
 )
-"""Of those that Python knows, the ones that pages are written in: the others do strange things."""
+"""Charsets of web pages. Other codecs of Python do unexpected things."""
 
 
 class ResponseBody:
-    """What has come of a body so far."""
+    """The part of a body received so far."""
 
     def __init__(self, encoding: str, bytes_max: int, shown: str) -> None:
         self._shown = shown
@@ -47,17 +45,17 @@ class ResponseBody:
         self._is_begun = False
 
     def expect(self, length: str) -> None:
-        """What the server says will come: who announces too much is not listened to."""
+        """Check the announced length: too large a body is not read."""
         if not self._is_packed and length.isascii() and length.isdigit() and int(length[:20]) > self._bytes_max:
             raise self._too_large()
 
     def take(self, chunk: bytes) -> None:
-        """One more piece. Raises HttpAnswerError if it is too much, or cannot be unpacked."""
+        """Add a chunk. Raises HttpAnswerError if the body is too large, or cannot be decompressed."""
         if not self._is_packed:
             self._add(chunk)
             return
         self._packed += len(chunk)
-        # What unpacks to nothing, for ever, is too much as well.
+        # Endless input that decompresses to nothing is too large as well.
         if self._packed > self._bytes_max + self._bytes_max // 64 + PACKED_ROOM:
             raise self._too_large()
         try:
@@ -69,13 +67,13 @@ class ResponseBody:
         data = chunk
         while data:
             if self._unpacking is None:
-                # Behind the end of a part there may be another; and zeros, as tapes are filled up.
+                # After the end of a gzip member there may be another one, or zero padding.
                 data = data.lstrip(b"\0")
                 if not data:
                     return
                 self._unpacking = zlib.decompressobj(GZIP)
             self._is_begun = True
-            # One more than there is room for, to see that it is too much; no more, to not be filled up by it.
+            # One byte above the limit detects an oversized body without storing it.
             self._add(self._unpacking.decompress(data, self._bytes_max - self.size + 1))
             if self._unpacking.eof:
                 data = self._unpacking.unused_data
@@ -95,18 +93,18 @@ class ResponseBody:
         return HttpAnswerError(f"{message}; {hint}", url=self._shown, bytes_max=self._bytes_max)
 
     def end(self) -> bytes:
-        """All of it. Raises HttpAnswerError if it broke off."""
+        """The whole body. Raises HttpAnswerError if it was cut off."""
         if self._is_begun and self._unpacking is not None:
             raise HttpAnswerError(f"{self._shown} answered gzip that breaks off", url=self._shown)
         return self.so_far()
 
     def so_far(self) -> bytes:
-        """As much as there is, within the limit."""
+        """What was received, within the limit."""
         return b"".join(self._parts)[: self._bytes_max]
 
 
 async def start_of(body: ResponseBody, chunks: AsyncIterator[bytes]) -> bytes:
-    """The start of a body that is only shown: as far as it goes."""
+    """The beginning of a body, for a message."""
     try:
         async for chunk in chunks:
             body.take(chunk)
@@ -119,7 +117,7 @@ async def start_of(body: ResponseBody, chunks: AsyncIterator[bytes]) -> bytes:
 
 
 def as_text(body: bytes, charset: str) -> str:
-    """Text in the charset that the server names, or UTF-8; what cannot be read becomes U+FFFD."""
+    """Decode with the server's charset, or UTF-8; invalid bytes become U+FFFD."""
     named = charset.strip("\"' ").lower()
     chosen = named if _CHARSETS.fullmatch(named) else "utf-8"
     try:
@@ -130,7 +128,7 @@ def as_text(body: bytes, charset: str) -> str:
 
 
 def as_json(body: bytes, shown: str) -> Value:
-    """A value that can be kept. Raises HttpAnswerError."""
+    """Parse JSON into a storable value. Raises HttpAnswerError."""
     try:
         return freeze(msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf")))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

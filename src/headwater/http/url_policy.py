@@ -1,7 +1,4 @@
-"""Which targets may be asked: hosts by a list, addresses by what they are.
-
-Must never know: sockets, names of the DNS, and what time it is. It is handed addresses, and decides.
-"""
+"""Which targets may be requested: hosts by a list, addresses by their kind."""
 
 from __future__ import annotations
 
@@ -19,32 +16,32 @@ ANY_PORT: Final = "*"
 
 
 class PolicyRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the list: `api.example.com`, `*.example.com:8443`, `https://example.com`, `127.0.0.1:*`."""
+    """One entry of the list: `api.example.com`, `*.example.com:8443`, `https://example.com`, `127.0.0.1:*`."""
 
     written: str
-    # None: both.
+    # None: both schemes.
     scheme: str | None
-    # A host; ".example.com" for what ends so; "" for all.
+    # A host; ".example.com" for subdomains; "" for all.
     host: str
-    # None: that of the scheme. 0: any.
+    # None: the scheme's default. 0: any.
     port: int | None
-    # It names an address: that one is meant, whatever it is.
+    # An IP address is allowed explicitly, whatever its kind.
     is_address: bool = False
 
     def takes(self, target: UrlTarget) -> bool:
-        """Whether it speaks of this target."""
+        """Whether it matches a target."""
         if self.scheme not in (None, target.scheme):
             return False
         if self.port != 0 and target.port != (self.port or PORTS[target.scheme]):
             return False
         if self.is_address or not self.host.startswith("."):
             return not self.host or target.host == self.host
-        # Addresses have dots, too, and are below no name.
+        # An IP address has dots, but no parent domain.
         return target.address is None and target.host.endswith(self.host)
 
 
 class UrlPolicy:
-    """What a client may ask. Without a list any host; without `private`, on the public internet only."""
+    """The policy of a client. Without a list every host; without `private`, public addresses only."""
 
     def __init__(self, allow: Iterable[str] | None = None, *, private: bool = False) -> None:
         if isinstance(allow, str):
@@ -53,7 +50,7 @@ class UrlPolicy:
         self.private: bool = private
 
     def check(self, target: UrlTarget) -> None:
-        """Refuse a host that is not on the list, and an address that may not be asked. Raises HttpRefusedError."""
+        """Raise HttpRefusedError for a host that is not listed, and for an address that is not allowed."""
         rule = self._rule_for(target)
         if self.rules is not None and rule is None:
             listed = ", ".join(rule.written for rule in self.rules) or "nothing"
@@ -65,13 +62,13 @@ class UrlPolicy:
             self.check_addresses(target, [target.address])
 
     def check_addresses(self, target: UrlTarget, found: Sequence[Address]) -> None:
-        """Refuse a target if one of its addresses is none to be asked: not the next one is tried, it is a trap."""
+        """Refuse a target if any of its addresses is not allowed: a mixed answer is suspicious."""
         if not found or len(found) > ADDRESSES_MAX:
             message = f"{target.host} has {len(found)} addresses; one to {ADDRESSES_MAX} are expected"
             raise HttpRefusedError(message, url=target.shown, host=target.host)
         rule = self._rule_for(target)
         if rule is not None and rule.is_address:
-            # By its own name: whoever wrote it down has seen what it is.
+            # Listed explicitly as an address: allowed on purpose.
             assert [str(plain(address)) for address in found] == [rule.host]
             return
         for address in found:
@@ -96,7 +93,7 @@ class UrlPolicy:
 
 
 def read_rule(written: str) -> PolicyRule:
-    """One line of a list. Raises DeclarationError."""
+    """Parse one entry. Raises DeclarationError."""
     found: object = written
     if not isinstance(found, str):
         raise DeclarationError(f"allow=[{written!r}]: a host is text")

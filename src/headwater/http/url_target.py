@@ -1,10 +1,8 @@
-"""What a URL leads to, read strictly: what is checked is what is connected to, so nothing is left to a second reader.
+"""Strict parsing of URLs: the checked target is exactly what is connected to, with no second parser.
 
-A URL is refused rather than repaired: names and passwords in it, spaces, backslashes, `%` in a host, zones of
-addresses. It comes out in one spelling. Hosts: lower case, ASCII (IDNA), no dot at the end, addresses as `ipaddress`
-writes them. Paths: no dots to go by, and escapes in upper case, where there have to be any.
-
-Must never know: which targets are allowed.
+A URL is refused rather than repaired: user names and passwords, spaces, backslashes, `%` in a host, zones of addresses.
+The result is canonical. Hosts: lower case, ASCII (IDNA), no trailing dot, addresses as `ipaddress` writes them. Paths:
+no dot segments, upper-case escapes, and only necessary ones.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from headwater.http.http_limits import LABEL_MAX, NAME_MAX, PORT_MAX, URL_MAX
 from headwater.http.ip_addresses import Address, ends_in_number, plain, read_ipv4
 
 PORTS: Final = {"http": 80, "https": 443}
-"""The schemes there are, and their ports."""
+"""Schemes and their default ports."""
 
 _LABEL: Final = re.compile(rf"[a-z0-9_-]{{1,{LABEL_MAX}}}")
 _PORT: Final = re.compile(r"[0-9]{1,5}")
@@ -34,42 +32,42 @@ _IN_PATH: Final = "".join(sorted(set(_IN_QUERY) - set("?^`{}")))
 
 
 class UrlTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request goes, and what it asks for there."""
+    """A parsed URL."""
 
     scheme: str
-    # A name in ASCII, or an address without brackets.
+    # An ASCII name, or an address without brackets.
     host: str
     port: int
-    # Path and query, percent-encoded, beginning with a slash.
+    # Path and query, percent-encoded, with a leading slash.
     path: str
-    # If the host is an address and not a name.
+    # Set if the host is an IP address.
     address: Address | None = None
 
     @property
     def host_header(self) -> str:
-        """As a server is told whom it is asked for."""
+        """The Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """Who answers: secrets that are meant for one are not sent to another."""
+        """The origin: headers for one origin are not sent to another."""
         return (self.scheme, self.host, self.port)
 
     @property
     def url(self) -> str:
-        """In one spelling."""
+        """The canonical URL."""
         return f"{self.scheme}://{self.host_header}{self.path}"
 
     @property
     def shown(self) -> str:
-        """For people: without the query, in which secrets may stand."""
+        """For messages: without the query, which may contain secrets."""
         path, mark, _ = self.path.partition("?")
         return f"{self.scheme}://{self.host_header}{path}{mark and '?...'}"
 
 
 def read_url(url: str) -> UrlTarget:
-    """What a URL leads to. Raises HttpRefusedError."""
+    """Parse a URL. Raises HttpRefusedError."""
     found: object = url
     if not isinstance(found, str):
         raise UsageError(f"a URL is text, not {type(url).__name__}", url=url)
@@ -84,7 +82,7 @@ def read_url(url: str) -> UrlTarget:
     if parts.scheme not in PORTS:
         raise _refused(f"its scheme is {parts.scheme!r}; http:// or https:// is expected", url)
     if "@" in parts.netloc:
-        # Not shown: that is what is wrong with it.
+        # Not displayed: it may contain a password.
         message = "a URL with a name or password in front of its host is refused; give them with headers="
         raise HttpRefusedError(message)
     host, port = _split(parts.netloc, url)
@@ -96,7 +94,7 @@ def read_url(url: str) -> UrlTarget:
 
 
 def _escaped(text: str, safe: str) -> str:
-    """In the one spelling of RFC 3986, 6.2.2: upper-case escapes, none for what needs none, and no % besides."""
+    """Normalize escapes as in RFC 3986, 6.2.2: upper case, only where necessary, no stray %."""
     return _PERCENT.sub(_one_escape, quote(text, safe=safe))
 
 
@@ -109,7 +107,7 @@ def _one_escape(found: re.Match[str]) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """With "." and ".." taken out, as who answers would do it, and as redirects are read."""
+    """Remove dot segments, as servers do, and as redirects are resolved."""
     if "/." not in path:
         return path
     kept: list[str] = []
@@ -125,8 +123,8 @@ def _without_dots(path: str) -> str:
 
 
 def follow(target: UrlTarget, location: str) -> UrlTarget:
-    """Where a redirect leads. Raises HttpRefusedError; also if it leaves https."""
-    # Checked before they are joined: joining would repair it in silence.
+    """The target of a redirect. Raises HttpRefusedError, also for a downgrade from https."""
+    # Checked before joining, which would repair it silently.
     if any(char <= " " or char == "\x7f" for char in location) or "\\" in location or len(location) > URL_MAX:
         raise _refused(f"{target.shown} redirects to what is no URL", "" if "@" in location else location)
     try:
@@ -141,14 +139,14 @@ def follow(target: UrlTarget, location: str) -> UrlTarget:
 
 
 def read_port(text: str, url: str) -> int:
-    """A port. Raises HttpRefusedError."""
+    """Parse a port. Raises HttpRefusedError."""
     if _PORT.fullmatch(text) is None or not 0 < int(text) <= PORT_MAX:
         raise _refused(f"{text[:20]!r} is no port; a number up to {PORT_MAX} is expected", url)
     return int(text)
 
 
 def _split(netloc: str, url: str) -> tuple[str, int | None]:
-    """The host, an address in its brackets, and the port if there is one."""
+    """Split host, with brackets of an IPv6 address, and port."""
     if netloc.startswith("["):
         inner, closed, rest = netloc.partition("]")
         if not closed or (rest and not rest.startswith(":")):
@@ -160,7 +158,7 @@ def _split(netloc: str, url: str) -> tuple[str, int | None]:
 
 
 def read_host(host: str, url: str) -> tuple[str, Address | None]:
-    """A host in its one spelling; and as an address, if it is one. Raises HttpRefusedError."""
+    """The canonical host; and the IP address, if it is one. Raises HttpRefusedError."""
     if host.startswith("["):
         return _read_ipv6(host[1:-1], url)
     name = host.lower() if host.isascii() else _to_ascii(host, url)
@@ -187,7 +185,7 @@ def _read_ipv6(text: str, url: str) -> tuple[str, Address]:
 
 
 def _to_ascii(host: str, url: str) -> str:
-    """As browsers do it (UTS 46): what looks like digits and dots becomes digits and dots."""
+    """IDNA as in browsers (UTS 46): other forms of digits and dots become ASCII."""
     import idna  # noqa: PLC0415  # comes with httpx; most hosts are ASCII
 
     try:
@@ -200,7 +198,7 @@ def _to_ascii(host: str, url: str) -> str:
 
 
 def _mapped(host: str) -> str | None:
-    """Addresses in other digits: IDNA maps them, and finds afterwards that they are no name."""
+    """Addresses in non-ASCII digits: IDNA maps them, and then rejects them as names."""
     import idna  # noqa: PLC0415  # likewise
 
     try:

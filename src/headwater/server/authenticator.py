@@ -1,7 +1,4 @@
-"""Who is let in, before anything is said: by the name that was asked for, the page it comes from, and what is shown.
-
-Must never know: frames, spaces.
-"""
+"""Authentication of WebSocket upgrades and HTTP requests: Host, Origin, token, connection limits."""
 
 from __future__ import annotations
 
@@ -33,22 +30,22 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("headwater.server")
 
 KEY_SCHEME: Final = "headwater-key"
-"""What somebody says in `Authorization` who is going to sign the challenge."""
+"""The value of `Authorization` for a client that will sign the challenge."""
 
 PEERS_MAX: Final = 10_000
-"""Addresses that have guessed, of which it is known how often."""
+"""Addresses whose wrong tokens are counted."""
 
 Refusal = tuple[int, str, dict[str, str]]
 
 
 class Authenticator:
-    """Of one server."""
+    """Authenticates the clients of one server, and counts their connections."""
 
     def __init__(self, spaces: ServedSpaces, names: AllowedHosts, *, origins: Collection[str] = ()) -> None:
         self.spaces = spaces
         self.names = names
         self._origins = frozenset(each.lower().rstrip("/") for each in origins)
-        # With which grant each came; until a key was shown, with none.
+        # The grant of each connection; none until a key was verified.
         self._sockets: dict[ServerSocket, Grant | None] = {}
         self._named: dict[ServerSocket, str] = {}
         self._places = places()
@@ -59,11 +56,11 @@ class Authenticator:
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """The number of connections."""
         return len(self._sockets)
 
     def refusal(self, request: Request, socket: ServerSocket) -> Refusal | None:
-        """Why an upgrade is refused: status, words and headers; None if it is not."""
+        """Why an upgrade is refused: status, text and headers; None if it is accepted."""
         found = self._refusal(request, socket)
         if found is not None:
             status, words, _ = found
@@ -79,8 +76,8 @@ class Authenticator:
         return found
 
     def write_down(self, peer: str, status: int, words: str, given: str) -> None:
-        """Somebody was refused: the first time, and then how often, stands in the audit log."""
-        # A token that has expired says whose it was; of one that was revoked nothing is known any more.
+        """Record a refusal in the audit log, rate-limited."""
+        # An expired token is still known; a revoked one is not.
         grant = self.spaces.access.expired(given.partition(" ")[2].strip())
         told = grant.id if grant is not None else None
         self.spaces.turned_away.tell("refused", (peer, status, told), peer=peer, id=told, status=status, why=words)
@@ -124,11 +121,11 @@ class Authenticator:
         return None
 
     def bearer(self, given: str, peer: str) -> Grant | Refusal:
-        """Whose token it is that somebody shows; or why nobody's."""
+        """The grant of the given token, or why there is none."""
         is_guessing = self._is_guessing(peer)
         scheme, _, token = given.partition(" ")
-        # All users of this machine have one address: one of them who guesses must not keep out the others. Elsewhere,
-        # who guesses is not listened to.
+        # All users of this machine share one address: guesses of one must not lock out the others. Guesses from other
+        # addresses are rate-limited.
         is_heard = scheme.lower() == "bearer" and (not is_guessing or loopback(peer) is not None)
         grant = self.spaces.access.with_token(token.strip()) if is_heard else None
         if grant is not None:
@@ -153,7 +150,7 @@ class Authenticator:
         self._of_grant[name] = self._of_grant.get(name, 0) + 1
 
     def let_in(self, socket: ServerSocket) -> ClientConnection:
-        """The connection stands."""
+        """Register a new connection."""
         return ClientConnection(
             self.spaces,
             self._sockets.get(socket),
@@ -165,7 +162,7 @@ class Authenticator:
         )
 
     def _known(self, socket: ServerSocket, grant: Grant) -> None:
-        """A key was shown. Raises ServerLimitError."""
+        """Count a connection for its key. Raises ServerLimitError."""
         if socket in self._sockets and self._sockets[socket] is None:
             if self._of_grant.get(grant.id, 0) >= PER_GRANT_MAX:
                 raise ServerLimitError(f"{PER_GRANT_MAX} connections use this key already")
@@ -173,7 +170,7 @@ class Authenticator:
             self._keep(socket, grant)
 
     def left(self, socket: ServerSocket) -> None:
-        """It is gone."""
+        """Remove a connection that has ended."""
         self._sockets.pop(socket, None)
         name = self._named.pop(socket, None)
         if name is not None:
@@ -202,17 +199,17 @@ def _now() -> float:
 
 
 def places() -> int:
-    """For how many connections there is room: some descriptors are for spaces, pages, and whoever is refused."""
+    """The number of connections allowed: some descriptors are reserved for spaces, pages and refusals."""
     allowed, _ = getrlimit(RLIMIT_NOFILE)
     return CONNECTIONS_MAX if allowed == RLIM_INFINITY else min(CONNECTIONS_MAX, allowed - allowed // 4)
 
 
 def _is_one_name(path: str) -> bool:
-    """Whether an address ends after the host, or with one name. What it leads to is said in the first frames."""
+    """Whether the path of a URL is empty or one name. The first frames name the space."""
     name = unquote(path.removeprefix("/"))
     return path.startswith("/") and "/" not in name and "\\" not in name and name not in (".", "..")
 
 
 def _stranger(socket: ServerSocket) -> str:
-    """What those are counted by who have shown nothing. No id of a grant has a space in it."""
+    """The key under which connections without a grant are counted. Ids of grants have no space character."""
     return f"from {socket.peer}"

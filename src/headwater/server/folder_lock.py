@@ -1,7 +1,4 @@
-"""One server for each folder: the second is told who has it.
-
-Must never know: what is in the folder.
-"""
+"""The lock on a data folder: one server per folder. A second one gets an error that names the first."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from headwater.machine import File, machine
 
 FILE: Final = "server.lock"
 WAIT_S: Final = 2.0
-"""How long a server that was just told to end is waited for."""
+"""How long to wait for a server that is about to end."""
 _WORDS_MAX: Final = 400
 
 
 def check_free(folder: Path) -> None:
-    """For whoever could not even listen: the server in the way may be this folder's. Raises SpaceHeldError."""
+    """Raise SpaceHeldError if a server has the folder: that may be why a port is taken."""
     path = folder / FILE
     try:
         file = machine().files.open(path, os.O_RDWR | os.O_NOFOLLOW)
@@ -38,7 +35,7 @@ def _held(folder: Path, file: File) -> SpaceHeldError:
 
 
 class FolderLock:
-    """On a folder, as long as the process lives. Raises SpaceHeldError, UnavailableError."""
+    """Held while the process lives. Raises SpaceHeldError, UnavailableError."""
 
     def __init__(self, folder: Path, url: str) -> None:
         path = folder / FILE
@@ -58,7 +55,7 @@ class FolderLock:
         self._file: File | None = file
 
     def release(self) -> None:
-        """Somebody else may have it. Once more is no harm. The file stays: removing it would let two in."""
+        """Release the lock. Idempotent. The file stays: deleting it would allow two holders."""
         file, self._file = self._file, None
         if file is not None:
             file.close()

@@ -1,9 +1,7 @@
-"""Connections that have not said yet what they want: how long that may take, and how many there may be.
+"""Limits for requests that are not complete: a time limit, and a maximum number.
 
-uvicorn waits for the rest of a request for ever. Here the beginning of a request has a few seconds, its body some more;
-and if too many have begun at the same time those who have waited longest go first: who is no attacker is done by then.
-
-Must never know: what is asked for.
+uvicorn waits for the rest of a request without a limit. Here headers have a few seconds, a body some more. Above the
+maximum the oldest incomplete request is closed: a normal client has finished by then.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-lengt
 
 
 class Handshakes(H11Protocol):
-    """One connection, as long as it speaks HTTP. Made by uvicorn; `begun` and `half_open_max` are set by `bound`."""
+    """One connection while it speaks HTTP. Made by uvicorn; `bound` sets `begun` and `half_open_max`."""
 
     half_open_max: ClassVar[int]
-    """Of `begun`: one more, and the oldest is closed."""
+    """Maximum size of `begun`; above it, the oldest is closed."""
     begun: ClassVar[dict[Handshakes, None]]
-    """Those in the middle of a request, oldest first."""
+    """Connections with an incomplete request, oldest first."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:  # noqa: ANN401  # as uvicorn calls it
         super().__init__(*args, **keywords)
@@ -49,7 +47,7 @@ class Handshakes(H11Protocol):
             return
         state = self.conn.their_state
         if state is h11.IDLE:
-            # The next request of a connection, or still the first: some of it is there, and not all.
+            # Part of the first request, or of the next one, has arrived.
             if self._timer is None:
                 self._begin(GREETING_S)
         elif state is h11.SEND_BODY:

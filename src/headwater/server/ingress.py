@@ -1,9 +1,7 @@
-"""HTTP ingress: what others send goes into topics. `POST /topics/{workflow}/{topic}`, answered when it is on disk.
+"""HTTP ingress: `POST /topics/{workflow}/{topic}` publishes an event, and is answered when it is on disk.
 
-Whoever posts names the event with `Idempotency-Key`: sent again, it is the same event, so whoever heard no answer just
-asks again. Imported only where it is wanted: nothing else of Headwater needs an HTTP server.
-
-Must never know: what is done with a post.
+The sender names the event with `Idempotency-Key`: a repeated post is the same event, so a sender without an answer
+posts again. Imported only where it is used.
 """
 
 from __future__ import annotations
@@ -34,20 +32,20 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 CONNECTIONS_MAX: Final = 2000
-"""At the same time. A file descriptor each; the next one is told to come again."""
+"""Simultaneous connections: one file descriptor each. Further ones are asked to try again later."""
 
 STOP_S: Final = 5.0
-"""How long posts that are under way are waited for, at the end."""
+"""How long the end waits for posts in progress."""
 
 PORT_MAX: Final = 65_535
-"""The last one that there is."""
+"""The highest port."""
 
 
 def ingress_app(space: SpaceFacade, *, token: str | None = None, hosts: Collection[str] = LOCAL) -> Starlette:
-    """The workflows of an open space as an ASGI app, for a server of one's own.
+    """The workflows of an open space as an ASGI app, for a server of your own.
 
     With a token, posts carry it as `Authorization: Bearer ...`, except those to topics with a webhook whose posts are
-    signed. `hosts` are the names it is reached by.
+    signed. `hosts` are the allowed host names.
     """
     door = TopicIntake(runtime_of(space))
     door.check_secrets()
@@ -57,7 +55,7 @@ def ingress_app(space: SpaceFacade, *, token: str | None = None, hosts: Collecti
         middleware=[guard],
         exception_handlers={HTTPException: told, HeadwaterError: refused},
     )
-    # One address for each topic: nobody is sent on with what they post.
+    # No redirects: a post is not sent twice.
     app.router.redirect_slashes = False
     return app
 
@@ -67,8 +65,8 @@ def serve_ingress(
 ) -> Ingress:
     """Serve the workflows of an open space in a thread, until `stop()` or until the space is closed.
 
-    Port 0 is any that is free; `.url` says which. Without a token only this machine is let in. `hosts` are names that
-    it is reached by besides `host`, for instance that of a proxy.
+    Port 0 is any free one; `.url` has it. Without a token only this machine may connect. `hosts` are allowed host names
+    besides `host`, for instance that of a proxy.
     """
     listener = _listen(host, port, has_token=token is not None)
     try:
@@ -108,7 +106,7 @@ class Ingress:
         space.on_close(self.stop)
 
     def stop(self) -> None:
-        """Take no more posts; those under way are answered. Once more is no harm."""
+        """Accept no more posts; those in progress are answered. Idempotent."""
         self._server.end()
         if self._thread is not machine().current_thread():
             self._thread.join(2 * STOP_S)
@@ -125,7 +123,7 @@ class Ingress:
 
 
 class _Server(uvicorn.Server):
-    """Ends when it is told to, and does not look ten times a second whether it was."""
+    """Ends by an event, without polling ten times a second."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -139,12 +137,12 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for listener in sockets or []:
             loop.remove_reader(listener)
-        # Those that were just accepted: asyncio loses them if they arrive at a server that was closed.
+        # Connections just accepted: asyncio would lose them at a closed server.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
-            # Waited for in vain.
+            # Timed out.
             connection.transport.abort()
         await asyncio.sleep(0)
 
@@ -155,16 +153,16 @@ class _Server(uvicorn.Server):
 
 
 def _listen(host: str, port: int, *, has_token: bool) -> socket.socket:
-    """A socket, before anything is promised. Raises UsageError, UnavailableError."""
+    """Bind a socket. Raises UsageError, UnavailableError."""
     if not 0 <= port <= PORT_MAX:
-        # Told here: the system would take what is left of it after a division.
+        # Checked here: the system would truncate the number.
         raise UsageError(f"port={port!r}: a number from 0 to {PORT_MAX} is expected", port=port)
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
         if not has_token and not ip_address(address[0]).is_loopback:
             message = (
-                f"ingress at {host}:{port} can be reached from other machines, and anybody could post: give it a "
+                f"ingress at {host}:{port} can be reached from other machines, and every machine could post: give it a "
                 "token, or serve it at 127.0.0.1"
             )
             raise UsageError(message, host=host, port=port)
@@ -185,14 +183,14 @@ def _checked_token(token: object) -> bytes | None:
 
 
 class _Guard:
-    """Looks at who asks, before anybody looks at what."""
+    """Checks Host, Origin and token before a post is read."""
 
     def __init__(self, app: ASGIApp, token: bytes | None, hosts: frozenset[str], door: TopicIntake) -> None:
         self._app = app
         self._door = door
         self._token = token
         self._hosts = hosts
-        # Bound to every address of the machine: any of them may be meant, but no name that somebody else made up.
+        # Bound to every address of the machine: every IP address is allowed, but no foreign host name.
         self._any_address = any(address is not None and address.is_unspecified for address in map(address_of, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -209,7 +207,7 @@ class _Guard:
         if not host:
             return answer(400, f"Host: {given!r} is no name of a host")
         if host not in self._hosts and not (self._any_address and address_of(host)):
-            # A page that somebody else serves may reach this address under a name of theirs.
+            # A foreign web page may reach this address under a host name of its own.
             return answer(421, f"this is not {host}; ask for it by the address it is served at")
         origin = headers.get("origin")
         if origin is not None and place_of(origin) != given.lower():
@@ -220,7 +218,7 @@ class _Guard:
         return None
 
     def _signs(self, path: str) -> bool:
-        """Whether posts there are signed, which is verified when the body is there."""
+        """Whether posts to this topic are signed, which is verified when the body has arrived."""
         match path.split("/"):
             case ["", "topics", workflow, topic]:
                 webhook = self._door.webhook(workflow, topic)

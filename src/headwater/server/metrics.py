@@ -1,7 +1,4 @@
-"""Numbers for whoever watches the server: counted here, and written in the text format of Prometheus.
-
-Must never know: spaces, sockets.
-"""
+"""Metrics of the server: counters and histograms, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -11,40 +8,40 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 
 BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Seconds from the arrival of a commit until its client is told: a fast disk is in the first ones, a busy one later."""
+"""Bucket bounds in seconds, from the arrival of a commit to its verdict: from a fast disk to a busy one."""
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Histogram:
-    """How often something took how long."""
+    """Counts of durations, by bucket."""
 
     __slots__ = ("counts", "sum")
 
     def __init__(self) -> None:
-        # Of each bound those that took no longer than it and longer than the one before; the last have no bound.
+        # Count per bucket; the last one has no upper bound.
         self.counts = [0] * (len(BOUNDS_S) + 1)
         self.sum = 0.0
 
     def observe(self, seconds: float) -> None:
-        """It happened once more."""
+        """Count one duration."""
         self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.sum += seconds
 
     def add(self, other: Histogram) -> None:
-        """Take in what another has counted."""
+        """Add the counts of another histogram."""
         self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
         self.sum += other.sum
 
     @property
     def count(self) -> int:
-        """How often in all."""
+        """The total count."""
         return sum(self.counts)
 
 
 @dataclass(slots=True, eq=False)
 class Traffic:
-    """What has gone over the sockets of one server. Each comment names a field's only writer."""
+    """Traffic of one server. Each comment names the only writer of a field."""
 
     # socket
     frames_in: int = 0
@@ -52,17 +49,17 @@ class Traffic:
     bytes_in: int = 0
     bytes_out: int = 0
     slow: int = 0
-    # doorman: upgrades that were refused, by status.
+    # authenticator: refused upgrades, by status.
     refused: dict[int, int] = field(default_factory=dict)
     upgrades: int = 0
-    # web: what came by HTTP, by what it was and how it was answered.
+    # routes: HTTP requests, by page and status.
     posts: dict[int, int] = field(default_factory=dict)
     backups: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class WorkCounts:
-    """What was done for spaces; also of those that are closed by now, so that no number ever goes back."""
+    """Work for spaces, closed ones included, so that counters never decrease."""
 
     commits: int = 0
     delivered: int = 0
@@ -70,7 +67,7 @@ class WorkCounts:
     decided: Histogram = field(default_factory=Histogram)
 
     def add(self, commits: int, delivered: int, groups: int, decided: Histogram) -> Self:
-        """What one space has done."""
+        """The counts of one space."""
         self.commits += commits
         self.delivered += delivered
         self.groups += groups
@@ -85,7 +82,7 @@ _NAME: Final = "headwater_"
 
 
 class MetricsText:
-    """The text, one family of numbers after the other."""
+    """The text of the page, one metric family after the other."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -93,14 +90,14 @@ class MetricsText:
     def family(
         self, name: str, kind: Kind, words: str, samples: Iterable[tuple[Mapping[str, str], float]] | float
     ) -> None:
-        """One number, or one for each set of labels."""
+        """Write one value, or one per set of labels."""
         full = name if name.startswith("process_") else _NAME + name
         self._head(full, kind, words)
         for labels, value in [({}, samples)] if isinstance(samples, int | float) else samples:
             self._lines.append(f"{full}{_labels(labels)} {_number(value)}")
 
     def histogram(self, name: str, words: str, found: Histogram) -> None:
-        """Cumulative, as the format has it."""
+        """Write a histogram with cumulative buckets."""
         full = _NAME + name
         self._head(full, "histogram", words)
         so_far = 0
@@ -114,7 +111,7 @@ class MetricsText:
         self._lines += [f"# HELP {full} {told}", f"# TYPE {full} {kind}"]
 
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         return "\n".join(self._lines) + "\n"
 
 

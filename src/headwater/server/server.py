@@ -1,7 +1,4 @@
-"""The server as a whole: it listens, it is told to end, it ends gracefully.
-
-Must never know: what is served.
-"""
+"""The server: listening, serving, graceful shutdown."""
 
 from __future__ import annotations
 
@@ -41,35 +38,35 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("headwater.server")
 
 PORT: Final = 8400
-"""Where clients look if a URL does not say."""
+"""The default port."""
 
 PORT_MAX: Final = 65_535
-"""The last one that there is."""
+"""The highest port."""
 
 STARTED_S: Final = 30.0
-"""How long a start in a thread is waited for."""
+"""How long to wait for the start in a thread."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Serving:
-    """How a server is run."""
+    """Options of a server."""
 
     store: Path
     host: str = "127.0.0.1"
     port: int = PORT
     certificate: Path | None = None
     key: Path | None = None
-    # It may be reached from other machines, and what is said can be read on the way.
+    # Reachable from other machines without TLS.
     insecure: bool = False
-    # Names that it is reached by besides, as behind a proxy; and whose pages may connect.
+    # Further allowed host names, as behind a proxy; and allowed origins.
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
-    # Spaces that are not there are made for those who own them.
+    # Create missing spaces for clients with the right `own`.
     create: bool = True
 
 
 class _Uvicorn(uvicorn.Server):
-    """Ends when it is told to: by `end`, not by signals of its own."""
+    """A uvicorn server that ends by `end`, not by its own signal handlers."""
 
     def __init__(self, config: uvicorn.Config, spaces: ServedSpaces) -> None:
         super().__init__(config)
@@ -79,11 +76,11 @@ class _Uvicorn(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """They are somebody else's."""
+        """Install no signal handlers."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn does it, but who does not come to an end with TLS is not waited for."""
+        """As in uvicorn, but without waiting for TLS handshakes that do not finish."""
         config, loop = self.config, asyncio.get_running_loop()
 
         def make() -> asyncio.Protocol:
@@ -105,7 +102,7 @@ class _Uvicorn(uvicorn.Server):
         await asyncio.wrap_future(self._ended)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """What was received is decided and told, while pages still tell how it stands; then every client is let go."""
+        """Decide received commits and send their verdicts while pages still answer; then close every connection."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + DRAIN_S
         log.info("server ends", extra={"connections": len(self.server_state.connections)})
@@ -115,18 +112,18 @@ class _Uvicorn(uvicorn.Server):
         await self._spaces.drain(DRAIN_S)
         for listener in sockets or []:
             loop.remove_reader(listener)
-        # Those that were just accepted: asyncio loses them if they arrive at a server that was closed.
+        # Connections just accepted: asyncio would lose them at a closed server.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         self.config.timeout_graceful_shutdown = max(int(ends_at - loop.time()), 1)
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
-            # Waited for in vain.
+            # Timed out.
             connection.transport.abort()
         await asyncio.sleep(0)
 
     def end(self) -> None:
-        """From any thread, and in the middle of anything."""
+        """Request the end. Thread-safe and signal-safe."""
         with self._ending:
             if not self._ended.done():
                 self._ended.set_result(None)
@@ -136,7 +133,7 @@ class Server:
     """One server. `run()` it, or `start()` it in a thread and `stop()` it."""
 
     def __init__(self, options: Serving) -> None:
-        # Said now, not when the first space is opened: until then it would call itself ready.
+        # Checked now, not when the first space is opened: until then the server would report itself ready.
         check_library()
         self.options = options
         self._context = _tls(options)
@@ -170,12 +167,12 @@ class Server:
     # -- running -------------------------------------------------------------------------------------------
 
     async def serve(self, started: Callable[[], None] = lambda: None) -> None:
-        """Until `end`. Everything that was acknowledged is on disk then, and every client was told to come again.
+        """Serve until `end`. Acknowledged commits are on disk then, and every client was asked to reconnect.
 
-        `started` is called when clients are let in: also programs of this user, whose token is there by then.
+        `started` is called when clients are accepted; the local token exists by then.
         """
         loop = asyncio.get_running_loop()
-        # Every name that it is meant by: who is asked to sign for one of them looks whether that is so.
+        # Every name of the server: clients that sign check the name against these.
         audience = " ".join((self.url, *(f"wss://{name}" for name in self.options.hosts)))
         try:
             spaces = self.spaces = ServedSpaces(
@@ -192,7 +189,7 @@ class Server:
         server = self._uvicorn = _Uvicorn(self._config(authenticator, health), spaces)
         try:
             serving = loop.create_task(server.serve(sockets=[self._listener]))
-            while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn tells nobody
+            while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn has no event for it
                 await asyncio.sleep(0.005)
             if not serving.done():
                 health.started = True
@@ -207,7 +204,7 @@ class Server:
             self._folder_lock.release()
 
     def _config(self, authenticator: Authenticator, health: Health) -> uvicorn.Config:
-        # Then others may come by way of this machine.
+        # A proxy on this machine may forward foreign requests.
         proxied = self.options.insecure or bool(self.options.hosts)
         config = uvicorn.Config(
             web_app(authenticator, health, proxied=proxied),
@@ -216,7 +213,7 @@ class Server:
             ws=ServerSocket.bound(authenticator),
             lifespan="off",
             log_config=None,
-            # What goes wrong in a page is logged where it does.
+            # Errors of pages are logged by the pages.
             log_level="critical",
             access_log=False,
             server_header=False,
@@ -243,7 +240,7 @@ class Server:
         return token
 
     def end(self) -> None:
-        """Take no more; finish what was sent. From any thread."""
+        """Accept no more connections and finish. Thread-safe."""
         if self.spaces is not None:
             self.spaces.closing = True
         if self._uvicorn is not None:
@@ -252,7 +249,7 @@ class Server:
     # -- in a thread ---------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Run it in a thread; returns when it can be connected to."""
+        """Run in a thread; returns when clients can connect."""
         self._thread = machine().thread(self._run, name="headwater-server")
         self._thread.start()
         self._ready.result(STARTED_S)
@@ -263,14 +260,14 @@ class Server:
             machine().run(self.serve())
         except BaseException as error:
             if not self._ready.done():
-                # `start` raises it.
+                # Raised by `start`.
                 self._ready.set_exception(error)
                 return
             log.exception("the server has ended")
             raise
 
     def stop(self) -> None:
-        """End it, and wait for that."""
+        """End the server and wait for it."""
         self.end()
         if self._thread is not None and self._thread is not machine().current_thread():
             self._thread.join(2 * DRAIN_S)
@@ -283,7 +280,7 @@ class Server:
 
 
 def _make_usable(folder: Path) -> None:
-    """Found out at the start, not by the first client. Raises UnavailableError."""
+    """Check the folder at the start, not with the first client. Raises UnavailableError."""
     try:
         machine().files.make_folders(folder, 0o700)
     except (FileExistsError, NotADirectoryError):
@@ -312,10 +309,10 @@ def _tls(options: Serving) -> ssl.SSLContext | None:
 
 
 def _listen(options: Serving, *, is_secret: bool) -> socket.socket:
-    """A socket, before anything is promised. Raises UsageError, UnavailableError."""
+    """Bind a socket. Raises UsageError, UnavailableError."""
     host, port = options.host, options.port
     if not 0 <= port <= PORT_MAX:
-        # Told here: the system would take what is left of it after a division.
+        # Checked here: the system would truncate the number.
         raise UsageError(f"port {port!r}: a number from 0 to {PORT_MAX} is expected", port=port)
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -335,7 +332,7 @@ def _listen(options: Serving, *, is_secret: bool) -> socket.socket:
 
 
 def end_on(loop: AbstractEventLoop, server: Server, signals: tuple[int, ...]) -> None:
-    """Signals that end a server, in the main thread. The second ends the process, whatever it is doing."""
+    """Handle signals in the main thread: the first ends the server, the second the process."""
 
     def end() -> None:
         for number in signals:

@@ -1,61 +1,60 @@
-"""What the server allows one client, and all of them, each with its reason."""
+"""Limits of the server, per client and in total, each with its reason."""
 
 from __future__ import annotations
 
 from typing import Final
 
 CONNECTIONS_MAX: Final = 5000
-"""At the same time. Each is a file descriptor and some 20 KiB; the next is told to come again."""
+"""Simultaneous connections: a file descriptor and some 20 KiB each. Further ones are asked to try again later."""
 
 PER_GRANT_MAX: Final = 2000
-"""Connections with one token or key: one client that goes wrong does not keep out the others."""
+"""Connections per token or key: a faulty client does not lock out the others."""
 
 OUT_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Bytes that wait to be sent to one client, besides answers to what it has asked. Who reads slower than that is closed,
-and comes back for the newest state instead of everything in between."""
+"""Unsent bytes for one client, answers to its questions excluded. A client that reads more slowly is disconnected, and
+reconnects for the newest state instead of every change in between."""
 
 OUT_MARK: Final = 256 * 1024
-"""Bytes that wait to be sent to one client while its next question is answered. With more, it reads those first."""
+"""Unsent bytes for one client up to which its next question is answered."""
 
 BEHIND: Final = 5000
-"""Commits of a space that wait for the disk. While there are more, nothing is heard of those who write there."""
+"""Commits of a space that wait for the disk. Above it, the server stops reading from clients that write there."""
 
 FRAMES_PER_S: Final = 20_000
-"""From one client, on average; FRAMES_BURST at once. Ten times what one program commits."""
+"""Frames per second from one client on average, FRAMES_BURST at once: ten times the rate of one program."""
 
 FRAMES_BURST: Final = 40_000
 """See FRAMES_PER_S."""
 
 BEHIND_S: Final = 0.005
-"""How long that is, until it is looked at again: about as long as a group takes to be written."""
+"""Pause before reading again: about the time to write one group."""
 
 GREETING_S: Final = 5.0
-"""Until a connection has said what it wants: until the end of a request's headers, and then until a space is open. Who
-takes longer is no client."""
+"""Time for the headers of a request, and then until a space is open. A client that takes longer is disconnected."""
 
 BODY_S: Final = 30.0
-"""For the body of a request over HTTP: an event of a megabyte over a telephone."""
+"""Time for the body of an HTTP request: a megabyte over a slow line."""
 
 HALF_OPEN_MAX: Final = 512
-"""Connections in the middle of a request. If there are more, the oldest goes: who is no attacker is done by then."""
+"""Connections with an incomplete request. Above it, the oldest is closed: a normal client has finished by then."""
 
 STRANGERS_MAX: Final = 100
-"""Connections of one address that are going to show a key, and have not yet."""
+"""Connections of one address that have not signed their challenge yet."""
 
 PING_S: Final = 20.0
-"""How often a silent connection is asked whether anybody is there, and how long it may take to answer."""
+"""Interval of pings on a silent connection, and time for the pong."""
 
 EMPTY_S: Final = 60.0
-"""How long a space that nobody uses stays open."""
+"""How long an unused space stays open."""
 
 SPACES_MAX: Final = 256
-"""Open at the same time: two threads' worth of memory and three files each."""
+"""Spaces open at the same time: the memory of two threads and three files each."""
 
 GUESSES_PER_S: Final = 5.0
-"""Wrong tokens from one address, on average; GUESSES_BURST at once. More are not even looked at."""
+"""Wrong tokens per second from one address on average, GUESSES_BURST at once. Further ones are not checked."""
 
 GUESSES_BURST: Final = 20
-"""See GUESSES_PER_S: a person who has mistyped one, with a program that tries again."""
+"""See GUESSES_PER_S: enough for a mistyped token in a program that retries."""
 
 DRAIN_S: Final = 10.0
-"""How long the end of the server waits for what was sent to it to be decided and told."""
+"""How long the end of the server waits for verdicts of received commits."""

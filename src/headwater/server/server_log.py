@@ -1,7 +1,4 @@
-"""What the server says while it runs: a line for each thing, for people or for programs.
-
-Must never know: what happened.
-"""
+"""Log output of the server: one line per record, as text or JSON."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ from typing import Final, TextIO
 from headwater.values.text import inert
 
 _USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has. Whatever else it has was said besides."""
+"""Attributes of every record. Others are extra fields."""
 
 SPARING_S: Final = 10.0
-"""How often the same thing is said of the same address: who knocks a thousand times a second fills no disk."""
+"""Interval between equal lines for one address: frequent refusals must not fill the disk."""
 
 KNOWN_MAX: Final = 10_000
-"""Addresses of which that is known."""
+"""Addresses that are tracked."""
 
 
 class TextLines(logging.Formatter):
-    """For people: time, level, words, then what was said besides. Always one line, whatever names hold."""
+    """Text: time, level, message, extra fields. Always one line, whatever the values contain."""
 
     def format(self, record: logging.LogRecord) -> str:
         words = [_time(record), record.levelname.lower(), inert(record.getMessage())]
@@ -34,7 +31,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """For programs: one object for each line."""
+    """JSON: one object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         told: dict[str, object] = {"at": _time(record), "level": record.levelname.lower(), "event": record.getMessage()}
@@ -45,7 +42,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(logger: logging.Logger, stream: TextIO, *, json: bool, verbose: bool = False) -> None:
-    """From now on the logger writes there. `verbose`: also which pages are asked for."""
+    """Send the logger's records to a stream. `verbose`: HTTP requests, too."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines() if json else TextLines())
     logger.addHandler(handler)
@@ -53,14 +50,14 @@ def set_up(logger: logging.Logger, stream: TextIO, *, json: bool, verbose: bool 
 
 
 class RepeatLimiter:
-    """Says when to say something that may happen very often."""
+    """Limits repeated log lines."""
 
     def __init__(self) -> None:
-        # When it was said last, and how often it was not since.
+        # Time of the last line, and how many were left out since.
         self._said: dict[Hashable, tuple[float, int]] = {}
 
     def left_out(self, what: Hashable, now: float) -> int | None:
-        """None: not now. Else how often it was left out since the last time."""
+        """How many were left out since the last line; None: leave this one out, too."""
         at, count = self._said.get(what, (float("-inf"), 0))
         if now - at < SPARING_S:
             self._said[what] = at, count + 1
@@ -81,7 +78,7 @@ def _besides(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _quoted(value: object) -> str:
-    """As it is if it is one plain word; else in quotes: nobody's name can look like something else that was said."""
+    """A plain word as it is, everything else in quotes: no value can imitate another field."""
     text = str(value)
     plain = text.isascii() and text.isprintable() and not set(text) & set(" \"'=\\")
     return text if plain else json.dumps(text)

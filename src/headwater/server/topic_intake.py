@@ -1,8 +1,6 @@
-"""What is posted to a topic: read within limits, checked, written in batches, and answered when it is on disk.
+"""Posts to a topic: read within limits, checked, written in batches, and answered when on disk.
 
-What arrives while a batch is being written goes with the next one: many posts share an fsync.
-
-Must never know: who is let in.
+Posts that arrive while a batch is being written go with the next one: many posts share an fsync.
 """
 
 from __future__ import annotations
@@ -41,22 +39,22 @@ from headwater.workflow.table_transaction import Ride
 from headwater.workflow.tables import WorkflowTables
 
 BODY_MAX: Final = 1024 * 1024
-"""Bytes of one payload: an event names what happened. What is larger is kept elsewhere, and named in it."""
+"""Bytes of one payload: an event describes what happened. Larger data is stored elsewhere and referenced."""
 
 LINGER_MAX: Final = 8 * BODY_MAX
-"""Bytes that are read of one that is too large, and thrown away: who is still sending does not hear the answer."""
+"""Bytes of an oversized payload that are read and discarded: a client that is still sending reads no answer."""
 
 HELD_MAX: Final = 64 * BODY_MAX
-"""Bytes of payloads that are being received at the same time; who comes then is asked to come again."""
+"""Bytes of payloads being received at the same time. Further posts are asked to try again later."""
 
 BODY_S: Final = 30.0
-"""Seconds for a whole payload: a megabyte over a telephone."""
+"""Seconds for a whole payload: a megabyte over a slow line."""
 
 STALL_S: Final = 5.0
-"""Seconds between two parts of a payload: a sender that pauses longer has gone, or wants to hold the connection."""
+"""Seconds between two parts of a payload: a sender that pauses longer is gone, or keeps the connection on purpose."""
 
 TITLE_MAX: Final = 500
-"""Characters of what people are told that came in: a line, not a letter."""
+"""Characters of the title of an input: one line."""
 
 _KEY: Final = "idempotency-key"
 _HOW: Final = "send the payload as JSON with `Content-Type: application/json` and a stable id as `Idempotency-Key`"
@@ -66,7 +64,7 @@ _HOW: Final = "send the payload as JSON with `Content-Type: application/json` an
 
 
 class PostedEvent(msgspec.Struct, frozen=True):
-    """What somebody has sent, as far as anybody can tell who does not know the topic."""
+    """A post that is parsed, and not checked against its topic yet."""
 
     key: str
     title: str
@@ -74,7 +72,7 @@ class PostedEvent(msgspec.Struct, frozen=True):
 
 
 class TopicIntake:
-    """Takes posts: reads them, has them checked and written, and answers."""
+    """Handles posts: reads, checks, writes and answers them."""
 
     def __init__(self, space: BaseSpace) -> None:
         self._space = space
@@ -83,14 +81,14 @@ class TopicIntake:
         self._intake = Intake()
 
     async def post(self, request: Request) -> Response:
-        """One event."""
+        """Handle one post."""
         names = request.path_params["workflow"], request.path_params["topic"]
         posted = await self._intake.read(request, self.webhook(*names), self._hub.now())
         is_new = await self._inflow.put(partial(self._checked, *names, posted.value, posted.key, posted.title))
         return taken(posted, is_new=is_new)
 
     def _checked(self, workflow: str, name: str, given: object, key: str, title: str) -> Publication:
-        """The event that was posted. Not called in the event loop: the space may belong to another one."""
+        """Publish the posted event. Not called in the event loop: the space may belong to another one."""
         self._space.check_open()
         hosted, topic = self._find(workflow, name)
         try:
@@ -103,21 +101,21 @@ class TopicIntake:
         return topic.publication(value, key, title, source="http", is_pinned=topic.webhook is None)
 
     def webhook(self, workflow: str, name: str) -> Webhook | None:
-        """How posts to a topic are read, if it is declared with a webhook."""
+        """The webhook of a topic, if it has one."""
         try:
             return self._find(workflow, name)[1].webhook
         except NotFoundError:
             return None
 
     def check_secrets(self) -> None:
-        """Raises UsageError if a declared secret is missing: at the start, not at the first post."""
+        """Raise UsageError if a declared secret is missing: at the start, not at the first post."""
         for hosted in self._hub.of(self._space).values():
             for topic in hosted.flow.topics.values():
                 if topic.webhook is not None:
                     topic.webhook.secrets()
 
     def _find(self, workflow: str, name: str) -> tuple[Hosted, Topic[Any]]:
-        """By the name of the workflow in full, or without its app's."""
+        """Find a topic by the full name of its workflow, or without the name of the app."""
         there = self._hub.of(self._space)
         short = [full for full in there if full.rpartition(".")[2] == workflow]
         full = workflow if workflow in there else short[0] if len(short) == 1 else None
@@ -130,13 +128,13 @@ class TopicIntake:
 
 
 class Intake:
-    """Reads posts, within limits for each and for all of them together."""
+    """Reads posts, within limits per post and in total."""
 
     def __init__(self) -> None:
         self._held = 0
 
     async def read(self, request: Request, webhook: Webhook | None = None, now_ms: int = 0) -> PostedEvent:
-        """One post, as its topic's webhook describes it. Raises HTTPException."""
+        """Read one post as its topic's webhook describes. Raises HTTPException."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         title = _text_of(request, "title")[:TITLE_MAX]
         if webhook is not None:
@@ -158,7 +156,7 @@ class Intake:
         body = await self._body(request)
         headers = {name: _text_of(request, name) for name in request.headers}
         try:
-            # Before anything of it is parsed: what is not signed is not looked into.
+            # Verified before anything is parsed.
             webhook.verify(headers, body, now_ms / 1000)
             value = webhook.payload(kind, headers, body)
             return PostedEvent(webhook.id_of(headers, value), title, value)
@@ -168,7 +166,7 @@ class Intake:
     async def _body(self, request: Request) -> bytes:
         told = request.headers.get("content-length", "")
         if told.isdigit() and int(told) > (BODY_MAX if "expect" in request.headers else LINGER_MAX):
-            # Whoever asks first whether they may, and whoever would never come to an end.
+            # Expect: 100-continue, and bodies without an end.
             raise _too_large()
         body = bytearray()
         try:
@@ -178,7 +176,7 @@ class Intake:
             message = f"the payload did not arrive: {BODY_S:g} s for all of it, {STALL_S:g} s for the next part"
             raise HTTPException(408, message, headers={"connection": "close"}) from None
         except ClientDisconnect:
-            # Nobody is there to be answered, and nothing was written.
+            # The client is gone, and nothing was written.
             raise HTTPException(400, "the connection was closed before the payload was complete") from None
         finally:
             self._held -= len(body)
@@ -201,7 +199,7 @@ class Intake:
 
 
 class Inflow:
-    """Publications that wait for the disk. One batch is written at a time; who comes meanwhile goes with the next."""
+    """Publications that wait for the disk. One batch is written at a time; later posts go with the next."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -209,7 +207,7 @@ class Inflow:
         self._writing: asyncio.Task[None] | None = None
 
     async def put(self, event: Callable[[], Publication]) -> bool:
-        """Whether it is new; on disk when this returns. Raises what refused it, in the check or in the store."""
+        """Write one publication. Returns whether it is new. On disk when this returns. Raises the refusal."""
         decided: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((event, decided))
         if self._writing is None:
@@ -223,7 +221,7 @@ class Inflow:
                 batch, self._waiting = self._waiting, []
                 found = await machine().to_thread(self._write, [event for event, _ in batch])
                 for (_, decided), answer in zip(batch, found, strict=True):
-                    # Who asked may have gone; it is written all the same.
+                    # The client may be gone; the event is written nevertheless.
                     if not decided.done():
                         _settle(decided, answer)
         except BaseException:
@@ -234,7 +232,7 @@ class Inflow:
             self._writing = None
 
     def _write(self, batch: list[Callable[[], Publication]]) -> list[bool | Exception]:
-        """Submitted one after the other, waited for together. What one of them raises is nobody else's."""
+        """Submit one after the other, wait for all. An error concerns only its own post."""
         found: list[Ride | Exception] = []
         for event in batch:
             try:
@@ -252,7 +250,7 @@ class Inflow:
 
 
 def taken(posted: PostedEvent, *, is_new: bool) -> Response:
-    """It is on disk."""
+    """The answer to a stored post."""
     return JSONResponse({"id": posted.key, "new": is_new}, 202, _plain_headers())
 
 
@@ -268,7 +266,7 @@ def _published(event: Publication, book: WorkflowTables) -> bool:
 
 
 def _key_of(request: Request) -> str:
-    """The id of the event. In quotes, as the draft of a standard has it, or without, as most send it."""
+    """The id of the event, with quotes as in the draft standard, or without as most clients send it."""
     given = request.headers.getlist(_KEY)
     if len(given) != 1:
         found = "there is none" if not given else f"there are {len(given)}"
@@ -283,7 +281,7 @@ def _key_of(request: Request) -> str:
 
 
 def _text_of(request: Request, name: str) -> str:
-    """A header as text: UTF-8, whatever old rules say."""
+    """A header as UTF-8 text."""
     given = request.headers.get(name, "").encode("latin-1")
     try:
         return given.decode()
@@ -304,7 +302,7 @@ def _meant(word: str, names: Collection[str]) -> str:
 
 def _too_large() -> HTTPException:
     message = f"the payload has more than {BODY_MAX} bytes; keep it elsewhere, and post where it is"
-    # What is left of it is not read.
+    # The rest of the body is not read.
     return HTTPException(413, message, headers={"connection": "close"})
 
 
@@ -313,19 +311,19 @@ def _plain_headers(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def answer(status: int, message: str, code: str = "", headers: Mapping[str, str] | None = None) -> Response:
-    """A refusal in one sentence."""
+    """An error response with one sentence."""
     body = {"error": message, **({"code": code} if code else {})}
     return JSONResponse(body, status, _plain_headers(headers))
 
 
 async def told(_request: Request, error: Exception) -> Response:
-    """What HTTP itself says no to."""
+    """The response for an HTTPException."""
     assert isinstance(error, HTTPException)
     return answer(error.status_code, error.detail, headers=error.headers)
 
 
 async def refused(_request: Request, error: Exception) -> Response:
-    """What Headwater says no to, in its own words."""
+    """The response for an error of Headwater."""
     assert isinstance(error, HeadwaterError)
     match error:
         case EventReusedError():
@@ -337,5 +335,5 @@ async def refused(_request: Request, error: Exception) -> Response:
         case UsageError():
             return answer(400, error.message, error.code)
         case _:
-            log.error("what was posted could not be written: %s", text_of(error))  # told, not shown
+            log.error("what was posted could not be written: %s", text_of(error))  # logged, not sent
             return answer(500, "it could not be written; the log of the host says why", error.code)

@@ -1,7 +1,4 @@
-"""A copy of a space that is in use, over HTTP: made beside the spaces as of one moment, then sent, then gone.
-
-Must never know: what is in a space.
-"""
+"""Backup of a space in use, over HTTP: a consistent copy is made on disk, sent, and deleted."""
 
 from __future__ import annotations
 
@@ -34,14 +31,14 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("headwater.server")
 
 AT_ONCE_MAX: Final = 2
-"""Copies that are made or sent at the same time. Each takes as much room on the disk as its space."""
+"""Copies made or sent at the same time. Each takes as much disk space as its space."""
 
 STALL_S: Final = 60.0
-"""How long somebody may take to read CHUNK bytes. Who is slower does not keep a copy on the disk."""
+"""Time for a client to read CHUNK bytes. A slower one must not keep a copy on the disk."""
 
 CHUNK: Final = 256 * 1024
 TRIES: Final = 3
-"""A space that nobody uses may be closed just when it was found."""
+"""Attempts: an unused space may be closed just after it was found."""
 
 _MARK: Final = ".headwater-backup-"
 _SIDES: Final = ("", "-wal", "-journal", "-shm")
@@ -49,7 +46,7 @@ SEQ_HEADER: Final = "headwater-seq"
 
 
 class Backups:
-    """Of one server."""
+    """The backup page of one server."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
@@ -57,9 +54,9 @@ class Backups:
         sweep(authenticator.spaces.folder)
 
     async def backup(self, request: Request) -> Sending:
-        """All of a space, for who owns it."""
+        """Send a whole space to a client with the right `own`."""
         if request.method != "GET":
-            # A whole copy, only to say how large it is.
+            # HEAD would need a whole copy to know the size.
             raise HTTPException(405, "a backup is got, or not", {"allow": "GET"})
         grant = grant_of(request, self._authenticator)
         space: str = request.path_params["space"]
@@ -76,7 +73,7 @@ class Backups:
         spaces, peer = self._authenticator.spaces, peer_of(request)
         said = {"space": space, "peer": peer, "actor": grant.actor or "", "grant": grant.id, "seq": seq}
         log.info("backup begins", extra=said)
-        # Also from a disk without room for the line: it is owed then, and written as soon as there is.
+        # Allowed on a full disk: the line of the audit log is written when there is room.
         spaces.access.audit.write_or_owe("backup", peer=peer, space=space, id=grant.id, seq=seq)
 
         def ended(*, complete: bool) -> None:
@@ -87,7 +84,7 @@ class Backups:
         return Sending(file, seq, lambda: spaces.right(grant, space) >= Right.OWN, ended)
 
     async def _copy(self, space: str) -> tuple[File, int]:
-        """A file that is nowhere any more but open here; and the newest place of the log that it holds."""
+        """Make a copy: an open file without a name, and the sequence number that it includes."""
         spaces = self._authenticator.spaces
         places = places_for(spaces.folder)
         name = f"{_MARK}{os.getpid()}-{machine().token_hex(6)}.part"
@@ -101,7 +98,7 @@ class Backups:
                 if turn == TRIES:
                     raise
             except (StoreFullError, OSError) as error:
-                # A full disk is when a backup is wanted most: there may be room elsewhere.
+                # Backups matter most on a full disk: try another place.
                 log.warning("no room for a backup in %s: %s", places[0], error)
                 if len(places) == 1:
                     raise _no_room(error) from error
@@ -109,7 +106,7 @@ class Backups:
 
 
 async def _copied(channel: Channel, path: Path) -> tuple[File, int]:
-    """Piece by piece: between two of them commits are decided as ever, and go into the copy, too."""
+    """Copy in steps: commits between two steps are decided as usual, and included."""
     storage = channel.storage
     pieces: Generator[tuple[int, int], None, None] | None = None
 
@@ -117,7 +114,7 @@ async def _copied(channel: Channel, path: Path) -> tuple[File, int]:
         nonlocal pieces
         pieces = pieces or engine.backend.copying(str(path))
         done, total = next(pieces)
-        # The last one, and with it what the copy holds.
+        # The last step fixes the sequence number.
         return engine.head if done == total else None
 
     def finish(_engine: Engine) -> None:
@@ -125,7 +122,7 @@ async def _copied(channel: Channel, path: Path) -> tuple[File, int]:
             pieces.close()
 
     try:
-        # Only this user's, whatever the folder's are: everything is in it.
+        # Private to this user, whatever the folder's permissions.
         machine().files.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600).close()
         seq = None
         while seq is None:
@@ -134,18 +131,18 @@ async def _copied(channel: Channel, path: Path) -> tuple[File, int]:
         await machine().to_thread(storage.call, finish)
         return machine().files.open(path, os.O_RDONLY), seq
     except BaseException:
-        # In its turn, for others use the file; or, if that is closed, there is nothing to disturb.
+        # In the storage's lock, since others use the file; a closed one needs none.
         with suppress(ClosedError):
             await asyncio.shield(machine().to_thread(storage.call, finish))
         raise
     finally:
-        # Gone from here on: whatever happens to the process, nothing is left but what is being sent.
+        # Unlinked: a crash leaves no copy behind.
         for side in _SIDES:
             machine().files.remove(path.with_name(path.name + side))
 
 
 def places_for(folder: Path) -> list[Path]:
-    """Where a copy may be made, the best first: beside the spaces, where temporary files are, in memory."""
+    """Folders for a copy, best first: beside the spaces, temporary files, shared memory."""
     others = (Path(tempfile.gettempdir()), Path("/dev/shm"))  # noqa: S108  # a name by chance, and readable by one user
     return [folder, *(each for each in others if machine().files.is_dir(each) and machine().files.can_write(each))]
 
@@ -157,10 +154,10 @@ def _no_room(error: StoreFullError | OSError) -> StoreFullError:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a server that was killed has left."""
+    """Delete copies left by a server that was killed."""
     for place in places_for(folder):
         for path in _left_in(place):
-            # Elsewhere another server may be at work; in the folder of the spaces none can be.
+            # In other folders another server may be active; in the folder of the spaces none can be.
             if place == folder or not _is_in_use(path):
                 with suppress(OSError):
                     machine().files.unlink(path)
@@ -179,18 +176,18 @@ def _is_in_use(path: Path) -> bool:
 
 
 class Sending:
-    """The answer: the file, in pieces. Who loses the right to it meanwhile gets no more of them."""
+    """The response: the file in chunks. It ends when the client loses its right."""
 
     def __init__(self, file: File, seq: int, may: Callable[[], bool], ended: Callable[..., None]) -> None:
         self._file = file
         self._seq = seq
         self._may = may
         self._ended = ended
-        # The end is on its way: from here on the connection says that it is over, whether anybody has gone or not.
+        # From here on `disconnect` is reported in any case.
         self._is_last = False
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """As an ASGI app is called."""
+        """The ASGI interface."""
         complete = False
         try:
             async with self._unless_gone(receive):
@@ -214,7 +211,7 @@ class Sending:
         while at < size:
             data = await machine().to_thread(self._file.read_at, CHUNK, at)
             if not data or not self._may():
-                # Less than was announced: whoever reads it knows that it is not complete.
+                # Shorter than announced: the client notices that it is incomplete.
                 raise BrokenOffError
             at += len(data)
             self._is_last = at == size
@@ -223,7 +220,7 @@ class Sending:
 
     @asynccontextmanager
     async def _unless_gone(self, receive: Receive) -> AsyncIterator[None]:
-        """What is inside ends when the client is gone."""
+        """Cancel the block when the client disconnects."""
         task = asyncio.current_task()
         assert task is not None
         is_gone = False
@@ -249,4 +246,4 @@ class Sending:
 
 
 class BrokenOffError(Exception):
-    """The answer ends before its end."""
+    """The response was cut off."""

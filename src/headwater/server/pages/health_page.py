@@ -1,7 +1,4 @@
-"""Whether the server lives, and whether it can take anything now.
-
-Must never know: who asks.
-"""
+"""Liveness and readiness of the server."""
 
 from __future__ import annotations
 
@@ -20,13 +17,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 FRESH_S: Final = 1.0
-"""How long a look at the disk is good for: whoever asks all the time does not keep it busy."""
+"""How long a check of the disk is cached: frequent requests must not keep it busy."""
 
 _PREFIX: Final = ".headwater-ready-"
 
 
 class Health:
-    """Of one server. `started` is set by it when it can be connected to."""
+    """The health of one server. The server sets `started` when clients can connect."""
 
     def __init__(self, spaces: ServedSpaces) -> None:
         self._spaces = spaces
@@ -36,11 +33,11 @@ class Health:
         self._looking = asyncio.Lock()
 
     async def healthz(self, _request: Request) -> Response:
-        """The process lives: also while it ends."""
+        """Liveness: also while the server ends."""
         return _plain("ok")
 
     async def readyz(self, _request: Request) -> Response:
-        """Clients are welcome."""
+        """Readiness."""
         if self._spaces.closing:
             return _plain("ending", 503)
         if not self.started:
@@ -63,7 +60,7 @@ class Health:
 
 
 def write_trouble(folder: Path) -> str:
-    """Why nothing can be written; empty if it can. It is really tried: rights and room are not all there is."""
+    """Why nothing can be written; empty if it can. Tried with a real write."""
     files = machine().files
     path = folder / f"{_PREFIX}{os.getpid()}-{machine().token_hex(4)}.part"
     try:

@@ -1,7 +1,4 @@
-"""The page of numbers: what all spaces come to; and each space by its name, for those who own all of them.
-
-Must never know: how numbers are written.
-"""
+"""The metrics page: totals; and values per space for clients that own all spaces."""
 
 from __future__ import annotations
 
@@ -33,23 +30,23 @@ _REASONS: Final = {
     429: "rate",
     503: "unavailable",
 }
-"""Why an upgrade was refused, by its status: what the doorman says in more words."""
+"""Labels for refused upgrades, by status."""
 
 
 class Metrics:
-    """Of one server. `proxied`: others may come by a proxy of this machine, so it is no reason to be trusted."""
+    """The metrics of one server. `proxied`: a proxy on this machine may forward foreign requests."""
 
     def __init__(self, authenticator: Authenticator, *, proxied: bool) -> None:
         self._authenticator = authenticator
         self._proxied = proxied
 
     async def metrics(self, request: Request) -> Response:
-        """In the text format."""
+        """The page in the text format of Prometheus."""
         by_space = self._may_see_names(request)
         return Response(self.text(by_space=by_space), media_type=None, headers={"content-type": CONTENT_TYPE})
 
     def _may_see_names(self, request: Request) -> bool:
-        """Whether names of spaces are shown. Raises HTTPException for those who are shown nothing."""
+        """Whether names of spaces are included. Raises HTTPException without access."""
         is_open = is_this_machine(request) and not self._proxied
         if is_open and "authorization" not in request.headers:
             return False
@@ -62,7 +59,7 @@ class Metrics:
     # -- the numbers ---------------------------------------------------------------------------------------
 
     def text(self, *, by_space: bool) -> str:
-        """All numbers, now."""
+        """All current values."""
         page = MetricsText()
         self._sockets(page)
         self._spaces(page, by_space=by_space)
@@ -128,7 +125,7 @@ def _process(page: MetricsText) -> None:
     if resident is not None:
         page.family("process_resident_memory_bytes", "gauge", "Memory that it holds.", resident)
     try:
-        # One of them is for looking.
+        # One descriptor belongs to the listing itself.
         descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1
     except OSError:
         return

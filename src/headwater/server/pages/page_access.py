@@ -1,7 +1,4 @@
-"""Who asks over HTTP, and what they may; and how they are told that they may not.
-
-Must never know: what is asked for.
-"""
+"""Access to HTTP pages: tokens, rights, and error responses."""
 
 from __future__ import annotations
 
@@ -39,21 +36,21 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("headwater.server")
 
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
-"""What proxies add: then it is not this machine that asks."""
+"""Headers added by proxies: the request comes from another machine."""
 
 
 def peer_of(request: Request) -> str:
-    """The address that somebody comes from."""
+    """The address of the client."""
     return "" if request.client is None else request.client.host
 
 
 def is_this_machine(request: Request) -> bool:
-    """Whether a program of this machine asks, and no proxy for somebody else."""
+    """Whether a program of this machine asks, not a proxy."""
     return loopback(peer_of(request)) is not None and not any(name in request.headers for name in _FORWARDED)
 
 
 def grant_of(request: Request, authenticator: Authenticator) -> Grant:
-    """What is shown. Raises HTTPException if that is nothing, or nothing that is known."""
+    """The grant of a request. Raises HTTPException without a valid token."""
     given = request.headers.getlist("authorization")
     if len(given) > 1:
         raise HTTPException(400, "a header that may be there once is there twice")
@@ -66,7 +63,7 @@ def grant_of(request: Request, authenticator: Authenticator) -> Grant:
 
 
 def check_right(authenticator: Authenticator, grant: Grant, space: str, needed: Right) -> None:
-    """Raises HTTPException. Who may not even read a space does not learn that there is one."""
+    """Raise HTTPException without the right. A client without read access does not learn whether the space exists."""
     try:
         locate("memory:", space)
     except NameRefusedError as refused:
@@ -83,17 +80,17 @@ def check_right(authenticator: Authenticator, grant: Grant, space: str, needed: 
 
 
 async def told(_request: Request, error: Exception) -> Response:
-    """What HTTP itself says no to."""
+    """The response for an HTTPException."""
     assert isinstance(error, HTTPException)
     return answer(error.status_code, error.detail, headers=error.headers)
 
 
 async def refused(_request: Request, error: Exception) -> Response:  # noqa: PLR0911  # one for each kind
-    """What Headwater says no to, in its own words."""
+    """The response for an error of Headwater."""
     assert isinstance(error, HeadwaterError)
     match error:
         case SpaceHeldError():
-            # Without the place of the file: that is nobody's business here.
+            # Without the path of the file: clients must not learn it.
             holder = error.facts.get("pid")
             message = (
                 f"another process{f' ({holder})' if holder else ''} has this space open, as `headwater run` has one "
@@ -109,7 +106,7 @@ async def refused(_request: Request, error: Exception) -> Response:  # noqa: PLR
         case ClosedError() | ServerLimitError():
             return answer(503, error.message, error.code, {"retry-after": "1"})
         case UnavailableError():
-            # What it says is about files of the server.
+            # Its message names files of the server.
             log.warning("a request could not be answered: %s", text_of(error))
             return answer(503, "the space cannot be used now; come again", error.code, {"retry-after": "1"})
         case UsageError():

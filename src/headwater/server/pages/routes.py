@@ -1,7 +1,4 @@
-"""What the server answers over HTTP: which page is where, and that nobody else's page can ask for it.
-
-Must never know: frames.
-"""
+"""Routes of the HTTP pages, behind checks of Host and Origin."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("headwater.server")
 
 _PLAIN: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Pages whose address says nothing about anybody. Of others it is not logged: it holds names of spaces."""
+"""Pages whose path is logged. Other paths contain names of spaces."""
 
 
 def web_app(authenticator: Authenticator, health: Health, *, proxied: bool = False) -> Starlette:
@@ -67,13 +64,13 @@ def web_app(authenticator: Authenticator, health: Health, *, proxied: bool = Fal
         middleware=[Middleware(_Guard, authenticator=authenticator)],
         exception_handlers={HTTPException: told, HeadwaterError: refused},
     )
-    # One address for each page: nobody is sent on with what they post.
+    # No redirects: a post is not sent twice.
     app.router.redirect_slashes = False
     return app
 
 
 class _Guard:
-    """Looks at who asks, before anybody looks at what; and writes down what came of it."""
+    """Checks Host and Origin before routing, and counts and logs the result."""
 
     def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
         self._app = app
@@ -95,7 +92,7 @@ class _Guard:
         try:
             await (self._app if refusal is None else refusal)(scope, receive, sending)
         except BrokenOffError:
-            # The connection is closed without the rest, which is all that can be said in the middle of an answer.
+            # In the middle of a response the connection can only be closed.
             pass
         except Exception:
             log.exception("a page could not be answered")

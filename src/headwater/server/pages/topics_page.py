@@ -1,9 +1,7 @@
-"""What others post goes into topics of served spaces, and is answered when it is on disk.
+"""Posts to topics of served spaces, answered when on disk.
 
-`POST /spaces/{space}/topics/{workflow}/{topic}`. No app is open here: what is posted is checked when it is consumed. A
-topic must have been deployed, by a program that had the space open.
-
-Must never know: what is done with a post.
+`POST /spaces/{space}/topics/{workflow}/{topic}`. No app is open here: payloads are checked when they are consumed. The
+topic must have been deployed by a program that had the space open.
 """
 
 from __future__ import annotations
@@ -35,13 +33,13 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 TRIES: Final = 3
-"""A space that nobody uses may be closed just when it was found."""
+"""Attempts: an unused space may be closed just after it was found."""
 
 SOURCE: Final = "http"
 
 
 class Topics:
-    """Of one server."""
+    """The page of one server."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
@@ -49,12 +47,12 @@ class Topics:
         self._inflows: WeakKeyDictionary[Channel, Inflow] = WeakKeyDictionary()
 
     async def post(self, request: Request) -> Response:
-        """One event."""
+        """Handle one post."""
         grant = grant_of(request, self._authenticator)
         space: str = request.path_params["space"]
         check_right(self._authenticator, grant, space, Right.WRITE)
         posted = await self._intake.read(request)
-        # Once more: a payload may take its time.
+        # Checked again: receiving the payload takes time.
         check_right(self._authenticator, grant, space, Right.WRITE)
         is_new = await self._put(space, request.path_params["workflow"], request.path_params["topic"], posted)
         return taken(posted, is_new=is_new)
@@ -75,7 +73,7 @@ class Topics:
 
 
 def _publication(hub: Hub, workflow: str, topic: str, posted: PostedEvent) -> Publication:
-    """What is kept of it. Raises NotFoundError if nobody has deployed such a topic."""
+    """The stored topic. Raises NotFoundError if it was not deployed."""
     name = hub.look(lambda book: _find(book, workflow, topic))
     address = f"{name}.{topic}"
     message = check_id(address, posted.key)
@@ -84,7 +82,7 @@ def _publication(hub: Hub, workflow: str, topic: str, posted: PostedEvent) -> Pu
 
 
 def _find(book: WorkflowTables, workflow: str, topic: str) -> str:
-    """The name of the workflow in full, by that or without its app's."""
+    """The full name of a workflow, given with or without the name of its app."""
     names = [str(row[0]) for row in book.execute("select name from flow")]
     short = [full for full in names if full.rpartition(".")[2] == workflow]
     full = workflow if workflow in names else short[0] if len(short) == 1 else None
@@ -94,7 +92,7 @@ def _find(book: WorkflowTables, workflow: str, topic: str) -> str:
     flow = book.flow_named(full)
     assert flow is not None
     query = "select config from flow_version where flow = ? and version = ?"
-    # Those of its newest version: what is published to another would wait for ever.
+    # Topics of the newest version: an event in another topic would wait for ever.
     spec = msgspec.msgpack.decode(book.execute(query, flow.id, flow.version)[0][0], type=FlowSpec)
     if topic not in spec.topics:
         raise NotFoundError(f"workflow {full} has no topic {topic!r}{_meant(topic, list(spec.topics))}")
@@ -102,7 +100,7 @@ def _find(book: WorkflowTables, workflow: str, topic: str) -> str:
 
 
 def _meant(word: str, names: list[str]) -> str:
-    """Those that are like it, the most alike first; by their names in full."""
+    """Similar full names, best match first."""
     every = {each: full for full in names for each in (full.rpartition(".")[2], full)}
     close = list(dict.fromkeys(every[each] for each in get_close_matches(word, every, n=3, cutoff=0.7)))
     return f"; did you mean {' or '.join(close)}?" if close else ""

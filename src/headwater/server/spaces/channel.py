@@ -1,10 +1,8 @@
-"""One space that is served: its storage, who is connected to it, and what each is told of what was decided.
+"""The channel of one served space: its storage, its connections, and the distribution of outcomes.
 
-Everything that concerns order goes through one queue. The storage puts what it has decided there, and answers to
-questions are put there while the storage stands still: so an answer stands between exactly those commits that it holds
-and those that it does not. The event loop takes from the queue and sends.
-
-Must never know: sockets, tokens.
+One queue keeps the order. The storage appends outcomes, and answers to questions are appended while the storage is
+locked: an answer is placed exactly between the commits that it includes and those that it does not. The event loop
+consumes the queue and sends.
 """
 
 from __future__ import annotations
@@ -52,11 +50,11 @@ _T = TypeVar("_T")
 log: Final = logging.getLogger("headwater.server")
 
 CANNOT_WRITE: Final = "the server cannot use its disk now; come again"
-"""What a client is told whose connection is closed for that."""
+"""The reason sent when a connection is closed because of the disk."""
 
 
 class Channel:
-    """One space, in the server's event loop; `deliver` is called by the storage's thread."""
+    """One space, in the server's event loop; the storage's thread calls `deliver`."""
 
     def __init__(
         self, storage: Storage, loop: asyncio.AbstractEventLoop, threads: Executor, lineage: bytes = b""
@@ -69,23 +67,23 @@ class Channel:
         self._inbox: deque[Delivered | SpaceAnswer] = deque()
         self._woken = False
         self.connections: dict[SessionId, ConnectionPort] = {}
-        # The newest place that anybody was told of.
+        # The newest sequence number sent to any client.
         self.head = storage.join(self)
         self.delivered = 0
         self.commits = 0
-        # Commits that nobody was told of yet, since when; and how long it took for others.
+        # Commits without a sent verdict, with their arrival; and the histogram of latencies.
         self.since: dict[tuple[SessionId, LocalSeq], float] = {}
         self.decided = Histogram()
-        # Why nothing can be written, if so; and whether the file has to be opened anew.
+        # Why nothing can be written, if so; and whether the file must be reopened.
         self.trouble = ""
         self.is_broken = False
-        # When the last guest has left, on the loop's clock.
+        # When the last connection ended, on the loop's clock.
         self.empty_since: float | None = loop.time()
 
     # -- coming and going ----------------------------------------------------------------------------------
 
     def enter(self, connection: ConnectionPort) -> None:
-        """From now on it is told what becomes of its commits. Whoever had the session before is out."""
+        """Add a connection. An earlier connection of the same session is closed."""
         before = self.connections.get(connection.session)
         if before is not None:
             self.leave(before)
@@ -95,23 +93,23 @@ class Channel:
         self._watches.setdefault(connection.talk.branch, Watches()).enter(connection)
 
     def last_of(self, branch: BranchId, session: SessionId) -> int:
-        """The newest commit of a session that was decided; 0 if it has just begun. Not in the loop.
+        """The newest decided commit of a session; 0 for a new one. Not in the loop.
 
         Raises NotFoundError if there is no such branch.
         """
 
         def look(engine: Engine) -> int:
             engine.documents.branch(branch)
-            # One that begins has decided nothing, and whoever only reads leaves nothing behind.
+            # A new session has no decided commits, and a reader stores nothing.
             return engine.last_of(session) if session else 0
 
         if session:
-            # What its last connection has sent is decided first: it is asked for again, whatever it may do now.
+            # Commits of its last connection are decided first: the client sends them again.
             self.storage.wait()
         return self._use(look)
 
     def _use(self, work: Callable[[Engine], _T]) -> _T:
-        """Use the storage, not in the loop. If its disk has failed, the file is opened anew for the next client."""
+        """Run a function on the storage, not in the loop. After a disk failure the next client reopens the file."""
         try:
             return self.storage.call(work)
         except PoisonedError as error:
@@ -120,7 +118,7 @@ class Channel:
             raise
 
     def leave(self, connection: ConnectionPort) -> None:
-        """It is gone, with everything that it watched."""
+        """Remove a connection with its watches."""
         watches = self._watches.get(connection.talk.branch)
         if watches is not None:
             watches.leave(connection)
@@ -132,24 +130,24 @@ class Channel:
             self.empty_since = self._loop.time()
 
     def keep(self) -> None:
-        """Somebody uses it who is no guest: it is not closed soon."""
+        """Keep the space open for a page that uses it."""
         if self.empty_since is not None:
             self.empty_since = self._loop.time()
 
     @property
     def watching(self) -> int:
-        """Documents that are watched, each as often as it is."""
+        """The number of watches."""
         return sum(map(len, self._watches.values()))
 
     # -- what is asked -------------------------------------------------------------------------------------
 
     def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
-        """Have it decided."""
+        """Submit a commit."""
         self.since[commit.session, commit.local_seq] = self._loop.time()
         self.storage.submit(Submission(commit, observations=notes, is_resent=True), helps=False)
 
     def note(self, notes: tuple[NewObservation, ...], branch: BranchId, gone: tuple[DocKey, ...]) -> None:
-        """Keep what runs have read that wrote nothing. Nobody waits for it."""
+        """Store observations of runs without writes. No answer is sent."""
 
         def keep(engine: Engine) -> None:
             engine.observe(notes)
@@ -160,35 +158,35 @@ class Channel:
         self._threads.submit(self._use, keep)
 
     def look(self, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> None:
-        """Answer a question, in a thread: it may have to be read from the disk."""
+        """Answer a question in a thread: it may read from the disk."""
         self._threads.submit(self._look, connection, asked)
 
     def _look(self, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         try:
             self._use(lambda engine: self._put(made(engine, connection, asked)))
         except HeadwaterError as error:
-            # A disk that is full or fails is no answer: the client asks again.
+            # A full or failing disk is no answer: the client asks again.
             again = isinstance(error, ServerLimitError | UnavailableError | PoisonedError)
             told = error.message
             if isinstance(error, StoreError) and not isinstance(error, HistoryError):
-                # Where the file is concerns only who runs the server.
+                # The path of the file is logged, not sent.
                 log.error("question not answered: %s", told, extra={"space": self.storage.name})  # noqa: TRY400  # says all
                 told = f"space {connection.talk.space!r} cannot be read now; the server's log says why"
             self._put(SpaceAnswer(connection, encode_frame(ErrorFrame(error.code, told, asked.number, again))))
         except Exception:
-            # A mistake of ours. Whoever has asked is told, or would wait for ever.
+            # An internal error. The client gets an answer, or it would wait for ever.
             log.exception("a question could not be answered")
             message = "this could not be answered; the server's log says why"
             self._put(SpaceAnswer(connection, encode_frame(ErrorFrame(StoreError.code, message, asked.number))))
 
     def unwatch(self, connection: ConnectionPort, docs: Iterable[DocKey], prefixes: Iterable[str]) -> None:
-        """Tell it no more of these."""
+        """End watches."""
         self._watches[connection.talk.branch].remove(connection, docs, prefixes)
 
     # -- what is told --------------------------------------------------------------------------------------
 
     def deliver(self, decided: Delivered) -> None:
-        """Called by whoever decides, while the storage stands still."""
+        """Called by the deciding thread, while the storage is locked."""
         self._put(decided)
 
     def _put(self, what: Delivered | SpaceAnswer) -> None:
@@ -198,12 +196,12 @@ class Channel:
             self._on_loop(self._drain)
 
     def _on_loop(self, do: Callable[[], None]) -> None:
-        # If the loop has ended, so has the server; what was decided is on disk.
+        # The loop has ended with the server; the outcomes are on disk.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(do)
 
     def _drain(self) -> None:
-        # Said before looking: who puts something after the last look wakes again.
+        # Reset before reading the queue: a later append wakes the loop again.
         self._woken = False
         while self._inbox:
             what = self._inbox.popleft()
@@ -260,7 +258,7 @@ class Channel:
             connection.talk.revoked()
 
     def _send_away(self, failed: list[Failure]) -> None:
-        """The disk has failed: that is no verdict. Clients that wait for one keep what they sent, and come again."""
+        """The disk has failed, which is no verdict. Clients keep their commits, and reconnect."""
         error = failed[0].error
         assert isinstance(error, StoreError)
         log.error("commits could not be written", extra={"space": self.storage.name, "why": error.message})
@@ -274,12 +272,12 @@ class Channel:
             self._break(error.message)
 
     def _break(self, why: str) -> None:
-        """Only a fresh opening can tell what is on the disk: all clients come again, and the first has it opened."""
+        """Only reopening the file shows what is on disk: all clients reconnect, and the first one reopens it."""
         self.trouble, self.is_broken = why, True
         for connection in list(self.connections.values()):
             connection.talk.turned_away(CANNOT_WRITE)
 
     def close(self) -> None:
-        """Nobody is here any more. Waits for the disk: not in the loop."""
+        """Close the storage. Waits for the disk: not in the loop."""
         self.storage.leave(self)
         self.storage.close()

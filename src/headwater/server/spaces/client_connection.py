@@ -1,7 +1,4 @@
-"""One client that is connected: between its session and the room it is in.
-
-Must never know: bytes on a socket.
-"""
+"""One connected client: between its protocol session and the channel of its space."""
 
 from __future__ import annotations
 
@@ -37,20 +34,20 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("headwater.server")
 
 UNKNOWN = "there is no such space, or it may not be used with what was shown"
-"""The same answer for both: who may not see a space does not learn that there is one."""
+"""One answer for both cases: a client without access does not learn whether the space exists."""
 
 
 def _nothing(*_said: object) -> None:
-    """What is said to a connection that is gone."""
+    """Discard a frame for a connection that has ended."""
 
 
 def rights_unknown() -> UnavailableError:
-    """For a client of which it cannot be told now what it may do."""
+    """The error while the grants cannot be read."""
     return UnavailableError("the server cannot read its grants now, so no client is let in; come again")
 
 
 class ClientConnection:
-    """A connection, once it is one. `house` has the spaces; `write` sends bytes that are a frame."""
+    """An authenticated connection. `write` sends an encoded frame."""
 
     def __init__(
         self,
@@ -67,20 +64,20 @@ class ClientConnection:
         self._grant = grant
         self.peer = peer
         self._write = write
-        # For what was asked for, which may be larger than what it is told of itself.
+        # Sends answers, which may be larger than pushed frames.
         self._answer = answer or write
         self._shut = shut
-        # Told with which grant it is let in.
+        # Called with the grant of the client.
         self._admit = admit
         self.channel: Channel | None = None
-        # Questions, one of which is being answered at a time; and none while it has not read what was sent before.
+        # Questions: one is answered at a time, and none while earlier answers are unread.
         self._asked: deque[Watch | Pull | AskObservations | AskChanged] = deque()
         self._is_answering = False
         self._is_full = False
         self._epoch = 0
-        # What it was refused for lack of a right: each kind stands in the audit log once.
+        # Kinds of refusals for lack of a right: each is logged once.
         self._denied: set[str] = set()
-        # Why the server has ended it, if it did.
+        # Why the server ended the connection, if it did.
         self._ended: tuple[int, str] | None = None
         self.talk = ServerSession(
             self, server=spaces.server, audience=spaces.audience, nonce=spaces.nonce(), limits=spaces.limits
@@ -90,18 +87,18 @@ class ClientConnection:
         self.prefixes = self.talk.prefixes
 
     def __repr__(self) -> str:
-        return f"<{self.talk.actor or 'somebody'} in {self.talk.space!r}>"
+        return f"<{self.talk.actor or 'no actor'} in {self.talk.space!r}>"
 
     @property
     def grant_id(self) -> str | None:
-        """Of what it has shown; None as long as that is nothing that is known."""
+        """The id of its grant; None before authentication."""
         return None if self._grant is None else self._grant.id
 
     # -- what the session asks for -------------------------------------------------------------------------
 
     @property
     def head(self) -> Seq:
-        """The newest place that anybody was told of."""
+        """The newest sequence number sent to any client."""
         assert self.channel is not None
         return self.channel.head
 
@@ -110,7 +107,7 @@ class ClientConnection:
         self._write(encode_frame(frame))
 
     def push(self, frame: bytes) -> None:
-        """Send what is a frame already."""
+        """Send an encoded frame."""
         self._write(frame)
 
     def close(self, code: int, reason: str) -> None:
@@ -120,7 +117,7 @@ class ClientConnection:
         self._shut(code, reason)
 
     def may(self, right: str) -> bool:
-        """Whether its grant is good for that, now."""
+        """Whether its grant has the right now."""
         return self._grant is not None and self._spaces.right(self._grant, self.talk.space) >= WORDS[right]
 
     @property
@@ -129,29 +126,29 @@ class ClientConnection:
         return self._spaces.access.is_known
 
     def may_create(self, space: str) -> bool:
-        """Whether it may make a space that is not there: only who owns it may."""
+        """Whether it may create a missing space: with the right `own` only."""
         return self._grant is not None and self._spaces.right(self._grant, space) >= Right.OWN
 
     def may_see(self, doc: DocKey) -> bool:
-        """Whether a document is in a scope of its own."""
+        """Whether a document is in one of its own scopes."""
         return self.talk.may_see(doc)
 
     def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
-        """Have it decided."""
+        """Submit a commit."""
         assert self.channel is not None
         try:
             self.channel.submit(commit, notes)
         except ClosedError:
-            # No verdict: the client sends it again to the next server of the space.
+            # No verdict: the client sends the commit again over its next connection.
             self.talk.turned_away(CANNOT_WRITE)
 
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
-        """Keep what runs have read."""
+        """Store observations of runs."""
         assert self.channel is not None
         self.channel.note(notes, self.talk.branch, gone)
 
     def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
-        """Answer it, after those before."""
+        """Queue a question."""
         self._asked.append(asked)
         self._answer_next()
 
@@ -161,41 +158,41 @@ class ClientConnection:
             self.channel.look(self, self._asked.popleft())
 
     def reply(self, frame: bytes) -> None:
-        """Send the answer to what was asked last."""
+        """Send the answer to the current question."""
         self._is_answering = False
         self._answer(frame)
         self._answer_next()
 
     def full(self, *, is_full: bool) -> None:
-        """Whether much of what was sent waits to be read."""
+        """Whether many sent bytes are unread."""
         self._is_full = is_full
         self._answer_next()
 
     @property
     def is_behind(self) -> bool:
-        """Whether more waits for the disk than should."""
+        """Whether too many commits wait for the disk."""
         return self.channel is not None and len(self.channel.since) > BEHIND
 
     def unwatch(self, asked: Unwatch) -> None:
-        """Tell no more of these."""
+        """End watches."""
         assert self.channel is not None
         self.channel.unwatch(self, asked.docs, asked.prefixes)
 
     def denied(self, asked: str, error: AccessError) -> None:
-        """Write down that it tried."""
+        """Record a refused attempt."""
         if asked not in self._denied:
             self._denied.add(asked)
             talk = self.talk
             self._spaces.audit("denied", self, space=talk.space, actor=talk.actor, asked=asked, why=error.message)
 
     def left(self) -> None:
-        """It will not come back."""
+        """Forget its session: the client will not reconnect."""
         self._spaces.proofs.forget(self.session)
 
     # -- opening -------------------------------------------------------------------------------------------
 
     def open(self, asked: Open) -> None:
-        """Open the space; in a thread, for it may have to be read from the disk."""
+        """Open the space, in a thread: that may read from the disk."""
         try:
             self._grant = self._spaces.admitted(self, asked, self._grant)
             if self._admit is not None:
@@ -235,20 +232,20 @@ class ClientConnection:
         return actor
 
     def entered(self, channel: Channel, asked: Open, actor: str, session: SessionId, last: int) -> None:
-        """The space is open."""
+        """Continue after the space was opened."""
         if self.talk.state is ServerState.OVER:
             return
         if not self._spaces.proofs.is_newest(session, self._epoch, asked.attempt):
-            # While the space was being opened, the client has come again: this connection was given up.
+            # The client reconnected while the space was being opened: this connection is obsolete.
             self.talk.taken_over()
             return
         if channel.is_broken:
-            # Also while it was being opened: the next client has the file opened anew.
+            # The disk failed while the space was being opened: the next client reopens the file.
             self.talk.turned_away(CANNOT_WRITE)
             return
         right = self._spaces.right(self._grant, asked.space) if self._grant is not None else Right.NONE
         if right < Right.READ:
-            # While the space was being opened.
+            # The right ended while the space was being opened.
             if self.knows_rights:
                 self._spaces.refuse(self, asked.space, AccessError(UNKNOWN))
             else:
@@ -257,7 +254,7 @@ class ClientConnection:
         try:
             self._spaces.access.audit.write("opened", peer=self.peer, id=self.grant_id, space=asked.space, actor=actor)
         except (HeadwaterError, OSError) as error:
-            # Who was let in must be in the audit log: until it can be written, no one is.
+            # Logins must be in the audit log: until it can be written, none is accepted.
             log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
             message = f"space {asked.space!r} cannot be opened now; the server's log says why"
             self.talk.refused(UnavailableError(message), Close.RESTART, again=True)
@@ -267,13 +264,13 @@ class ClientConnection:
         log.info("session opened", extra={**said, "again": self._epoch})
         branch = BranchId(asked.branch)
         resume = self._spaces.proofs.make(asked.space, branch, actor, session, self._epoch, channel.lineage)
-        # First of all what it is: whoever had the session before is sent away with it.
+        # Register first: that closes the earlier connection of the session.
         self.talk.session, self.talk.branch = session, branch
         channel.enter(self)
         self.talk.opened(SpaceOpened(asked.space, session, resume, channel.head, actor, right.word, last), branch)
 
     def leave(self) -> None:
-        """It is gone. Once more is no harm."""
+        """The connection has ended. Idempotent."""
         self.talk.lost()
         channel, self.channel = self.channel, None
         self._asked.clear()
@@ -284,12 +281,12 @@ class ClientConnection:
             log.info(event, extra={**self.said(), "code": code, "why": why})
 
     def let_go(self) -> None:
-        """Its connection is gone, and nothing is sent any more: what would refer to it in a circle is dropped."""
+        """Drop references after the end, to avoid reference cycles."""
         self._write = self._answer = _nothing
         self._shut = _nothing
         self._admit = None
 
     def said(self) -> dict[str, object]:
-        """Who it is, for the log. What it has shown is not."""
+        """Identification for the log, without secrets."""
         talk = self.talk
         return {"peer": self.peer, "actor": talk.actor, "space": talk.space, "session": self.session}

@@ -1,7 +1,4 @@
-"""All spaces of one server, and who is let into which: opened when somebody comes, closed when nobody was there.
-
-Must never know: sockets, frames.
-"""
+"""The spaces of one server: opened for the first client, closed when unused; admission to each."""
 
 from __future__ import annotations
 
@@ -55,19 +52,18 @@ log: Final = logging.getLogger("headwater.server")
 
 NONCE_BYTES: Final = 32
 SPARED: Final = frozenset({"refused", "broken"})
-"""What anybody can make happen as often as they like."""
+"""Events that any client can cause at any rate."""
 KIND: Final = 20
-"""Characters of why something was refused that tell one kind from another."""
+"""Characters of a refusal's reason that distinguish kinds."""
 GONE: Final = "the folder of the spaces was removed while the server runs, or is another one; start the server again"
 LINE: Final = 300
-"""Characters of what a stranger has sent that are told again."""
+"""Characters of a stranger's input that are repeated in a message."""
 ROUND_S: Final = 0.05
-"""Between two looks at who may still be here. With how long a look at the grants is believed, a revoked one is in use
-for a tenth of a second."""
+"""Interval of the check of open connections. With the cache of grants, a revoked one works for a tenth of a second."""
 ROUND_PER_S: Final = 20_000
-"""Guests looked at in a second, at most: some hundredths of a core, however many there are."""
+"""Connections checked per second, at most: some hundredths of a core, however many there are."""
 THREADS: Final = 4
-"""For what waits for the disk: openings and answers. Deciding has a thread for each space."""
+"""Threads for openings and answers, which wait for the disk. Deciding has a thread per space."""
 
 
 class ServedSpaces:
@@ -91,13 +87,13 @@ class ServedSpaces:
         self.limits = {"frame": FRAME_BYTES_MAX, "pending": PENDING_MAX, "watches": WATCHES_MAX}
         self.turned_away = RefusalLog(access.audit, loop)
         self.channels: dict[str, Channel] = {}
-        # What those have done that are closed.
+        # Counts of spaces that are closed by now.
         self.past = WorkCounts()
         self._loop = loop
         self._create = create
         self._identity = _identity(folder)
         self._threads = machine().pool(THREADS, "headwater-serve")
-        # Spaces that are being opened or closed: the next one waits for its turn.
+        # Locks of spaces that are being opened or closed.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self.closing = False
@@ -107,15 +103,15 @@ class ServedSpaces:
     # -- who may ---------------------------------------------------------------------------------------
 
     def nonce(self) -> bytes:
-        """For one connection, to be signed by whoever comes with a key."""
+        """The challenge of one connection, for clients with a key."""
         return machine().token_bytes(NONCE_BYTES)
 
     def right(self, grant: Grant, space: str) -> Right:
-        """What a grant is good for now."""
+        """The current right of a grant."""
         return self.access.right(grant.id, space)
 
     def admitted(self, client: ClientConnection, asked: Open, grant: Grant | None) -> Grant:
-        """With which grant somebody may open a space. Raises AccessError."""
+        """The grant with which a client may open a space. Raises AccessError."""
         if grant is None and asked.proof is not None:
             from headwater.access.key_admission import grant_of  # noqa: PLC0415  # few come with keys
 
@@ -129,16 +125,16 @@ class ServedSpaces:
         return grant
 
     def refuse(self, client: ClientConnection, space: str, error: HeadwaterError) -> None:
-        """Tell a client that it is not let in, and write it down."""
+        """Refuse a client, and record it."""
         self.audit("refused", client, space=space, why=error.message)
         log.info("session refused", extra={"peer": client.peer, "space": space, "why": error.message})
         client.talk.refused(error, Close.FORBIDDEN)
 
     def audit(self, event: str, client: ClientConnection, **facts: object) -> None:
-        """Write down who did what, and with which grant. Of what was refused the first, and then how often."""
+        """Write to the audit log: actor, action, grant. Refusals are rate-limited."""
         facts = {"peer": client.peer, "id": client.grant_id, **facts}
         if event in SPARED:
-            # Its beginning is ours; names that somebody else made up come later.
+            # The beginning of the text is fixed; names from outside come later.
             kind = (event, client.peer, client.grant_id, str(facts["why"])[:KIND])
             self.turned_away.tell(event, kind, **facts)
         else:
@@ -147,7 +143,7 @@ class ServedSpaces:
     # -- coming in -------------------------------------------------------------------------------------
 
     def enter(self, client: ClientConnection, asked: Open, actor: str, session: SessionId) -> None:
-        """Bring somebody who may into the room of a space; `client.entered` tells when."""
+        """Attach a client to the channel of a space; calls `client.entered` when done."""
         task = self._loop.create_task(self._enter(client, asked, actor, session))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -160,7 +156,7 @@ class ServedSpaces:
             last = await self._in_thread(lambda: channel.last_of(branch, asked.session))
             _check_life(asked, channel)
         except NotFoundError as error:
-            # A branch may be told of; a space only to who could make it.
+            # A missing branch may be disclosed; a missing space only to a client that could create it.
             told: HeadwaterError = error if asked.space in self.channels else AccessError(UNKNOWN)
             if asked.space not in self.channels and client.may_create(asked.space):
                 rest = "" if self._create else ", and it makes no new ones"
@@ -169,7 +165,7 @@ class ServedSpaces:
         except ServerLimitError as error:
             client.talk.refused(error, Close.RESTART, again=True)
         except (StoreError, UsageError) as error:
-            # What is wrong with the file, and where it is, is for whoever runs the server.
+            # The path and state of the file are logged, not sent.
             log.error("space %r cannot be opened: %s", asked.space, error)  # noqa: TRY400  # it says all there is to say
             self.audit("broken", client, space=asked.space, why=error.message)
             broken = type(error)(f"space {asked.space!r} cannot be opened now; the server's log says why")
@@ -185,25 +181,25 @@ class ServedSpaces:
                 self._round = self._loop.call_later(ROUND_S, self._go_round)
 
     def _go_round(self) -> None:
-        """Send away whoever may not be here any more, also where nothing happens."""
+        """Close connections whose right has ended, idle ones included."""
         connections = [connection for channel in self.channels.values() for connection in channel.connections.values()]
         for connection in connections:
             if not connection.may("read"):
                 connection.talk.revoked()
-        # Nobody there: nobody to wake up for.
+        # No connections: nothing to check.
         self._round = None
         if connections and not self.closing:
             self._round = self._loop.call_later(max(ROUND_S, len(connections) / ROUND_PER_S), self._go_round)
 
     async def channel(self, space: str, *, create: bool) -> Channel:
-        """The room of a space, opened if it is not."""
+        """The channel of a space, opened if necessary."""
         async with self._turn(space):
             channel = self.channels.get(space)
             if channel is not None and channel.is_broken:
                 await self._let_go(space, channel)
                 channel = None
             if channel is not None and not channel.connections:
-                # Somebody is about to enter: it is not closed meanwhile.
+                # A client is about to enter: do not close it.
                 channel.empty_since = self._loop.time()
             if channel is None:
                 if self.closing:
@@ -216,7 +212,7 @@ class ServedSpaces:
             return channel
 
     def _turn(self, space: str) -> asyncio.Lock:
-        """One at a time opens or closes a space. Kept for as long as somebody has it."""
+        """The lock for opening and closing a space. Removed when unused."""
         turn = self._turns.get(space)
         if turn is None:
             turn = self._turns[space] = asyncio.Lock()
@@ -230,7 +226,7 @@ class ServedSpaces:
         if not create and not machine().files.exists(place.path):
             raise NotFoundError(UNKNOWN)
         if _identity(self.folder) != self._identity:
-            # It would be made anew, by this opening or another.
+            # Otherwise opening would create an empty space.
             raise UnavailableError(GONE, path=str(self.folder))
         storage = open_space(f"{self.folder}{os.sep}", space, create=create)
         try:
@@ -240,14 +236,14 @@ class ServedSpaces:
             raise
 
     def missing(self) -> str:
-        """What was taken away from under the server, in words; empty if nothing was. For a thread: it may wait."""
+        """Files that were removed while the server runs, as text; empty if none. In a thread: may block."""
         if _identity(self.folder) != self._identity:
             return GONE
         gone = [space for space in list(self.channels) if not machine().files.lexists(self.place(space).path or "")]
         return f"the file of {len(gone)} open spaces was removed; start the server again" if gone else ""
 
     def place(self, space: str) -> Location:
-        """Where a space is kept."""
+        """The file of a space."""
         return locate(f"{self.folder}{os.sep}", space)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
@@ -274,23 +270,23 @@ class ServedSpaces:
                 await self._let_go(space, channel)
 
     async def _let_go(self, space: str, channel: Channel) -> None:
-        """Whoever has the turn closes it. What a disk that has failed says to that is known already."""
+        """Close a space; the caller holds its lock. Errors of a failed disk are known already."""
         del self.channels[space]
         with suppress(StoreError):
             await self._in_thread(channel.close)
         self.past.add(channel.commits, channel.delivered, channel.storage.groups, channel.decided)
         log.info("space closed", extra={"space": space})
 
-    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109  # whoever ends the server has one
-        """Until everything that was sent is decided and told, at most so long."""
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109  # the end of the server has a limit
+        """Wait until received commits are decided and their verdicts sent, within the time limit."""
         with suppress(HeadwaterError, asyncio.TimeoutError):
             waiting = [
                 machine().in_pool(self._loop, self._threads, partial(channel.storage.wait, timeout))
                 for channel in self.channels.values()
             ]
-            # One whose disk does not answer is no reason not to wait for the others.
+            # A space whose disk does not answer must not prevent waiting for the others.
             await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), timeout)
-        # What was decided last is on its way to the loop.
+        # The last outcomes are on their way to the loop.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
@@ -320,7 +316,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _check_life(asked: Open, channel: Channel) -> None:
-    """Whoever goes on with a session has to have begun it in this life of the space."""
+    """Raise unless the session began in this lineage of the space."""
     if asked.resume and lineage_in(asked.resume) != channel.lineage:
         message = (
             f"space {asked.space!r} was put back to an earlier state, and what was seen of it before does not count "

@@ -1,9 +1,7 @@
-"""A WebSocket of the server's: bytes in and out of the sans-IO protocol of `websockets`, and nothing more.
+"""The server's WebSocket: an asyncio protocol around the sans-IO protocol of `websockets`.
 
-uvicorn listens, speaks HTTP, and hands over connections that ask for an upgrade. Frames that go to many are the same
-bytes for all: what a server sends is not masked.
-
-Must never know: what is in a frame.
+uvicorn listens, speaks HTTP, and hands over connections that ask for an upgrade. Frames for many clients are encoded
+once: a server does not mask.
 """
 
 from __future__ import annotations
@@ -47,11 +45,11 @@ _QUIET.setLevel(logging.WARNING)
 
 
 FRAGMENTS_MAX: Final = 4096
-"""Of one message. A client that sends more pieces does it for no good."""
+"""Fragments of one message. More are abuse."""
 
 
 def framed(data: bytes) -> bytes:
-    """A binary message as a server sends it: two to ten bytes, then what it is."""
+    """A binary message as a server sends it: a header of two to ten bytes, then the payload."""
     size = len(data)
     if size < _HEAD_16:
         return b"\x82" + bytes((size,)) + data
@@ -61,7 +59,7 @@ def framed(data: bytes) -> bytes:
 
 
 class ServerSocket(asyncio.Protocol):
-    """One connection, from its upgrade on. Made by uvicorn; `doorman` is set by `bound`."""
+    """One connection after its upgrade. Made by uvicorn; `bound` sets `authenticator`."""
 
     authenticator: ClassVar[Authenticator]
 
@@ -77,20 +75,20 @@ class ServerSocket(asyncio.Protocol):
         self.grant_id = ""
         self.peer = ""
         self._parts: list[bytes] = []
-        # Frames that go out together, at the end of this turn of the loop.
+        # Frames to be written together at the end of this iteration of the loop.
         self._out: list[bytes] = []
         self._out_bytes = 0
-        # As much of what waits to be sent are answers: whoever has asked for them may take its time.
+        # Unsent bytes that are answers: the client may read them slowly.
         self._grace = 0
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
         self._heard = True
         self._pinged = b""
-        # How many frames may still come now, and since when.
+        # The token bucket for incoming frames, and its time.
         self._credit = float(FRAMES_BURST)
         self._credit_at = self._loop.time()
         self._ended = False
-        # Nothing is heard for now; until the end.
+        # Reading is paused; for good.
         self._is_paused = False
         self._is_held = False
 
@@ -120,7 +118,7 @@ class ServerSocket(asyncio.Protocol):
                 self._frame(event)
         self._write_out()
         if protocol.handshake_exc is not None:
-            # Refused: there is nothing more to hear.
+            # Refused: ignore further input.
             self.transport.close()
         elif protocol.close_expected() and not self._ended:
             self._ended = True
@@ -166,19 +164,19 @@ class ServerSocket(asyncio.Protocol):
         if client is not None:
             client.leave()
             client.let_go()
-        # The parser refers to its protocol. Left to the collector, the memory of some thousand connections waits there.
+        # The parser refers to its protocol. Break the cycle, or ended connections wait for the garbage collector.
         self._protocol.parser.close()
 
     def hold(self) -> None:
-        """Hear no more: what was sent is decided and told, and then the connection ends."""
+        """Stop reading: received commits get their verdicts, then the connection ends."""
         self._is_held = True
         if not self.transport.is_closing():
             self.transport.pause_reading()
 
     def shutdown(self) -> None:
-        """Uvicorn ends."""
+        """Called by uvicorn at its end."""
         if not self.transport.is_closing():
-            # For the client's last word.
+            # For the client's closing frame.
             self.transport.resume_reading()
         self.close(Close.RESTART, "the server ends; come again")
 
@@ -228,19 +226,19 @@ class ServerSocket(asyncio.Protocol):
         try:
             client.talk.receive(data)
         except Exception:
-            # A mistake of ours. It costs one connection, and everybody else goes on.
+            # An internal error ends one connection, not the server.
             log.exception("a frame could not be handled", extra=client.said())
             self.close(CloseCode.INTERNAL_ERROR, "this could not be handled; the server's log says why")
             return
         if before is not Talk.OPEN and client.talk.state is Talk.OPENING:
-            # Whoever is let in may send as much as a commit can be; until then it is a stranger.
+            # Before authentication messages are small; after it they may be as large as a commit.
             self._protocol.max_message_size = FRAME_BYTES_MAX
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self._loop.call_later(PING_S, self._ask)
 
     def _is_in_time(self) -> bool:
-        """Whether it does not send too much at once: of any kind, pings and fragments, too."""
+        """Rate limit for frames of every kind, pings and fragments included."""
         now = self._loop.time()
         self._credit = min(self._credit + (now - self._credit_at) * FRAMES_PER_S, FRAMES_BURST) - 1
         self._credit_at = now
@@ -251,12 +249,12 @@ class ServerSocket(asyncio.Protocol):
     # -- sending -------------------------------------------------------------------------------------------
 
     def answer(self, data: bytes) -> None:
-        """Send what was asked for, however large it is."""
+        """Send an answer of any size."""
         self._grace += len(data)
         self.send(data)
 
     def send(self, data: bytes) -> None:
-        """What one turn of the loop has to say goes out together: a call of the system costs more than a frame."""
+        """Buffer a frame: frames of one iteration are written together, since a system call costs more than a frame."""
         if self._ended or self._protocol.state is not State.OPEN:
             return
         waiting = self.transport.get_write_buffer_size() + self._out_bytes
@@ -289,7 +287,7 @@ class ServerSocket(asyncio.Protocol):
         log.warning("client reads too slowly", extra={**said, "waiting": waiting})
 
     def _write_out(self) -> None:
-        """What the protocol itself has to say: the handshake, pongs, the end."""
+        """Send protocol messages: handshake, pongs, close."""
         for data in self._protocol.data_to_send():
             if data:
                 self._flush()
@@ -298,24 +296,24 @@ class ServerSocket(asyncio.Protocol):
                 self._half_close()
         waiting = self.transport.get_write_buffer_size()
         if waiting > OUT_BYTES_MAX + self._grace and not self._ended:
-            # It asks whether we are there, and does not hear that we are.
+            # The client pings and does not read the pongs.
             self._note_slow(waiting)
             self.close(Close.SLOW, "reads too slowly")
 
     def _half_close(self) -> None:
-        # Nothing can be said after that.
+        # Nothing can be sent after it.
         self._flush()
         if self.transport.can_write_eof():
             try:
                 self.transport.write_eof()
             except OSError:
-                # Whoever it was is gone already.
+                # The client is gone already.
                 self.transport.abort()
         else:
             self.transport.close()
 
     def close(self, code: int, reason: str) -> None:
-        """End the connection, and say why. Once more is no harm."""
+        """Close the connection with a reason. Idempotent."""
         if self._ended:
             return
         self._flush()
@@ -324,9 +322,9 @@ class ServerSocket(asyncio.Protocol):
         except InvalidState:
             self._protocol.fail(code, reason)
         self._ended = True
-        # With the end of the stream, if the client has said good-bye already.
+        # With EOF, if the client has sent its closing frame.
         self._write_out()
-        # Who does not answer to that is gone a moment later.
+        # Aborted a moment later if the client does not answer.
         self._loop.call_later(1.0, self._abort)
 
     def _abort(self) -> None:
@@ -342,7 +340,7 @@ class ServerSocket(asyncio.Protocol):
             self._abort()
 
     def _ask(self) -> None:
-        """Whether anybody is there: who has said nothing since the last time is gone."""
+        """Ping; a client that was silent since the last ping is disconnected."""
         if self._ended:
             return
         if not self._heard and self._pinged:

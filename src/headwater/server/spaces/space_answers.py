@@ -1,7 +1,4 @@
-"""Answers to what clients ask about a space, made while its storage stands still.
-
-Must never know: how an answer is sent.
-"""
+"""Answers to questions of clients about a space, made while its storage is locked."""
 
 from __future__ import annotations
 
@@ -34,47 +31,47 @@ from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
 
 _HEAD_BYTES: Final = 4096
-"""Of a frame, besides documents."""
+"""Bytes of a frame besides documents."""
 
 _ENTRY_BYTES: Final = 32
-"""Of a document in a frame, besides its key and what it holds."""
+"""Bytes of a document in a frame besides its key and value."""
 
 
 class ConnectionPort(Watcher, Protocol):
-    """A connection, as much as a room asks of it."""
+    """A connection as a channel uses it."""
 
     @property
     def talk(self) -> ServerSession:
-        """Its session."""
+        """Its protocol session."""
         ...
 
     def may(self, right: str) -> bool:
-        """Whether it has a right now."""
+        """Whether it has the right now."""
         ...
 
     def push(self, frame: bytes) -> None:
-        """Send what is a frame already."""
+        """Send an encoded frame."""
 
     def reply(self, frame: bytes) -> None:
-        """The same, of the answer to what it has asked first."""
+        """Send the answer to its oldest question."""
 
 
 class SpaceAnswer(msgspec.Struct, frozen=True, eq=False):
-    """The answer to a question, in its place among what was decided."""
+    """The answer to a question, at its position among the outcomes."""
 
     connection: ConnectionPort
     frame: bytes
     docs: tuple[DocKey, ...] = ()
     prefixes: tuple[str, ...] = ()
     watches: bool = False
-    # The place that it is as of. A branch that was made takes one, and nobody else is told of it.
+    # Its sequence number. Creating a branch takes one that is not sent to other clients.
     seq: Seq = NEVER
 
 
 def made(engine: Engine, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> SpaceAnswer:
-    """The answer; and what was read for it need not stay."""
+    """Answer a question, and evict the documents read for it."""
     made = answer(engine, connection, asked)
-    # Whoever only asks fills it, too.
+    # Questions fill the cache, too.
     engine.states.evict()
     return made
 
@@ -82,7 +79,7 @@ def made(engine: Engine, connection: ConnectionPort, asked: Watch | Pull | AskOb
 def answer(
     engine: Engine, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged
 ) -> SpaceAnswer:
-    """The answer to a question, as of the newest place of the log."""
+    """Answer a question as of the newest sequence number."""
     branch = connection.talk.branch
     if isinstance(asked, AskObservations):
         return SpaceAnswer(connection, encode_frame(_kept(engine, connection, asked)), seq=engine.head)
@@ -100,9 +97,9 @@ def _kept(engine: Engine, connection: ConnectionPort, asked: AskObservations) ->
     if not asked.prefix:
         return Observations(asked.number, engine.head, (), resumption.heads(engine, branch, asked.besides))
     listed = resumption.listing(engine, branch, asked.prefix, asked.besides)
-    # Not what somebody's run has read of their own: its keys are nobody else's business. Others run it.
+    # Without observations of documents in another user's scope: their keys are private. Other users run the function.
     rows = tuple(_row(row) for row in listed.rows.values() if connection.talk.may_keep(row.body))
-    # With many rows it has all documents, those of other users, too.
+    # With many rows the list covers all documents, those of other users included.
     places = {doc: place for doc, place in listed.heads.items() if connection.may_see(doc)}
     return Observations(asked.number, listed.seq, rows, places, tuple(sorted(listed.inherited)))
 
@@ -112,7 +109,7 @@ def _row(row: ObservationRow) -> tuple[DocKey, Seq, bytes]:
 
 
 class _Gathering:
-    """Documents for an answer, within its bounds."""
+    """Collects documents for an answer, within its size limit."""
 
     def __init__(self, engine: Engine, branch: BranchId, at: int | None) -> None:
         self._engine = engine
@@ -122,7 +119,7 @@ class _Gathering:
         self.newer: list[FoundDoc] = []
         self.left_bytes = PREFETCH_BYTES_MAX
         self._most_bytes = FRAME_BYTES_MAX - _HEAD_BYTES
-        # Of those that are as the client has them: nothing to send, but to be watched.
+        # Unchanged documents: watched, but not sent.
         self.same: list[DocKey] = []
 
     def add(self, doc: DocKey, have: int = -1) -> Maybe:
@@ -142,7 +139,7 @@ class _Gathering:
         return state.value
 
     def _spend(self, found: FoundDoc) -> None:
-        """Count it. What is named one by one may be more than what comes along, but no more than a frame."""
+        """Count a document. Requested documents may exceed the limit for linked ones, up to a frame."""
         size = len(found.doc) + _ENTRY_BYTES + (len(encode(found.value[0])) if found.value else 0)
         self.left_bytes -= size
         self._most_bytes -= size

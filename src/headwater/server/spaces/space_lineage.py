@@ -1,9 +1,7 @@
-"""The lineage of a space: one unbroken log. A space that is restored from a backup gets another.
+"""The lineage of a space: one unbroken log. Restoring a backup starts a new one.
 
-Numbers of the log say nothing then: what a client has seen as 17 may have been written again, and differently. So a
-session goes on only in the lineage that it began in. Every space has one from the time when it was made.
-
-Must never know: clients.
+Sequence numbers are then not comparable: 17 may be another commit than a client has seen. So a session continues only
+in the lineage in which it began. Every space has a lineage from its creation on.
 """
 
 from __future__ import annotations
@@ -18,12 +16,12 @@ _BYTES: Final = 8
 
 
 def lineage_of(engine: Engine) -> bytes:
-    """That of a space."""
+    """The lineage of a space."""
     return bytes.fromhex(engine.backend.meta(KEY) or "")
 
 
 def renew(engine: Engine) -> bytes:
-    """From here on it is another log: no session goes on with what it has seen."""
+    """Start a new lineage: no earlier session continues."""
     made = machine().token_bytes(_BYTES)
     engine.backend.set_meta(KEY, made.hex())
     return made
