@@ -1,6 +1,4 @@
-"""The verbs that declare: cells, documents, functions, streams. The same for an app and for what builds a pattern.
-
-Must never know: where what is declared comes to live.
+"""The verbs that declare cells, documents, functions and streams, of an app and of the builder of a pattern.
 
 Length: the options of each verb are spelled out, for editors and type checkers.
 """
@@ -49,11 +47,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Function: TypeAlias = Computed[..., Any] | Sink | Handler[..., Any] | Resource[..., Any]
-"""What becomes something that runs, or is called, in an open space."""
+"""What is registered in an open space."""
 
 
 class _Decorator(Protocol):
-    """What `@app.computed(...)` is with options."""
+    """`@app.computed(...)` with options."""
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Computed[P, R]: ...
@@ -62,7 +60,7 @@ class _Decorator(Protocol):
 
 
 class _HandlerDecorator(Protocol):
-    """What `@app.handler(...)` is with options."""
+    """`@app.handler(...)` with options."""
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncHandler[P, R]: ...
@@ -71,34 +69,34 @@ class _HandlerDecorator(Protocol):
 
 
 class _ResourceDecorator(Protocol):
-    """What `@app.resource(...)` is with options."""
+    """`@app.resource(...)` with options."""
 
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Resource[P, R]: ...
 
 
 class Declarer(ListVerbs, ChoiceVerbs):
-    """Whoever declares under a name. What comes of a declaration, the kinds of these say."""
+    """Declares under names: an app, or the builder of a pattern."""
 
     verb = "app"
-    """As authors call it, for messages."""
+    """The name that authors give it, for messages."""
     name: str
 
     @property
     @abstractmethod
     def prefix(self) -> str:
-        """What the names of documents begin with."""
+        """The beginning of the names of its documents."""
 
     @abstractmethod
     def _start(self, name: str, function: Function) -> None:
-        """It runs from now on, wherever this is open."""
+        """Register a function in every space where this is open."""
 
     @abstractmethod
     def _declared_functions(self) -> Mapping[str, Function]:
-        """Those so far."""
+        """The functions declared so far, by name."""
 
     @abstractmethod
     def _check_function(self, name: str, fn: Callable[..., object]) -> None:
-        """Refuse what could not run. Raises DeclarationError."""
+        """Reject a function that could not run. Raises DeclarationError."""
 
     # -- values --------------------------------------------------------------------------------------------
 
@@ -109,7 +107,7 @@ class Declarer(ListVerbs, ChoiceVerbs):
     @overload
     def cell(self, name: str, *, type: type[T], scope: ScopeName = ...) -> Cell[T]: ...
     def cell(self, name: str, default: Any = ABSENT, *, type: object = None, scope: ScopeName = "space") -> Cell[Any]:  # noqa: A002
-        """A cell. Its type is that of the default, unless `type` says more: `type=list[int]`, `type=Note`."""
+        """A cell. Its type is that of the default, unless `type` is more precise: `type=list[int]`, `type=Note`."""
         where = f"{self.verb}.cell({name!r})"
         schema = (
             schema_of(type, where=where)
@@ -157,12 +155,12 @@ class Declarer(ListVerbs, ChoiceVerbs):
         materializes: Writable | Sequence[Writable] = ...,
     ) -> _Decorator: ...
     def computed(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """A function of cells whose result is kept, and made again when what it read has changed and somebody looks.
+        """A function of cells whose result is stored, and computed again when it is observed and its inputs changed.
 
-        `eager`: also if nobody does. `debounce` waits for quiet, `throttle` for a while since the last run. `writes`
-        names cells and documents that it writes besides, `materializes` some below which it may write anything; both
-        have to come out the same each time. For async functions, `timeout`, and what becomes of a run that waits while
-        something it has read changes: `on_invalid="restart"`, or "finish".
+        `eager` runs it also while it is not observed. `debounce` waits for quiet, `throttle` for a while since the last
+        run. `writes` names cells and documents that it writes besides its result, `materializes` some below which it
+        may write anything; a run with the same inputs has to write the same. For async functions, `timeout`, and what
+        happens to a run whose inputs change while it waits: `on_invalid="restart"`, or "finish".
         """
         if fn is None:
             return lambda function: self._computed(function, name, options)
@@ -186,7 +184,7 @@ class Declarer(ListVerbs, ChoiceVerbs):
                 message = f"{where}: {option}= names {shared[1]}, which {other.name}() writes already"
                 raise DeclarationError(f"{message}; one function for each", name=chosen)
         if self.verb == "app":
-            # Of a piece's functions, which are declared anew each time it is started, nothing could be said.
+            # The functions of a piece are declared anew at each start: there is no earlier state to compare with.
             record_containers(fn)
         made: Computed[..., Any] = Computed(self.owner, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, where)
@@ -216,10 +214,10 @@ class Declarer(ListVerbs, ChoiceVerbs):
         throttle: Duration | None = ...,
     ) -> Callable[[Callable[[], None]], Computed[[], None]]: ...
     def materializer(self, fn: object = None, /, *, name: str | None = None, writes: Any = (), **options: Any) -> Any:
-        """A function that writes below these cells and documents, wherever its run says: an index, a cache, a mirror.
+        """A function that writes below these cells and documents, wherever it decides: an index, a cache, a mirror.
 
-        Nobody needs to look: it runs when nothing else is left to do, or before whoever reads where it may write. It
-        has to come out the same each time; it returns nothing.
+        It need not be observed: it runs when nothing else is left to do, or before a read of what it may write. A run
+        with the same inputs has to write the same; it returns nothing.
         """
         where = f"@{self.verb}.materializer"
         if fn is not None:
@@ -257,11 +255,11 @@ class Declarer(ListVerbs, ChoiceVerbs):
         change_group: str | None = ...,
     ) -> Callable[[Callable[[], object]], Sink]: ...
     def sink(self, fn: Callable[[], object] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """A function that is run for what it does: once when the app is opened, then when what it read has changed.
+        """A function that is run for its effect: once when the app is opened, then whenever its inputs have changed.
 
-        `debounce` waits for quiet, `throttle` for a while since the last run; one that is slow waits for quiet by
-        itself, unless `auto_debounce=False`. With a `change_group`, what is written in transactions of the same group
-        does not wake it. `timeout` and `on_invalid` as for `computed`.
+        `debounce` waits for quiet, `throttle` for a while since the last run; a slow sink waits for quiet by itself,
+        unless `auto_debounce=False`. With a `change_group`, writes of transactions in the same group do not wake it.
+        `timeout` and `on_invalid` as for `computed`.
         """
         if fn is None:
             return lambda function: self._sink(function, name, options)
@@ -284,13 +282,13 @@ class Declarer(ListVerbs, ChoiceVerbs):
         return made
 
     def stream(self, name: str, kind: type[T]) -> Stream[T]:
-        """Events of one kind, each carrying a value of a class: `clicks = app.stream("clicks", Click)`.
+        """Events of one kind, each with a value of a class: `clicks = app.stream("clicks", Click)`.
 
         `@app.handler(on=clicks)` handles them; `clicks.send(Click(...))` sends one.
         """
         where = f"{self.verb}.stream({name!r})"
         made: Stream[T] = Stream(self.owner, name, self._id(name), kind)
-        made.payload  # noqa: B018  # what cannot be declared is told now
+        made.payload  # noqa: B018  # a wrong type is reported now
         self._declare(name, made, where)
         return made
 
@@ -311,12 +309,12 @@ class Declarer(ListVerbs, ChoiceVerbs):
         change_group: str | None = ...,
     ) -> _HandlerDecorator: ...
     def handler(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """A function that handles events: each once, in one transaction, when all that it reads is current.
+        """A function that handles events: each once, in one transaction, when everything that it reads is current.
 
-        `submit.send("gift")` sends one; what its parameters take is what an event carries. With `on`, it handles the
-        events of a stream, and takes their value. `reads` names cells, documents and computed functions that it is
-        sure to read: they are made current before it is called, others when it reads them. `backlog`: events that may
-        wait at once. For async functions, `timeout`.
+        `submit.send("gift")` sends one; the parameters are the fields of an event. With `on`, it handles the events of
+        a stream, and takes their value. `reads` names cells, documents and computed functions that it always reads:
+        they are made current before it is called, others when it reads them. `backlog`: events that may be queued at
+        once. For async functions, `timeout`.
         """
         if fn is None:
             return lambda function: self._handler(function, name, options)
@@ -346,11 +344,11 @@ class Declarer(ListVerbs, ChoiceVerbs):
         timeout: Duration | None = ...,
     ) -> _ResourceDecorator: ...
     def resource(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """An async function that asks outside: one kept answer for each set of arguments, read without waiting.
+        """An async function that requests something outside: one stored result for each set of arguments, read at once.
 
-        It is asked for when somebody looks and there is no answer, or none that is fresh: one request at a time for
-        each set of arguments, cancelled when nobody looks any more. `fresh_for`: how long an answer is; without it, for
-        ever. `retry=hw.Retry(3, on=OSError)`: how often it is tried again, for which errors. `timeout`: how long one
+        A request is made while it is observed and has no fresh result: one at a time for each set of arguments, and
+        cancelled when it is not observed any more. `fresh_for`: how long a result is fresh; by default, for ever.
+        `retry=hw.Retry(3, on=OSError)`: how often a request is repeated, for which errors. `timeout`: how long one
         request may take.
         """
         if fn is None:
@@ -389,7 +387,7 @@ class Declarer(ListVerbs, ChoiceVerbs):
         if not found or found == "<lambda>":
             raise DeclarationError(f"@{self.verb}.{kind} needs a name for {fn!r}: give it one with name=...")
         if kind != "resource":
-            # It is async, and needs no event loop of the author's.
+            # A resource is async, and needs no event loop of the author.
             self._check_function(found, fn)
         return cast("str", found)
 

@@ -1,7 +1,4 @@
-"""What `@app.handler(reads=...)` takes: cells, documents, and functions that are computed.
-
-Must never know: when any of it is read.
-"""
+"""The option `reads` of a handler: cells, documents and computed functions."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 
 DeclaredRead: TypeAlias = Writable | Computed[..., Any]
-"""What a handler can be known to read."""
+"""What a handler declares to read."""
 
 
 def check_reads(where: str, given: object, owner: Owner) -> tuple[DeclaredRead, ...]:
-    """What was said, checked. Raises DeclarationError."""
+    """The reads, checked. Raises DeclarationError."""
     items = list(given) if isinstance(given, Sequence) and not isinstance(given, str | Readable | Doc) else [given]
     found: list[DeclaredRead] = []
     for each in items:
@@ -45,5 +42,5 @@ def check_reads(where: str, given: object, owner: Owner) -> tuple[DeclaredRead, 
 
 
 def document_of_read(each: DeclaredRead, space: SpacePort) -> DocKey:
-    """The document that holds it in an open space."""
+    """The document of a read in an open space."""
     return doc_key(each.doc) if isinstance(each, Computed) else address_in(each, space)[0]

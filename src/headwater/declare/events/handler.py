@@ -1,7 +1,4 @@
-"""Handlers and streams: what `@app.handler` and `app.stream` make, and how events are sent to them.
-
-Must never know: apps (an owner is whoever knows which space is meant), and when an event is handled.
-"""
+"""Handlers and streams: what `@app.handler` and `app.stream` make, and how events are sent to them."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ T = TypeVar("T")
 
 
 class Stream(Generic[T]):
-    """Events of one kind, carrying a value of one class. `@app.handler(on=stream)` handles them."""
+    """Events of one kind, each with a value of one class. `@app.handler(on=stream)` handles them."""
 
     def __init__(self, app: Owner, name: str, doc: str, kind: object) -> None:
         self.name = name
@@ -40,27 +37,27 @@ class Stream(Generic[T]):
         self._app = app
         self._kind = kind
         self._payload: Payload | None = None
-        # The handler, when one was declared.
+        # Set when a handler is declared.
         self.handler: Handler[..., Any] | None = None
 
     @property
     def address(self) -> str:
-        """Its name, in full."""
+        """Its full name."""
         return self.doc
 
     @property
     def payload(self) -> Payload:
-        """What its events carry."""
+        """The fields of its events."""
         if self._payload is None:
             self._payload = Payload.of_type(self._app, self._kind, self.doc, f"stream {self.name}")
         return self._payload
 
     def send(self, value: T, /) -> Ticket[object]:
-        """Send an event. In a transaction, it is part of it."""
+        """Send an event. In a transaction, it is sent with the commit."""
         return self._handler().deliver(self.payload.seal(value), None)
 
-    def once(self, id: str, *, by: str = "") -> StreamSender[T]:  # noqa: A002  # the word senders use
-        """An event that may be sent several times, by a name of its own: it is handled once."""
+    def once(self, id: str, *, by: str = "") -> StreamSender[T]:  # noqa: A002  # the usual word
+        """An event with an id of its own: it is handled once, however often it is sent."""
         return StreamSender(self, _external_id(id, by))
 
     def _handler(self) -> Handler[..., Any]:
@@ -74,14 +71,14 @@ class Stream(Generic[T]):
 
 
 class StreamSender(Generic[T]):
-    """An event with a name of its own."""
+    """An event with an id of its own."""
 
     def __init__(self, stream: Stream[T], outside: tuple[str, str]) -> None:
         self._stream = stream
         self._outside = outside
 
     def send(self, value: T, /) -> Ticket[object]:
-        """Send it; if it was handled before, the ticket has the result of then."""
+        """Send it. If it was handled before, the ticket has that result."""
         stream = self._stream
         return stream._handler().deliver(stream.payload.seal(value), self._outside)  # noqa: SLF001  # its other half
 
@@ -116,22 +113,22 @@ class Handler(Generic[P, R]):
         self._change_group = change_group
         self._payload: Payload | None = None
         self._result: DetachedValue | None = None
-        # builder: the piece it is part of, if it is part of one.
+        # Set by the builder of a pattern.
         self.enclosing_piece: EnclosingPiece | None = None
 
     @property
     def address(self) -> str:
-        """Its stream's name, in full."""
+        """The full name of its stream."""
         return self.stream
 
     @property
     def owner(self) -> Owner:
-        """Whose it is."""
+        """The app or space that it belongs to."""
         return self._app
 
     @property
     def payload(self) -> Payload:
-        """What its events carry. At first use: their types may be declared after it."""
+        """The fields of its events. Resolved at first use: their types may be declared after the handler."""
         if self._payload is None:
             where = f"{self.name}()"
             made = self.on.payload if self.on is not None else None
@@ -140,7 +137,7 @@ class Handler(Generic[P, R]):
 
     @property
     def result(self) -> DetachedValue:
-        """What it returns."""
+        """The type of its result."""
         if self._result is None:
             where = f"the result of {self.name}()"
             hint = hints_of(self.__wrapped__, where).get("return", Any)
@@ -149,9 +146,9 @@ class Handler(Generic[P, R]):
         return self._result
 
     def register(self, space: EventPort) -> None:
-        """Handle events in an open space from now on."""
+        """Register it in an open space: it handles events from now on."""
         fn, payload = self.__wrapped__, self.payload
-        self.result  # noqa: B018  # what cannot be declared is told now
+        self.result  # noqa: B018  # a wrong type is reported now
         spec = HandlerSpec(
             stream=self.stream,
             name=self.name,
@@ -171,23 +168,23 @@ class Handler(Generic[P, R]):
     # -- sending -------------------------------------------------------------------------------------------
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
-        """Send an event with these arguments. In a transaction, it is part of it: sent if that comes to be."""
+        """Send an event with these arguments. In a transaction, it is sent with the commit."""
         return self.deliver(self.payload.seal(*args, **kwargs), None)
 
-    def once(self, id: str, *, by: str = "") -> Sender[P, R]:  # noqa: A002  # the word senders use
-        """An event that may be sent several times, by a name of its own: it is handled once.
+    def once(self, id: str, *, by: str = "") -> Sender[P, R]:  # noqa: A002  # the usual word
+        """An event with an id of its own: it is handled once, however often it is sent.
 
-        `by` says whose name that is, such as a webhook's; without it, it is the actor's of the open space.
+        `by` names the namespace of the id, such as a webhook; by default, the actor of the open space.
         """
         return Sender(self, _external_id(id, by))
 
     def send_fields(self, fields: Mapping[str, object], outside: tuple[str, str] | None = None) -> Ticket[R]:
-        """As `send`, with fields that come from outside of Python. Unknown ones are refused."""
+        """As `send`, with fields that come from outside of Python. Unknown fields are rejected."""
         home, _ = find(self._app, self, UNTRACKED)
         return self.deliver(self.payload.from_json(home, fields), outside)
 
     def deliver(self, payload: Value, outside: tuple[str, str] | None) -> Ticket[R]:
-        """Hand over what was checked."""
+        """Send a checked payload."""
         home, _ = find(self._app, self, UNTRACKED)
         assert isinstance(home, EventPort)
         if self.enclosing_piece is not None and not home.mail.is_handled(self.stream):
@@ -198,7 +195,7 @@ class Handler(Generic[P, R]):
         return Ticket(home, home.send(self.stream, payload, outside), self.result)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Within a transaction, as a plain function, as a part of it. Elsewhere an event is to be sent."""
+        """In a transaction, a plain call as a part of it. Elsewhere an error: send an event."""
         _, tx = find(self._app, self, "run")
         if tx is None or not tx.is_open:
             message = (
@@ -209,7 +206,7 @@ class Handler(Generic[P, R]):
         return cast("R", self.__wrapped__(*args, **kwargs))
 
     def record_in(self, home: EventPort) -> HandlerRecord | None:
-        """What is known of it in an open space."""
+        """The scheduler's record of it in an open space."""
         return home.handlers.get(self)
 
     def __repr__(self) -> str:
@@ -217,23 +214,23 @@ class Handler(Generic[P, R]):
 
 
 class AsyncHandler(Handler[P, R]):
-    """One that is async: sending is the same, and a plain call is to be awaited."""
+    """An async handler. Sending is the same; a plain call is awaited."""
 
     if TYPE_CHECKING:
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:  # type: ignore[override]
-            """Within a transaction, as an async function, as a part of it."""
+            """In a transaction, an async call as a part of it."""
 
 
 class Sender(Generic[P, R]):
-    """An event with a name of its own."""
+    """An event with an id of its own."""
 
     def __init__(self, handler: Handler[P, R], outside: tuple[str, str]) -> None:
         self._handler = handler
         self._outside = outside
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
-        """Send it; if it was handled before, the ticket has the result of then."""
+        """Send it. If it was handled before, the ticket has that result."""
         return self._handler.deliver(self._handler.payload.seal(*args, **kwargs), self._outside)
 
 
@@ -250,7 +247,7 @@ def make_handler(
     timeout: Duration | None = None,
     change_group: str | None = None,
 ) -> Handler[..., Any]:
-    """Check what was said of a handler. Raises DeclarationError, HandlerTakenError."""
+    """A handler, with its options checked. Raises DeclarationError, HandlerTakenError."""
     signature = signature_of(fn)
     check_parameters(signature, where)
     if on is not None:

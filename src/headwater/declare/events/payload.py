@@ -1,8 +1,6 @@
-"""What events of a stream carry: named fields with types, from a function's parameters or from a class.
+"""The fields of the events of a stream, with types: from the parameters of a function, or from a class.
 
-Unknown fields are refused, and defaults filled in, when an event is sent; so whatever waits is complete.
-
-Must never know: when an event is handled.
+When an event is sent, unknown fields are rejected and defaults filled in: a queued event is complete.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from headwater.values.schema import ANY
 from headwater.values.tree import Maybe, Path, Value, freeze, is_array, is_link, is_map, map_of, same
 
 WHOLE: Final = "payload"
-"""The one field of a stream that carries values of a class."""
+"""The only field of a stream whose events carry a value of a class."""
 
 _PLAIN: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
@@ -40,16 +38,16 @@ def hints_of(fn: Callable[..., object], where: str) -> dict[str, object]:
 
 
 class Payload:
-    """The fields of a stream's events."""
+    """The fields of the events of a stream."""
 
-    # It carries one value of a class, whose fields are those of the event.
+    # The event carries one value of a class, whose fields are those of the event.
     is_whole: bool = False
 
     def __init__(self, owner: Owner, doc: str, where: str, signature: Signature, hints: Mapping[str, object]) -> None:
         self._where = where
         self._signature = signature
         kinds = [parameter.kind for parameter in signature.parameters.values()]
-        # So many are given by place; those that only have a name come after them.
+        # The number of positional parameters; keyword-only ones follow.
         self._placed = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
         self._defaults: dict[str, Value] | None = None
         self.fields: dict[str, DetachedValue] = {}
@@ -59,14 +57,14 @@ class Payload:
 
     @classmethod
     def of_function(cls, owner: Owner, fn: Callable[..., object], doc: str, where: str) -> Payload:
-        """From the parameters of a handler. Raises DeclarationError."""
+        """The parameters of a handler. Raises DeclarationError."""
         signature = signature_of(fn)
         check_parameters(signature, where)
         return cls(owner, doc, where, signature, hints_of(fn, where))
 
     @classmethod
     def of_type(cls, owner: Owner, kind: object, doc: str, where: str) -> Payload:
-        """One value of a class."""
+        """A single value of a class."""
         signature = Signature([Parameter(WHOLE, Parameter.POSITIONAL_ONLY)])
         made = cls(owner, doc, where, signature, {WHOLE: kind})
         made.is_whole = True
@@ -75,9 +73,9 @@ class Payload:
     # -- sending -------------------------------------------------------------------------------------------
 
     def seal(self, *args: object, **kwargs: object) -> Value:
-        """What is sent, checked. Raises TypeError, as a call would, or SchemaError."""
+        """The payload of an event, checked. Raises TypeError, as a call would, or SchemaError."""
         if not kwargs and len(args) == self._placed == len(self.fields):
-            # Nearly all, as `bind` would have it.
+            # The usual case, without `bind`.
             named = zip(self.fields.items(), args, strict=True)
             return map_of({name: field.to_tree(given) for (name, field), given in named})
         try:
@@ -88,9 +86,9 @@ class Payload:
         return map_of({name: self.fields[name].to_tree(given) for name, given in bound.arguments.items()})
 
     def given(self, sealed: Value) -> Value:
-        """The payload without fields that have their default.
+        """The payload without the fields that have their default value.
 
-        A default that a new version adds or changes makes no other event of one that is sent again.
+        So a new version that adds or changes a default leaves the identity of an event that is sent again unchanged.
         """
         if self._defaults is None:
             named = self._signature.parameters.items()
@@ -106,7 +104,7 @@ class Payload:
         return map_of(left)
 
     def from_json(self, home: SpacePort, fields: Mapping[str, object]) -> Value:
-        """What comes from outside of Python, by name. Raises SchemaError for what is unknown, missing or misfit."""
+        """The payload from fields by name that come from outside of Python. Raises SchemaError."""
         if not isinstance(cast("object", fields), Mapping):
             raise SchemaError(f"{self._where}: fields by name are expected, not {fields!r}; it takes {self._told()}")
         if self.is_whole:
@@ -132,7 +130,7 @@ class Payload:
         return map_of(sealed)
 
     def _taken(self, home: SpacePort, field: DetachedValue, given: Value) -> Value:
-        """One value, as it is kept. What is in it and has no place there is refused: a reader would pass it over."""
+        """One value in its stored form. Parts that the type does not have are rejected: a reader would ignore them."""
         try:
             sealed = field.to_tree(field.from_tree(home, home.untracked, given))
         except SchemaError as error:
@@ -150,7 +148,7 @@ class Payload:
         return ", ".join(f"{name}: {field.expected}" for name, field in self.fields.items()) or "nothing"
 
     def unsealed(self, home: SpacePort, sealed: Value) -> dict[str, object]:
-        """By name, as authors get it, without depending on anything."""
+        """The fields by name, as Python values, without recording reads."""
         there = cast("Mapping[str, Value]", sealed)
         found: dict[str, object] = {}
         for name, field in self.fields.items():
@@ -167,7 +165,7 @@ class Payload:
     # -- handling ------------------------------------------------------------------------------------------
 
     def call(self, fn: Callable[..., object], home: SpacePort, source: ReadSource, payload: Value) -> object:
-        """Call a function with what was sent. What an older version has sent is completed, or refused."""
+        """Call a function with a payload. Fields missing in an older event get their default, or raise SchemaError."""
         there = cast("Mapping[str, Value]", payload)
         given: list[object] = []
         for name, field in self.fields.items():
@@ -181,7 +179,7 @@ class Payload:
 
 
 def _unknown_paths(given: Value, sealed: Maybe, path: Path = ()) -> Iterator[Path]:
-    """Where something was given of which nothing was kept."""
+    """The paths of given values that the stored form does not have."""
     if is_link(given):
         return
     if is_map(given):
@@ -196,7 +194,7 @@ def _unknown_paths(given: Value, sealed: Maybe, path: Path = ()) -> Iterator[Pat
 
 
 def check_parameters(signature: Signature, where: str) -> None:
-    """Refuse parameters that cannot be fields."""
+    """Reject parameters that cannot be fields. Raises DeclarationError."""
     for name, parameter in signature.parameters.items():
         if parameter.kind not in _PLAIN:
             stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"

@@ -1,7 +1,4 @@
-"""What a sender holds: one event, how far it has come, and its result when it is there.
-
-Must never know: how an event is handled.
-"""
+"""The ticket of a sent event: its state, and its result."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ TicketState = Literal["queued", "running", "pending", "confirmed", "refused", "r
 
 
 class Ticket(Generic[R_co]):
-    """One event that was sent. `await` it in async code; ask for its `result` in plain code."""
+    """One event that was sent. `await` it in async code; call `result()` in plain code."""
 
     __slots__ = ("_event", "_result", "_space")
 
@@ -42,7 +39,7 @@ class Ticket(Generic[R_co]):
 
     @property
     def id(self) -> str:
-        """The event's id: the same wherever and however often it is delivered."""
+        """The id of the event: the same wherever and however often it is delivered."""
         return self._event.id
 
     @property
@@ -52,20 +49,20 @@ class Ticket(Generic[R_co]):
 
     @property
     def reason(self) -> str:
-        """Why it was refused, rejected or failed, in words."""
+        """Why it was refused, rejected or failed."""
         return self._event.reason
 
     @property
     def is_done(self) -> bool:
-        """It has come to its end."""
+        """It has ended."""
         return self._event.is_settled
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """What its handler returned, once that is on disk, or confirmed by the server.
+        """The result of its handler, once that is on disk, or confirmed by the server.
 
-        An event that was handled before has the result of then. Raises EventFailedError, EventRejectedError,
-        EventRefusedError, EventReusedError, UnconfirmedError if it ended without a verdict, and EventTimeoutError if it
-        takes longer than `timeout`.
+        An event that was handled before has that result. Raises EventFailedError, EventRejectedError,
+        EventRefusedError, EventReusedError, UnconfirmedError if it ended without a verdict, and EventTimeoutError
+        after `timeout`.
         """
         if not self._event.is_settled:
             limit = None if timeout is None else to_ms(timeout, "ticket.result(...)")
@@ -78,7 +75,7 @@ class Ticket(Generic[R_co]):
         return self._answer()
 
     def on_commit(self, callback: Callable[[Self], object]) -> Self:
-        """Call once with this ticket when the event has come to its end, whichever that is."""
+        """Call once with this ticket when the event has ended, whatever its end."""
         if not callable(callback):
             raise TypeError(f"on_commit takes a function, not {callback!r}")
         self._space.when_ended(self._event, lambda _: callback(self), callback)
@@ -115,13 +112,13 @@ class Ticket(Generic[R_co]):
 
 
 def rejected_error(event: str, handler: str, reason: str, facts: object) -> EventRejectedError:
-    """What is raised for an event that its handler has rejected, with what that said beside the reason."""
+    """The error for an event that its handler rejected, with the facts of the rejection."""
     told = facts if isinstance(facts, dict) else {}
     message = f"{handler} rejected {event}: {reason}. Nothing of it was written"
     return EventRejectedError(message, **{**told, "event": event, "reason": reason})
 
 
 def reused_error(event: str, handler: str) -> EventReusedError:
-    """What is raised for an event whose id was used before for another."""
+    """The error for an id that another event has used."""
     message = f"{handler} was not sent {event}: an event with this id was handled with another payload"
     return EventReusedError(f"{message}; use an id of its own for what is another event", event=event)

@@ -1,10 +1,8 @@
-"""Arguments of functions with parameters, as they are stored with the runs that gave them, and made again.
+"""The stored form of the arguments of a call, for restoring the call in a later session.
 
-Stored is what can be made again exactly: text, numbers, None, lists and dicts of these, a tuple of these, documents and
-cells. A document is stored by its id, and is made again as the class that the parameter is annotated with; a cell as
-one that the app declares. Nothing else has a stored form, and a run that gave it runs again at the next opening.
-
-Must never know: nodes, and what a function does with its arguments.
+Text, numbers, None, lists and dicts of these, tuples of these, documents and cells have a stored form. A document is
+stored by its id and restored as the class that the parameter is annotated with; a cell is restored as the app's own. A
+run with any other argument has no stored form: it runs again after the next opening.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from headwater.values.address import doc_key
 from headwater.values.codec import decode
 
 STORED_MAX: Final = 4_096
-"""Characters of the arguments of one call: they are stored with each run that makes the call."""
+"""Characters of the arguments of one call. They are stored with each run that makes the call."""
 
 _SCALARS: Final[Mapping[str, Callable[[str], object]]] = {
     "text": str,
@@ -39,11 +37,11 @@ _SCALARS: Final[Mapping[str, Callable[[str], object]]] = {
 _CONTAINERS: Final[Mapping[str, Callable[[bytes], object]]] = {
     "plain": msgspec.msgpack.decode,
     "tuple": lambda body: tuple(msgspec.msgpack.decode(body)),
-    # What is read from a cell.
+    # A value read from a cell.
     "frozen": decode,
 }
 _SPACE_SCOPE: Final = "space!"
-"""How a document is told that is not one user's own."""
+"""The beginning of the key of a document that is shared by all users."""
 
 
 def stored_arguments(fn: Callable[..., object], owner: Owner, bound: BoundArguments) -> Arguments | None:
@@ -74,7 +72,7 @@ def stored_arguments(fn: Callable[..., object], owner: Owner, bound: BoundArgume
 def restored_arguments(
     fn: Callable[..., object], signature: Signature, owner: Owner, home: SpacePort, stored: Arguments
 ) -> BoundArguments | None:
-    """The arguments of a stored form; None if the function does not take these any more."""
+    """The arguments of a stored form; None if the function does not take them any more."""
     if len(stored) != len(signature.parameters):
         return None
     found: dict[str, object] = {}
@@ -82,7 +80,7 @@ def restored_arguments(
         try:
             found[name] = _argument(fn, name, owner, home, part)
         except (LookupError, ValueError, TypeError, HeadwaterError, msgspec.MsgspecError):
-            # Not as this module stores it, or of another version of the program.
+            # Damaged, or stored by another version of the program.
             return None
     return BoundArguments(signature, found)
 
@@ -109,7 +107,7 @@ def _argument(fn: Callable[..., object], name: str, owner: Owner, home: SpacePor
 
 
 def _class_of(fn: Callable[..., object], name: str) -> type[Doc] | None:
-    """The class of documents that a parameter is annotated with."""
+    """The document class that a parameter is annotated with."""
     try:
         hint = get_type_hints(fn).get(name)
     except (NameError, TypeError, AttributeError):
@@ -118,7 +116,7 @@ def _class_of(fn: Callable[..., object], name: str) -> type[Doc] | None:
 
 
 def _cell_at(owner: Owner, address: str) -> Readable | None:
-    """A cell that an app declares."""
+    """The cell with this address, if the app declares it."""
     declared: Mapping[str, object] = getattr(owner, "declared", {})
     found = declared.get(address.partition(".")[2])
     return found if isinstance(found, Readable) and found.address == address else None

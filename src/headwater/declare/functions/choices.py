@@ -1,9 +1,6 @@
-"""`hw.if_else`, `hw.when`, `hw.unless`: one of two, by a condition. The other is not looked at, and so not run.
+"""`hw.if_else`, `hw.when`, `hw.unless`: one of two branches, by a condition. The other branch does not run.
 
-The node of a choice stores a link to the branch that was chosen. Whoever calls it reads that link, and then what it
-leads to, through whatever keeps that current.
-
-Must never know: what the branches hold.
+The node of a choice stores a link to the chosen branch. A call reads the link, then the branch through its own node.
 """
 
 from __future__ import annotations
@@ -38,13 +35,13 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 Condition: TypeAlias = Cell[Any] | Callable[[], object]
-"""What is asked whether it is true: a cell, a computed, or a function."""
+"""A cell, a computed or a function whose truth is tested."""
 Reference: TypeAlias = Cell[T] | Computed[[], T]
-"""A branch that has a place of its own."""
+"""A branch that has an address."""
 
 
 class Branch:
-    """One of the two."""
+    """One of the two branches."""
 
     def __init__(self, thing: object, where: str) -> None:
         self._thing = thing
@@ -65,14 +62,14 @@ class Branch:
                 raise DeclarationError(error.message, **error.facts) from None
 
     def reference(self) -> Value:
-        """What stands for it: a link to its place; of a plain value, the value."""
+        """A link to the branch; for a plain value, the value."""
         thing = self._thing
         if isinstance(thing, Computed):
             return link_to(doc_key(thing.doc)).to_value()
         return entry_for(thing).reference() if isinstance(thing, Readable | Doc) else self._value
 
     def read(self, home: FunctionPort) -> object:
-        """What it holds, through its own node if it has one."""
+        """Its value, read through its own node if it has one."""
         thing = self._thing
         if isinstance(thing, Computed):
             return thing()
@@ -81,7 +78,7 @@ class Branch:
         return thing if self._schema is None else self._schema.load(self._value, home)
 
     def fingerprint_text(self) -> str:
-        """For what stands for the code: with another branch it is another choice."""
+        """Identifies the branch in the fingerprint of the choice."""
         thing = self._thing
         if isinstance(thing, Computed):
             return f"computed {thing.doc}"
@@ -91,13 +88,13 @@ class Branch:
 
 
 class Choice(Computed[[], T]):
-    """One of two, called to be read."""
+    """One of two branches, called to be read."""
 
     def __init__(self, app: Owner, condition: Condition, branches: tuple[Branch, Branch], name: str, doc: str) -> None:
         super().__init__(app, self._plain, name, doc, NO_OPTIONS)
         self.__doc__ = type(self).__doc__
         self._condition = condition
-        # If it holds, and if it does not.
+        # For a condition that holds, and for one that does not.
         self._then, self._otherwise = branches
 
     def _holds(self) -> bool:
@@ -123,7 +120,7 @@ class Choice(Computed[[], T]):
         return cast("Value", value)
 
     def register(self, space: FunctionPort) -> None:
-        """Make it a node of an open space."""
+        """Register its node in an open space."""
         self._resolve()
         spec = self._spec(space, self.name, lambda: self._chosen().reference(), self._doc)
         self._renew(space, space.add_node(self, spec))
@@ -146,7 +143,7 @@ class Choice(Computed[[], T]):
         if tx is not None and tx.has_writes:
             return self._plainly(home, tx)
         if self not in home.nodes:
-            # Another was declared in its place, as in a notebook; or it is declared no more.
+            # Replaced by another declaration, as in a notebook, or not declared any more.
             successor = self._successor(home)
             return self._untold(home, tx) if successor is None else cast("T", successor())
         self.current_in(home, tx)
@@ -154,13 +151,13 @@ class Choice(Computed[[], T]):
         return cast("T", (self._then if is_then else self._otherwise).read(home))
 
     def _stored(self, home: FunctionPort, tx: Transaction | None) -> Maybe:
-        """The reference, noted, and not followed."""
+        """The stored reference: the read is recorded, the link is not followed."""
         source: ReadSource = home.untracked if tx is None else tx
         doc = doc_key(self._doc)
         stored = source.read(doc)
         link = parse_link(stored)
         if link is not None and link.doc == self._doc and link.scope is not None:
-            # The condition is one user's own, and so is what follows from it.
+            # The condition is scoped to a user, and so is the choice.
             stored = source.read(home.key(self._doc, link.scope))
         return stored
 
@@ -169,7 +166,7 @@ class Choice(Computed[[], T]):
 
 
 def _nothing() -> None:
-    """Stands for a condition that has no code of its own."""
+    """The origin of a choice whose condition has no code of its own."""
 
 
 # --- the verbs ----------------------------------------------------------------------------------------------
@@ -208,7 +205,7 @@ class ChoiceVerbs(Verbs):
     @overload
     def when(self, condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ...) -> Choice[T | U]: ...
     def when(self, condition: Condition, value: object, *, name: str | None = None) -> Choice[Any]:
-        """The value if the condition holds, as in `condition and value`: else what the condition itself came to."""
+        """The value if the condition holds, as in `condition and value`; else the value of the condition."""
         chosen, where = self._choice_name("when", "when", condition, name)
         condition = self._condition_branch(chosen, where, condition)
         return self._choice(chosen, where, condition, value, condition)
@@ -220,7 +217,7 @@ class ChoiceVerbs(Verbs):
     @overload
     def unless(self, condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ...) -> Choice[T | U]: ...
     def unless(self, condition: Condition, value: object, *, name: str | None = None) -> Choice[Any]:
-        """The value unless the condition holds, as in `condition or value`: else what the condition itself came to."""
+        """The value unless the condition holds, as in `condition or value`; else the value of the condition."""
         chosen, where = self._choice_name("unless", "unless", condition, name)
         condition = self._condition_branch(chosen, where, condition)
         return self._choice(chosen, where, condition, condition, value)
@@ -228,7 +225,7 @@ class ChoiceVerbs(Verbs):
     # -- how ----------------------------------------------------------------------------------------------
 
     def _condition_branch(self, name: str, where: str, condition: Condition) -> Cell[Any] | Computed[[], Any]:
-        """A condition that can be a branch as well: what a function returns is kept for that."""
+        """The condition as a branch: a plain function becomes a computed, so that its result is stored."""
         if isinstance(condition, Cell | Computed):
             return condition
         inner = f"{name}.condition"
@@ -245,7 +242,7 @@ class ChoiceVerbs(Verbs):
         return made
 
     def _choice_name(self, verb: str, word: str, condition: object, name: str | None) -> tuple[str, str]:
-        """A name that was given, or one after the condition: `if_ready`."""
+        """The given name, or one made of the condition's: `if_ready`."""
         where = f"{self.verb}.{verb}"
         _check_condition(condition, where)
         found = name or _name_of(condition)
@@ -256,7 +253,7 @@ class ChoiceVerbs(Verbs):
 
 
 def _check_condition(condition: object, where: str) -> None:
-    """Refuse what cannot be asked. Raises DeclarationError."""
+    """Reject what is no condition. Raises DeclarationError."""
     if not isinstance(condition, Cell) and (not callable(condition) or isinstance(condition, type)):
         message = f"{where}: {short(condition)} is no condition; give a cell, a computed, or a function"
         raise DeclarationError(message)
@@ -269,8 +266,8 @@ def _check_condition(condition: object, where: str) -> None:
             raise DeclarationError(f"{where}: the condition is async; make a computed of it, with @app.computed")
 
 
-def _choice_declarer(what: str, on: object, condition: object, *branches: object) -> Any:  # noqa: ANN401  # see declarer
-    """Who declares a choice here. What is no condition is told first: it does not say either whose it is."""
+def _choice_declarer(what: str, on: object, condition: object, *branches: object) -> Any:  # noqa: ANN401  # see find_declarer
+    """The declarer of a choice. The condition is checked first: a wrong one has no owner either."""
     _check_condition(condition, what)
     return find_declarer(what, on, condition, *branches)
 
@@ -323,7 +320,7 @@ def when(
     condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ..., on: ChoiceVerbs | None = ...
 ) -> Choice[T | U]: ...
 def when(condition: Condition, value: object, *, name: str | None = None, on: ChoiceVerbs | None = None) -> Choice[Any]:
-    """The value if the condition holds, else what the condition came to, as `app.when`."""
+    """The value if the condition holds, else the value of the condition, as `app.when`."""
     return cast("Choice[Any]", _choice_declarer("hw.when", on, condition, value).when(condition, value, name=name))
 
 
@@ -342,5 +339,5 @@ def unless(
 def unless(
     condition: Condition, value: object, *, name: str | None = None, on: ChoiceVerbs | None = None
 ) -> Choice[Any]:
-    """The value unless the condition holds, else what the condition came to, as `app.unless`."""
+    """The value unless the condition holds, else the value of the condition, as `app.unless`."""
     return cast("Choice[Any]", _choice_declarer("hw.unless", on, condition, value).unless(condition, value, name=name))

@@ -1,8 +1,6 @@
-"""Declared functions: what `@app.computed` makes of an author's function.
+"""Computed functions: what `@app.computed` makes of an author's function.
 
-Must never know: apps (an owner is whoever knows which space is meant), and when a function runs.
-
-Length: a call of a computed function passes here in one piece, and what it needs stands beside it.
+Length: the hot path of a call is one method, with its helpers beside it.
 """
 
 from __future__ import annotations
@@ -36,14 +34,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 COMPUTED = "{}() is computed and may not write {{}}; move the write to a @app.handler"
-"""What a computed function is told that writes: for `Transaction.read_only`."""
+"""The message for a computed function that writes, for `Transaction.read_only`."""
 
 RUN_COMPUTED = "{run} is computed and may not write {}; move the write to a @app.handler"
-"""The same in its own run, whose transaction is named as it is."""
+"""The same for its own run, whose transaction has its name."""
 
 
 class Computed(Generic[P, R]):
-    """A declared function: still called to be read. Its result is kept in a document, one for each set of arguments."""
+    """A declared function, called to be read. Its result is stored in a document, one for each set of arguments."""
 
     def __init__(self, app: Owner, fn: Callable[P, object], name: str, doc: str, options: FunctionOptions) -> None:
         self.name = name
@@ -53,19 +51,19 @@ class Computed(Generic[P, R]):
         self._app = app
         self.options = options
         found = signature_of(fn)
-        # Of one without parameters nothing is kept: there may be a hundred thousand of them.
+        # One shared object for all functions without parameters: there may be a hundred thousand of them.
         self._signature = found if found.parameters else NO_PARAMETERS
         self._parametrised = bool(found.parameters)
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
         self._is_typed = True
         self._doc = doc
-        # builder: the piece it is part of, if it is part of one.
+        # Set by the builder of a pattern.
         self.enclosing_piece: EnclosingPiece | None = None
 
     @property
     def address(self) -> str:
-        """Where its result stands. With parameters there is one place for each set of arguments."""
+        """The address of its result. A function with parameters has one result for each set of arguments, and none."""
         if self._parametrised:
             message = (
                 f"{self.name}() takes parameters: it has a result for each set of arguments, and so no one address"
@@ -75,12 +73,12 @@ class Computed(Generic[P, R]):
 
     @property
     def owner(self) -> Owner:
-        """Whose it is."""
+        """The app or space that it belongs to."""
         return self._app
 
     @property
     def doc(self) -> str:
-        """The document that takes its result."""
+        """The document of its result."""
         return self._doc
 
     @property
@@ -89,7 +87,7 @@ class Computed(Generic[P, R]):
         return self._parametrised
 
     def _resolve(self) -> Cell[Any]:
-        """Where its result stands. At first use: what it returns may be declared after it."""
+        """The cell of its result. Resolved at first use: the return type may be declared after the function."""
         if self._result is None:
             where = f"the result of {self.name}()"
             try:
@@ -108,7 +106,7 @@ class Computed(Generic[P, R]):
         return self._result
 
     def check(self) -> None:
-        """Raise DeclarationError if what it returns cannot be stored."""
+        """Raise DeclarationError if its return type cannot be stored."""
         self._resolve()
 
     def _store(self, value: object) -> Value:
@@ -119,26 +117,26 @@ class Computed(Generic[P, R]):
         except HeadwaterError:
             if self.options.is_materializer:
                 raise returned_error(self.name, value) from None
-            # Once more, to say of what: every run comes here, and few are told anything.
+            # Once more, for the message: the quick attempt above has no name to report.
             return freeze_with(self._type, value, f"the result of {self.name}()")
 
     def register(self, space: FunctionPort) -> None:
-        """Make it a node of an open space; one with parameters becomes one when it is called."""
+        """Register its node in an open space; with parameters, a call registers one."""
         if self._parametrised:
             space.instances_of(self)
             with suppress(DeclarationError):
-                # Before anything runs. What is wrong with its type is said when it is called.
+                # Taken before anything runs. A wrong type is reported by the first call.
                 self.fingerprint_in(space)
             return
         self._renew(space, space.add_node(self, self.spec_in(space)))
 
     def spec_in(self, space: FunctionPort) -> NodeSpec:
-        """What is told of its node in an open space."""
+        """The facts about its node in an open space."""
         self._resolve()
         return self._spec(space, self.name, self.__wrapped__, self._doc)
 
     def fingerprint_in(self, space: FunctionPort) -> bytes:
-        """What stands for it, and everything besides documents that its results depend on."""
+        """Its fingerprint: the code, and everything besides documents that its results depend on."""
         self._resolve()
         fingerprints = space.fingerprints if self.enclosing_piece is None else self.enclosing_piece.fingerprints
         return fingerprints.of(self.__wrapped__, self._type, self.options.version)
@@ -172,14 +170,14 @@ class Computed(Generic[P, R]):
         )
 
     def _renew(self, space: FunctionPort, node: Node) -> None:
-        """Whoever has read it from another that was declared before, as in a notebook, is told."""
+        """Notify readers of a declaration that this one replaces, as in a notebook."""
         if self.enclosing_piece is None:
-            # Of a piece, what is kept is looked at first.
+            # The functions of a piece are restored first.
             space.scheduler.renew(node)
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901, PLR0911, PLR0912  # each call passes here: in one piece
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901, PLR0911, PLR0912  # the hot path
         frame = CONTEXT.get()
         if frame is not None and not args and not kwargs:
             # As for a cell: read before in this transaction, and nothing was written since.
@@ -188,7 +186,7 @@ class Computed(Generic[P, R]):
                 return memo[self]  # type: ignore[return-value]  # a cast is a call
             home, tx = frame.space, frame.tx
             if tx is not None and not tx.wrote and home.owner is self._app and not home.needs_check:
-                # As below, for what is current, which nearly all is that is read in a run.
+                # As below, for a current result: nearly every read of a run.
                 node = home.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
                 if node is not None and not node.spec.is_async and home.scheduler.is_current(node):  # type: ignore[attr-defined]
                     value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
@@ -196,11 +194,11 @@ class Computed(Generic[P, R]):
         home, tx = find(self._app, self._doc if self._parametrised else self)
         assert isinstance(home, FunctionPort)
         if tx is not None and tx.has_writes:
-            # In the middle of a transaction whose writes nobody else can see: a plain call, whose reads are the
-            # caller's.
+            # A transaction with writes that no node has seen: a plain call, and its reads belong to the
+            # caller.
             value = self._plainly(home, tx, *args, **kwargs)
             if not args and not kwargs:
-                # Until the next write: else functions that call others twice would take for ever.
+                # Until the next write: functions that call each other twice would else take exponential time.
                 tx.memo[self] = value
             return value
         if self._parametrised:
@@ -219,7 +217,7 @@ class Computed(Generic[P, R]):
             node, cell = found, self._resolve()
         value = self._pull(home, tx, node, cell)
         if node.removed and self._parametrised:
-            # Nobody read it any more, and so it went while this call waited for its turn.
+            # Removed as unread while this call waited for the lock.
             return self(*args, **kwargs)
         return value
 
@@ -228,14 +226,14 @@ class Computed(Generic[P, R]):
         value = cell.value
         if tx is None:
             if home.has_work:
-                # What it wrote besides its result, others may have read.
+                # Other functions may have read what it wrote besides its result.
                 home.catch_up()
         elif not self._parametrised:
             tx.memo[self] = value
         return cast("R", value)
 
     def _make_current(self, home: FunctionPort, tx: Transaction | None, node: Node) -> None:
-        """What a call would give is stored from now on. Raises what it raised; of what it came to, nothing is read."""
+        """Make its stored result current, without reading it. Raises what the function raised."""
         if tx is None and home.inbox:
             home.catch_up()
         try:
@@ -243,10 +241,10 @@ class Computed(Generic[P, R]):
                 home.pull(node)
         except Exception:
             if tx is not None:
-                # Whoever was told of an error has to be told of its end.
+                # A reader of an error is notified when the error ends.
                 tx.record(node.outputs[0], (), Depth.DEEP)
             elif home.has_work:
-                # Pieces that it has started before it failed have their turn, and then none.
+                # Pieces that it started before it failed run, and are then removed.
                 home.catch_up()
             raise
         if node.spec.is_async and home.replica.read(node.outputs[0]) is ABSENT:
@@ -256,7 +254,7 @@ class Computed(Generic[P, R]):
             raise NotReadyError(f"{self.name}() has no value yet: {why}", node=self.name)
 
     def current_in(self, home: FunctionPort, tx: Transaction | None) -> Cell[object]:
-        """Where its result stands, made current: for whoever reads only a part of it."""
+        """The cell of its result, made current: for readers of a part of it."""
         node = home.nodes.get(self)
         if node is None:
             if (successor := self._successor(home)) is not None:
@@ -266,12 +264,12 @@ class Computed(Generic[P, R]):
         return self._resolve()
 
     def _successor(self, home: FunctionPort) -> Computed[..., Any] | None:
-        """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""
+        """The function that replaced this one, as in a notebook: a caller with the old object means the new one."""
         declared = [each for each in (*home.nodes, *home.instances) if isinstance(each, Computed) and each is not self]
         return next((each for each in declared if each._doc == self._doc), None)  # noqa: SLF001  # one of its kind
 
     def _instance(self, home: FunctionPort, *args: P.args, **kwargs: P.kwargs) -> Instance | None:
-        """The node for these arguments, made if it is not there; None if they cannot be told apart, or do not fit."""
+        """The node for these arguments, made at need; None if they have no key, or do not fit."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError:
@@ -296,9 +294,9 @@ class Computed(Generic[P, R]):
         return spec, Cell(self._app, doc, schema=self._type)
 
     def called_again(self, home: FunctionPort, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
-        """Makes the node of a call that a run of an earlier opening made; None if that cannot be made.
+        """A function that makes the node of a call that an earlier session recorded; None if it cannot be made.
 
-        The node is not taken over: its first caller does that.
+        The node is not restored: its first caller does that.
         """
         bound = restored_arguments(self.__wrapped__, self._signature, self._app, home, stored)
         key = None if bound is None else key_of(bound.arguments)
@@ -309,7 +307,7 @@ class Computed(Generic[P, R]):
         return lambda: (instances.get(key) or instances.put(key, *self._made(home, name, bound))).node
 
     def node_in(self, home: FunctionPort, *args: object, **kwargs: object) -> Node | None:
-        """Its node in an open space; with parameters, the one for these arguments if there is one."""
+        """Its node in an open space; with parameters, the node for these arguments, if any."""
         bound = self._signature.bind(*args, **kwargs)
         if not self._parametrised:
             return home.nodes.get(self)
@@ -319,7 +317,7 @@ class Computed(Generic[P, R]):
         return None if found is None else found.node
 
     def _untold(self, home: FunctionPort, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
-        """A plain call, for arguments that cannot be told apart, or for a function that is declared no more."""
+        """A plain call: for arguments that have no key, or for a function that is not declared any more."""
         around = self.enclosing_piece
         if around is not None and is_async(self.__wrapped__) and self not in home.nodes and self not in home.instances:
             message = f"{self.name}() of {around.title} is async and cannot be called: the piece is stopped"
@@ -330,9 +328,9 @@ class Computed(Generic[P, R]):
             return self._plainly(home, own, *args, **kwargs)
 
     def _plainly(self, home: FunctionPort, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
-        """In a transaction that is not its own, of which it may write nothing."""
+        """A plain call in a transaction that is not its own: it may not write."""
         if is_async(self.__wrapped__):
-            # What does not fit is told as Python does.
+            # Arguments that do not fit raise TypeError, as in Python.
             self._signature.bind(*args, **kwargs)
             message = (
                 f"{self.name}() is async and cannot be called in a transaction that has written, nor with arguments "

@@ -13,8 +13,8 @@ from headwater.declare.verb_port import CURRENT_BUILDER, Verbs
 from headwater.errors import DeclarationError
 
 
-def find_declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # who has the verbs, by their own types
-    """Who declares here: whoever was named, the builder around this code, or whose the things are."""
+def find_declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # an object with verbs, typed by the caller
+    """The object that declares: `on`, the builder around this code, or the owner of one of the things."""
     if on is not None:
         if not isinstance(on, Verbs):
             raise DeclarationError(f"{what}: on={on!r}; an app is expected, or the builder of a pattern")
@@ -35,7 +35,7 @@ def find_declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN40
 
 
 def owner_of_source(source: object) -> object:
-    """Whose it is, as far as can be told."""
+    """The owner of a source, if it has one."""
     if isinstance(source, Readable | Doc):
         return owner_of(source)
     return source.owner if isinstance(source, Computed) else None

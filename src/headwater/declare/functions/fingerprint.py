@@ -1,12 +1,10 @@
-"""What stands for a function: its code, and everything besides documents that its result can depend on.
+"""The fingerprint of a function: a hash of its code, and of everything besides documents that its result depends on.
 
-The code counts as Python has compiled it: comments, formatting and docstrings do not. With it go default arguments,
-what it closes over, and what it names in its module: constants by value, functions and classes of the same package by
-their own code, cells and documents by name, type and default, whatever else by what it is called. A print that differs
-costs a run; one that is the same although something has changed would be a wrong result. So whatever cannot be told is
-counted by its identity, which no two processes share.
-
-Must never know: what a print is for.
+The code counts as compiled: comments, formatting and docstrings do not. Default arguments, the closure and the globals
+that it names count, too: constants by value, functions and classes of the same package by their own code, cells and
+documents by name, type and default, everything else by name. A fingerprint that differs costs a run; one that stays the
+same although something has changed would be a wrong result. So a value that cannot be compared counts by its identity,
+which no two processes share.
 """
 
 from __future__ import annotations
@@ -52,14 +50,14 @@ from headwater.values.schema import Schema
 from headwater.values.schema_ruled import RuledSchema
 
 FINGERPRINT_BYTES: Final = 8
-"""2**32 versions of one function would have to be tried before two are taken for one."""
+"""2**32 versions of one function would have to be tried before two of them collide."""
 
 _RUNTIME: Final = f"{sys.version_info[0]}.{sys.version_info[1]} {__version__}"
 _encode: Final = msgspec.msgpack.Encoder().encode
 _SCALARS: Final = frozenset({int, str, float, bool, bytes, complex, type(None)})
 _DESCRIPTORS: Final = (MemberDescriptorType, GetSetDescriptorType, WrapperDescriptorType, MethodDescriptorType)
 _TOLD: Final = (Decimal, Fraction, datetime, date, time, timedelta, tzinfo, UUID, Pattern, PurePath, range, slice)
-"""Values that say all of themselves."""
+"""Values whose repr is complete."""
 _IMPORT: Final = opmap["IMPORT_NAME"]
 _LOAD_GLOBAL: Final = opmap["LOAD_GLOBAL"]
 _EXTENDED: Final = opmap["EXTENDED_ARG"]
@@ -82,35 +80,35 @@ def _hash(words: Iterable[bytes | str]) -> bytes:
 
 
 class Fingerprints:
-    """The prints of one opening. What was met before is not looked at again: programs do not change while they run."""
+    """The fingerprints of one session. An object is visited once: programs do not change while they run."""
 
     def __init__(self, nonce: bytes, is_of: SameAuthors, beneath: Fingerprints | None = None) -> None:
         # Counts for a value that cannot be compared: no two openings share it.
         self._nonce = nonce
         self._is_of = is_of
-        # What was met by another, who stays.
+        # Objects that an outer, longer-lived instance has visited.
         self._beneath: dict[tuple[int, str], tuple[object, bytes | str]] = {} if beneath is None else beneath._met  # noqa: SLF001
-        # Of each object that was met, so that it is not another with the same number; and for which package.
+        # Visited objects, each held so that its id is not reused; and for which package.
         self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
         self._named: dict[CodeType, tuple[str, ...]] = {} if beneath is None else beneath._named  # noqa: SLF001
-        # Names that were met and do not exist yet, each with the globals that it is looked for in.
+        # Global names that do not exist yet, each with the globals to look in.
         self._missing: list[tuple[dict[str, Any], str]] = []
-        # Of each function that reaches such names: good as long as none of them exists.
+        # Functions that use such names: valid as long as none of them exists.
         self._partial: dict[FunctionType, tuple[tuple[bytes | str, ...], list[tuple[dict[str, Any], str]], bytes]] = {}
-        # Of each function, with whatever else was told.
+        # By function, with the other parts of its fingerprint.
         self._taken: dict[FunctionType, tuple[tuple[bytes | str, ...], bytes]] = {}
-        # What could not be told by its value.
+        # Types of values that could not be compared.
         self.unknown: dict[str, None] = {}
 
     def apart(self, maker: Callable[..., object]) -> Fingerprints:
-        """For functions that another makes, each time anew: what only they name is forgotten with them."""
+        """For functions that another function makes: objects that only they name are forgotten with them."""
         self.of(maker)
         return Fingerprints(self._nonce, self._is_of, self)
 
     def of(self, fn: Callable[..., object], *besides: str | Schema) -> bytes:
-        """The print of a function, and of whatever else its results depend on: as it was when it was first asked for.
+        """The fingerprint of a function and of the other parts given, as they were at the first call.
 
-        What the program changes while it runs, such as a list that a function appends to, is no other code.
+        A value that the program changes while it runs, such as a list that a function appends to, is no change of code.
         """
         package = (getattr(fn, "__module__", None) or "").partition(".")[0]
         told = tuple(each if isinstance(each, str) else self._type(each, package) for each in besides)
@@ -128,33 +126,33 @@ class Fingerprints:
             self._taken[fn] = (told, found)
             return found
         for key in list(self._met)[before:]:
-            # Something that it names does not exist yet: it is looked at again when that does.
+            # A name does not exist yet: visit the function again when it does.
             del self._met[key]
         self._partial[fn] = (told, self._missing, found)
         return found
 
-    def _of(self, value: Any, package: str, *, is_ours: bool = False) -> bytes | str:  # noqa: ANN401  # whatever there is
+    def _of(self, value: Any, package: str, *, is_ours: bool = False) -> bytes | str:  # noqa: ANN401  # any value
         kind = type(value)
         if kind in _SCALARS:
             return f"{kind.__name__} {value!r}"
         if isinstance(value, Readable):
-            place = value._path or not value._doc  # noqa: SLF001  # only told, and each function names some
+            place = value._path or not value._doc  # noqa: SLF001  # read only, and each function names some
             address = value.address if place else value._doc  # noqa: SLF001
             return f"cell {address} {self._type(value._schema, package)!r} {value._default!r}"  # noqa: SLF001
         key = (id(value), package)
         met = self._met.get(key) or self._beneath.get(key)
         if met is None:
-            # Of what contains itself, this much has to do.
+            # For a value that contains itself.
             self._met[key] = (value, b"within")
             met = self._met[key] = (value, _hash(self._parts(value, package, is_ours=is_ours)))
         return met[1]
 
     def _type(self, schema: Schema, package: str) -> bytes | str:
-        """A type that is declared: by its name, and by the classes that it is made of."""
+        """A declared type: by its name, and by the classes that it consists of."""
         is_plain = schema.is_leaf and not schema.has_handles and schema.bare is schema
         return schema.expected if is_plain else self._of(schema, package)
 
-    def _parts(self, value: Any, package: str, *, is_ours: bool) -> Iterator[bytes | str]:  # noqa: ANN401, C901, PLR0912  # one for each kind
+    def _parts(self, value: Any, package: str, *, is_ours: bool) -> Iterator[bytes | str]:  # noqa: ANN401, C901, PLR0912  # one branch for each kind
         if isinstance(value, CodeType):
             yield from self._code(value, package)
         elif isinstance(value, FunctionType):
@@ -181,10 +179,10 @@ class Fingerprints:
         elif isinstance(value, type):
             yield from self._class(value, package)
         elif isinstance(value, Schema):
-            # First of all: before it is asked for its class, it has no name.
+            # First the name: a schema has none before its class is resolved.
             named = value.kind if isinstance(value, DocHandle) else getattr(value, "cls", None)
             yield from ("type", value.expected, "" if named is None else self._of(named, package))
-            # What a handle leads to is no part of it.
+            # The target of a handle is no part of it.
             inner = getattr(value, "inner", None)
             for part in (*value.parts(), *([] if inner is None else [inner])):
                 yield self._type(part, package)
@@ -209,7 +207,7 @@ class Fingerprints:
     # -- functions -----------------------------------------------------------------------------------------
 
     def _function(self, fn: FunctionType, package: str) -> list[bytes | str]:
-        # Not one after the other as they are asked for: each opening comes here for each function.
+        # A list, not a generator: each opening calls this for each function.
         code = fn.__code__
         parts = ["function", self._of(code, package)]
         if fn.__defaults__:
@@ -234,14 +232,14 @@ class Fingerprints:
         return parts
 
     def _names_in(self, code: CodeType) -> tuple[str, ...]:
-        """What code names, and code within it: once for all functions that are made of it."""
+        """The names in code and in nested code, shared by all functions with that code."""
         found = self._named.get(code)
         if found is None:
             found = self._named[code] = tuple(_names(code))
         return found
 
     def _attributes(self, module: ModuleType, user: CodeType, package: str) -> Iterator[bytes | str]:
-        """Of a module of the same package: what the function may mean by `module.name`, and by `module.other.name`."""
+        """For a module of the same package: the values of `module.name` and `module.other.name`."""
         names = self._names_in(user)
         seen, todo = {id(module)}, [module]
         while todo:
@@ -257,7 +255,7 @@ class Fingerprints:
                     todo.append(found)
 
     def _imported(self, code: CodeType, home: str, package: str) -> Iterator[bytes | str]:
-        """Of what is imported in the body: as if the module had done so. What is not there yet cannot be told."""
+        """Imports in a body count as imports of the module. A module that is not loaded yet cannot be compared."""
         loaded: list[object] = [0, None]
         name = ""
         for each in get_instructions(code):
@@ -280,7 +278,7 @@ class Fingerprints:
         yield code.co_code
         constants = code.co_consts
         if constants and code.co_flags & CO_OPTIMIZED and not _loads_first(code):
-            # What it says of itself, or that it says nothing.
+            # Without the docstring.
             constants = constants[1:]
         for constant in constants:
             yield self._of(constant, package)
@@ -296,7 +294,7 @@ class Fingerprints:
             yield repr([(name, member.value) for name, member in cls.__members__.items()])
         for name, member in sorted(vars(cls).items()):
             function = getattr(member, "fget", None) or getattr(member, "__func__", None) or member
-            # Such as a property that is kept, or a function whose results are.
+            # A cached property, or a cached function.
             function = getattr(function, "func", None) or getattr(function, "__wrapped__", None) or function
             if isinstance(function, FunctionType):
                 yield name
@@ -313,19 +311,19 @@ class Fingerprints:
             yield self._of(base, package)
 
     def _object(self, value: object, package: str) -> Iterator[bytes | str]:
-        """By its fields, if it says which it has; else nobody knows what it is, and so it is another each time."""
+        """By its fields, if it has declared fields; else it cannot be compared, and differs in each session."""
         cls = type(value)
         yield self._of(cls, package)
         if isinstance(value, _TOLD):
             yield repr(value)
             return
         if isinstance(value, Logger):
-            # What it does is not part of any result.
+            # Logging is no part of any result.
             yield value.name
             return
         wrapped = getattr(value, "__wrapped__", None) or getattr(value, "func", None)
         if isinstance(wrapped, FunctionType):
-            # A function whose results are kept, or one with some arguments given.
+            # A cached function, or a partial one.
             yield self._of(wrapped, package)
             yield self._of((getattr(value, "args", ()), getattr(value, "keywords", {})), package)
             return
@@ -340,7 +338,7 @@ class Fingerprints:
 
 
 def _importing(code: CodeType) -> Iterator[CodeType]:
-    """Code that imports, and such code within it."""
+    """Code that imports, and nested code that does."""
     if _IMPORT in code.co_code[::2]:
         yield code
     for constant in code.co_consts:
@@ -350,14 +348,14 @@ def _importing(code: CodeType) -> Iterator[CodeType]:
 
 @cache
 def _global_names(code: CodeType) -> tuple[str, ...]:
-    """What code loads of its module or of Python, and code within it."""
+    """The globals and builtins that code loads, and nested code."""
     found: dict[str, None] = {}
     raw, high = code.co_code, 0
     for index in range(0, len(raw), 2):
         operation, argument = raw[index], raw[index + 1] | high
         high = argument << 8 if operation == _EXTENDED else 0
         if operation == _LOAD_GLOBAL:
-            # The lowest bit says how it is called.
+            # The lowest bit is a flag of the call.
             found[code.co_names[argument >> 1]] = None
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -366,7 +364,7 @@ def _global_names(code: CodeType) -> tuple[str, ...]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """What code names, and code within it."""
+    """The names in code and in nested code."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

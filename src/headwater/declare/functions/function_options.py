@@ -1,7 +1,4 @@
-"""What an author says about a function besides its code: when it may run, what else it writes, who wakes it.
-
-Must never know: how it is run.
-"""
+"""The options of a declared function: when it may run, what it writes besides its result, what wakes it."""
 
 from __future__ import annotations
 
@@ -37,18 +34,18 @@ class FunctionOptions:
     change_group: str | None = None
     writes: tuple[Writable, ...] = ()
     materializes: tuple[Writable, ...] = ()
-    # All that it does is to write: there is no result.
+    # It has no result: it only writes.
     is_materializer: bool = False
-    # A sink that is not run by an opening if nothing it read has changed since the last.
+    # A sink that a new session does not run if nothing it read has changed.
     is_quiet: bool = False
-    # Part of what stands for the code.
+    # Part of the fingerprint.
     version: str = ""
 
     def shares(self, other: FunctionOptions) -> tuple[str, str] | None:
-        """What this one names and another writes: in which option, and a cell or document. None if there is nothing."""
+        """The option and the target that both functions write; None if there is none."""
         for option, mine in (("writes", self.writes), ("materializes", self.materializes)):
             for each in mine:
-                # What is named in `writes` is that and no more; below what is in `materializes`, all may be written.
+                # `writes` names one address, `materializes` an address and everything below it.
                 if any(_meets(each, theirs, is_below=option == "materializes") for theirs in other.writes) or any(
                     _meets(each, theirs, is_below=True) for theirs in other.materializes
                 ):
@@ -56,7 +53,7 @@ class FunctionOptions:
         return None
 
     def write_surface(self, home: SpacePort) -> tuple[tuple[DocKey, ...], tuple[DocPath, ...]]:
-        """The documents it writes besides its result, and the places below which it may write anywhere."""
+        """The documents it writes besides its result, and the addresses below which it may write anywhere."""
         places = [(address_in(each, home)[0]) for each in self.writes]
         return tuple(dict.fromkeys(places)), tuple(address_in(each, home) for each in self.materializes)
 
@@ -99,7 +96,7 @@ def _named(target: Writable) -> str:
 
 
 def _meets(one: Writable, other: Writable, *, is_below: bool) -> bool:
-    """Whether two are one place, or, if that counts, one is below the other."""
+    """Whether two targets are the same address, or, with `is_below`, one is below the other."""
     (doc, path), (other_doc, other_path) = declared_address(one), declared_address(other)
     shorter = min(len(path), len(other_path))
     is_around = path[:shorter] == other_path[:shorter]
@@ -128,7 +125,7 @@ def parse_options(
     is_async: bool = False,
     is_materializer: bool = False,
 ) -> FunctionOptions:
-    """Check what was said. Raises DeclarationError."""
+    """The options, checked. Raises DeclarationError."""
     written = check_writables(where, "writes", writes)
     materialized = check_writables(where, "materializes", materializes)
     said = (debounce, throttle, timeout, change_group, on_invalid, eager, auto_debounce, resume, version)
@@ -165,14 +162,14 @@ def parse_options(
 
 
 def check_returns_nothing(name: str, hint: object) -> None:
-    """Raise DeclarationError if a materializer says that it returns something."""
+    """Raise DeclarationError if a materializer is annotated with a result."""
     if hint not in (Any, None, NoneType):
         message = f"{name}() is a materializer and says that it returns {getattr(hint, '__name__', hint)}"
         raise DeclarationError(f"{message}; what it writes is all that is kept of it", name=name)
 
 
 def returned_error(name: str, value: object) -> UsageError:
-    """For a materializer that has returned something all the same."""
+    """The error for a materializer that returned something."""
     message = f"{name}() is a materializer and returned {short(value)}; what it writes is all that is kept of it"
     return UsageError(f"{message}: return nothing", node=name)
 

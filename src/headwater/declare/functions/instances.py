@@ -1,11 +1,9 @@
-"""Functions with parameters: one node for each set of arguments that can be told apart.
+"""Functions with parameters: one node for each set of arguments.
 
-A document is told by its id, a cell by its place, plain values by themselves. An instance that some function has read
-goes when none does any more, at the end of the pass; so do those that only it has read. Of those that only plain code
-and handlers have called, the ones that were called lately are kept. With an instance goes what the store keeps of its
-runs; its result stays.
-
-Must never know: what a function does.
+The key of a set of arguments names documents by id, cells by address, and plain values by value. An instance that
+functions have read is removed at the end of the pass in which it lost its last reader, together with the instances that
+only it has read. Of the instances that only plain code and handlers have called, the latest are retained. Removing an
+instance removes the stored observations of its runs; its result stays.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from headwater.values.codec import encode
 from headwater.values.tree import freeze
 
 Key: TypeAlias = tuple[tuple[str, ...], ...]
-"""For each parameter, what kind of thing was given and which."""
+"""For each parameter, the kind of its argument and its identity."""
 
 _KIND = "instance"
 
@@ -36,7 +34,7 @@ ARGUMENT_TEXT_MAX = 40
 """Characters of an argument in a name."""
 
 EXAMPLES_MAX = 5
-"""Sets of arguments in one message: the last few say what can be asked about."""
+"""Calls that one message lists."""
 
 
 @dataclass(slots=True)
@@ -45,24 +43,24 @@ class Instance:
 
     node: Node
     cell: Cell[Any]
-    # The number of the last call: the oldest go first.
+    # The number of the last call: the oldest are removed first.
     used: int = 0
 
 
 class Instances:
-    """Those of one function in one open space. Whoever puts has the turn; anybody may look."""
+    """The instances of one function in one open space. Writing needs the lock of the space; reading does not."""
 
     def __init__(self, scheduler: Scheduler, on_gone: Callable[[Node], None]) -> None:
         self._scheduler = scheduler
-        # Told of each that goes.
+        # Called with each node that is removed.
         self._on_gone = on_gone
         self._found: dict[Key, Instance] = {}
         self._calls = 0
-        # Of those that were forgotten.
+        # Runs of removed instances.
         self._runs = 0
 
     def get(self, key: Key) -> Instance | None:
-        """The one for these arguments."""
+        """The instance for these arguments."""
         found = self._found.get(key)
         if found is not None:
             self._calls += 1
@@ -70,7 +68,7 @@ class Instances:
         return found
 
     def put(self, key: Key, spec: NodeSpec, cell: Cell[Any]) -> Instance:
-        """A new one; some that nobody reads may go for it."""
+        """Register an instance; unread ones may be removed for it."""
         self._calls += 1
         spec.on_unread = lambda: self.release([key])
         instance = self._found[key] = Instance(self._scheduler.register(spec), cell, self._calls)
@@ -79,18 +77,18 @@ class Instances:
         return instance
 
     def _thin_out(self, fresh: Instance) -> None:
-        """Keep those that somebody has read, looked at or not, and of the others those that were used lately."""
+        """Retain the instances that functions have read, and the latest of the others."""
         found = self._found
-        # One that has not come to its end is waited for.
+        # A node without a finished run has a caller that waits.
         done = [each.node for each in found.values() if each is not fresh and each.node.runs]
         unread = self._scheduler.unread(done)
         idle = sorted((key for key, each in found.items() if each.node in unread), key=lambda key: found[key].used)
         self.release(idle[: max(len(idle) - UNREAD_MAX, 0)])
-        # Those that only they have read.
+        # The nodes that only these have read.
         self._scheduler.sweep()
 
     def release(self, keys: Iterable[Key]) -> None:
-        """Nobody asks for these any more, or whoever did tells those who have read them: they are forgotten now."""
+        """Remove instances that have no readers, or whose readers the caller notifies."""
         for key in keys:
             found = self._found.pop(key, None)
             if found is not None:
@@ -103,31 +101,31 @@ class Instances:
 
     @property
     def runs(self) -> int:
-        """All together, with those that were forgotten."""
+        """Runs of all instances, with the removed ones."""
         return self._runs + sum(each.node.runs for each in list(self._found.values()))
 
     def nodes(self) -> list[Node]:
-        """All of them."""
+        """The nodes of all instances."""
         return [each.node for each in self._found.values()]
 
     @staticmethod
     def doc_of(doc: str, key: Key) -> str:
-        """Where its result stands: derived from the arguments, the same in every run."""
+        """The document of a result: derived from the arguments, the same in every session."""
         return f"{doc}:{derive_id(_KIND, doc, [list(part) for part in key])}"
 
     @staticmethod
     def function_of(doc: str) -> str:
-        """What the name of such a document begins with; the names of pieces have colons too."""
+        """The document of the function of such a document. The names of pieces contain colons, too."""
         return doc.rpartition(f":{_KIND}:")[0]
 
 
 def arguments_text(arguments: Mapping[str, object]) -> str:
-    """For people: the arguments, shortened."""
+    """The arguments as text for people, shortened."""
     return ", ".join(_argument_text(given)[:ARGUMENT_TEXT_MAX] for given in arguments.values())
 
 
 def missing_arguments_error(asked: str, error: TypeError, known: list[str]) -> UsageError:
-    """Somebody asks about a function with parameters, and not with which arguments. `known`: the last called first."""
+    """The error for a question about a function that names no arguments. `known`: its calls, the latest first."""
     called = ", ".join(known[:EXAMPLES_MAX]) + (", ..." if len(known) > EXAMPLES_MAX else "")
     told = f"it was called here as {called}" if known else "it has not been called here"
     return UsageError(f"{asked}: {error}; say with which arguments: {told}")
@@ -140,7 +138,7 @@ def _argument_text(given: object) -> str:
 
 
 def key_of(arguments: Mapping[str, object]) -> Key | None:
-    """What tells a set of arguments from others; None if something in it cannot be told."""
+    """The key of a set of arguments; None if one of them cannot be compared."""
     parts: list[tuple[str, ...]] = []
     for given in arguments.values():
         part = _part(given)

@@ -26,7 +26,7 @@ class Invocation(Generic[R]):
         self.inputs: dict[str, Any] = inputs
 
     def __getattr__(self, name: str) -> NoReturn:
-        """It is no piece yet. Raises UsageError; of what Python itself looks for, AttributeError."""
+        """It is no piece yet. Raises UsageError; for dunder names, AttributeError."""
         if name.startswith("__"):
             raise AttributeError(name)
         message = f"{self.pattern.name}(...) is not started, and has no {name}: a computed that returns it starts it"

@@ -1,9 +1,7 @@
-"""Lists, dicts and sets that a function uses and the program may change: as they were when the function was declared.
+"""Detects lists, dicts and sets that a function uses and the program has changed since the declaration.
 
-What a function names in its module counts by value for its fingerprint, as it is when the space is opened. A list that
-the program has changed until then makes the function look changed at each start. This module names such lists.
-
-Must never know: what a fingerprint is for.
+The globals of a function count by value in its fingerprint, as they are when the space is opened. A list that the
+program changes before that makes the function look changed at each start. This module finds such containers.
 """
 
 from __future__ import annotations
@@ -17,16 +15,16 @@ from weakref import WeakKeyDictionary
 from headwater.values.author_text import safe_repr
 
 COMPARED_MAX: Final = 50
-"""Items of a container that are compared, besides its length: it is looked at for each function that names it."""
+"""Items of a container that are compared, besides its length. Each function that names it pays for them."""
 
 _KINDS: Final = (list, dict, set, bytearray)
 
 _declared: Final[WeakKeyDictionary[Callable[..., object], dict[str, tuple[object, str]]]] = WeakKeyDictionary()
-"""By function, and by the name that it has there: each container, and what it was like."""
+"""By function and name: each container, and its state at the declaration."""
 
 
 def record_containers(fn: Callable[..., object]) -> None:
-    """A function is declared: note what the containers that it uses are like."""
+    """Record the state of the containers that a declared function uses."""
     if type(fn) is FunctionType:
         found = {name: (value, _state_of(value)) for name, value in _used(fn)}
         if found:
@@ -34,7 +32,7 @@ def record_containers(fn: Callable[..., object]) -> None:
 
 
 def changed_containers(fn: Callable[..., object] | None) -> list[str]:
-    """The containers that have changed since the function was declared, as `calls (a list)`."""
+    """The containers that have changed since the declaration, as `calls (a list)`."""
     found = _declared.get(fn, {}) if type(fn) is FunctionType else {}
     return [f"{name} (a {type(value).__name__})" for name, (value, state) in found.items() if _state_of(value) != state]
 
@@ -46,7 +44,7 @@ def _state_of(value: object) -> str:
 
 
 def _used(fn: FunctionType) -> Iterator[tuple[str, object]]:
-    """Containers that a function closes over or names in its module, and those that functions of its module do."""
+    """Containers in the closure and the globals of a function, and of the functions of its module that it names."""
     todo, seen = [fn], {fn.__code__}
     while todo:
         each = todo.pop()

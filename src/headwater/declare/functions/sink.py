@@ -1,7 +1,4 @@
-"""Sinks: what `@app.sink` makes of an author's function. It runs by itself, until it is stopped.
-
-Must never know: apps (an owner is an object that knows which space is meant), and when a function runs.
-"""
+"""Sinks: what `@app.sink` makes of an author's function. It runs by itself, until it is stopped."""
 
 from __future__ import annotations
 
@@ -28,21 +25,21 @@ class Sink:
         self._app = app
         self._doc = doc
         self.options = options
-        # builder: the piece it is part of, if it is part of one.
+        # Set by the builder of a pattern.
         self.enclosing_piece: EnclosingPiece | None = None
 
     @property
     def owner(self) -> Owner:
-        """Whose it is."""
+        """The app or space that it belongs to."""
         return self._app
 
     @property
     def doc(self) -> str:
-        """Its name, in full."""
+        """Its full name."""
         return self._doc
 
     def register(self, space: FunctionPort) -> None:
-        """Make it a node of an open space."""
+        """Register its node in an open space."""
         space.add_node(self, self.spec_in(space))
 
     def fingerprint_in(self, space: FunctionPort) -> bytes:
@@ -64,7 +61,7 @@ class Sink:
             throttle_ms=options.throttle_ms,
             no_auto_debounce=not options.auto_debounce,
             change_group=options.change_group,
-            # Usually nothing is kept: a new process has a new screen.
+            # Usually there is none: a new process has a new screen, so the sink runs.
             print=(lambda: self.fingerprint_in(space)) if options.is_quiet else None,
             kept_as=doc_key(self._doc),
             piece="" if around is None else around.title,
@@ -73,9 +70,9 @@ class Sink:
         )
 
     def stop(self) -> None:
-        """Do not run it any more, in the open space that this code means. One that is under way is cancelled.
+        """Stop running it in the open space around this code. A run in progress is cancelled.
 
-        At once, also in a transaction that comes to nothing; once more is no harm. The next opening starts it again.
+        Takes effect at once, also in a transaction that is rolled back. Idempotent. The next opening starts it again.
         """
         home, _ = find(self._app, f"{self.name}.stop()")
         assert isinstance(home, FunctionPort)
@@ -91,7 +88,7 @@ class Sink:
         return home.nodes.get(self)
 
     def __call__(self) -> None:
-        """Run it once more, by hand."""
+        """Run it once, by hand."""
         self.__wrapped__()
 
     def __repr__(self) -> str:

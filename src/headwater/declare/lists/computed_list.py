@@ -1,9 +1,7 @@
-"""A computed list that is read element by element: what `each`, `select` and `flat_each` have in common.
+"""A computed list that is read element by element: the base of `each`, `select` and `flat_each`.
 
-Its node stores references, one for each element: links, which say who is in the list and nothing of what they hold.
-Whoever reads it notes the references that he looked at, and then the elements behind them, each for itself.
-
-Must never know: where the elements come from.
+Its node stores one reference for each element: a link, which does not depend on the value of the element. A reader
+depends on the references that it has read, and on each element that it has read through them.
 """
 
 from __future__ import annotations
@@ -40,16 +38,16 @@ class ComputedList(Computed[[], list[R]]):
         super().__init__(app, self._plain, name, doc, NO_OPTIONS)
         self.__doc__ = type(self).__doc__
         self._origin = origin
-        # In each open space, who the references of the last run stand for.
+        # By open space: the entries of the references of the last run.
         self._known: WeakKeyDictionary[FunctionPort, dict[str | bytes, ElementEntry]] = WeakKeyDictionary()
 
     @abstractmethod
     def _plain(self) -> list[R]:
-        """The list as plain code makes it: for a transaction in the middle, whose writes nobody else can see."""
+        """The list as plain code makes it: for a transaction with writes that no node has seen."""
 
     @abstractmethod
     def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
-        """Its elements, in the run of its node. None: nothing stands at that place."""
+        """Its elements, in the run of its node. None: an empty slot."""
 
     @abstractmethod
     def _made_of(self) -> list[Computed[..., Any]]:
@@ -67,7 +65,7 @@ class ComputedList(Computed[[], list[R]]):
         return value
 
     def register(self, space: FunctionPort) -> None:
-        """Make it a node of an open space, after what it is made of: whoever reads it may do so at once."""
+        """Register its node in an open space, after those of its parts: a reader may read it at once."""
         if self in space.nodes:
             return
         for part in self._made_of():
@@ -79,7 +77,7 @@ class ComputedList(Computed[[], list[R]]):
     def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
         spec = super()._spec(space, name, fn, doc)
         spec.origin = self._origin
-        # Nothing is kept of its runs: only one of them makes its elements again. Of each of these something is.
+        # No fingerprint: only a run of the list makes its elements again. Each element has a fingerprint.
         spec.print = None
         return spec
 
@@ -96,7 +94,7 @@ class ComputedList(Computed[[], list[R]]):
     # -- reading -------------------------------------------------------------------------------------------
 
     def entries_in(self, home: FunctionPort, tx: Transaction | None) -> list[ElementEntry | None]:
-        """Its elements, for whoever makes another list of them. Depends on who they are, not on what they hold."""
+        """Its elements, for another list. Depends on their identity, not on their values."""
         if self not in home.nodes and isinstance(successor := self._successor(home), ComputedList):
             return successor.entries_in(home, tx)
         self.current_in(home, tx)
@@ -156,11 +154,11 @@ class ComputedList(Computed[[], list[R]]):
         return _END if stored is ABSENT else self._value(home, stored)
 
     def _ready(self) -> tuple[FunctionPort, Transaction | None] | list[R]:
-        """Where it is read, made current; or the list itself, where its node is not what is meant."""
+        """Space and transaction, with the list current; or the list itself, where its node does not apply."""
         home, tx = find(self._app, self)
         assert isinstance(home, FunctionPort)
         if self not in home.nodes:
-            # Another was declared in its place, as in a notebook; or it is declared no more.
+            # Replaced by another declaration, as in a notebook, or not declared any more.
             successor = self._successor(home)
             return self._untold(home, tx) if successor is None else cast("list[R]", successor())
         if tx is not None and tx.has_writes:
@@ -172,11 +170,11 @@ class ComputedList(Computed[[], list[R]]):
         return home, tx
 
     def _stored(self, home: FunctionPort, tx: Transaction | None, path: Path = (), depth: Depth = _DEEP) -> Maybe:
-        """References, noted; none of them is followed."""
+        """References: the read is recorded, no link is followed."""
         source: ReadSource = home.untracked if tx is None else tx
         doc = doc_key(self._doc)
         if is_link(source.document(doc)):
-            # Made of what is one user's own, it is that user's own.
+            # Made of values that are scoped to a user, the list is scoped to that user.
             place = Traverse(source, home.scope).resolve(doc, ())
             doc = doc if place is None else place.doc
         return source.read(doc, path, depth)
@@ -185,7 +183,7 @@ class ComputedList(Computed[[], list[R]]):
         if stored is None or stored is ABSENT:
             return cast("R", None)
         entry = self._known.get(home, {}).get(_token(stored))
-        # Unknown: of a run that is outdated, as whoever reads this will find that he is, too.
+        # Not known: of an outdated run, and so is its reader.
         return cast("R", as_linked(home, stored) if entry is None else entry.read())
 
     def __repr__(self) -> str:
@@ -196,11 +194,10 @@ _END: Final = object()
 
 
 def read_all(things: Iterable[T], read: Callable[[T], R]) -> list[R]:
-    """What is read of each. Raises what the first raised that failed; else, that one is not ready.
+    """Read each of several. Raises the first error; if there is none, the first NotReadyError.
 
-    The others are read all the same. If one is under way, each would else be begun only when the one before it has
-    ended. If one failed, whoever reads no further would let go of those behind it, and they would all run again when
-    that one is mended.
+    All are read, whatever fails. If one is in progress, the next would else start only after it. If one failed, a
+    reader that stops there would drop the elements behind it, and all would run again when that one is fixed.
     """
     found: list[R] = []
     failed: Exception | None = None
@@ -217,5 +214,5 @@ def read_all(things: Iterable[T], read: Callable[[T], R]) -> list[R]:
 
 
 def _token(reference: Value) -> str | bytes:
-    """For finding it again."""
+    """The key of a reference."""
     return own_link(reference) or encode(reference)

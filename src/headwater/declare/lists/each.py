@@ -1,9 +1,7 @@
-"""`hw.each`: a function called for each element of a list, and the list of what it came to.
+"""`hw.each`: the list of the results of a function for each element of a list.
 
-Its own node only looks who is in the list, and stores a link to the result for each. Whoever leaves the list is let go
-of in that run: before it would run once more for something that is no longer there.
-
-Must never know: what the function does.
+Its own node depends on which elements are in the list, and stores a link to the result of each. An element that leaves
+the list is removed in that run, before its function could run for it once more.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ R = TypeVar("R")
 
 
 class Row(ElementEntry):
-    """What the function came to for one element."""
+    """The result of the function for one element."""
 
     __slots__ = ("_each", "_link", "doc", "element_key", "entry", "index")
 
@@ -45,20 +43,20 @@ class Row(ElementEntry):
         self.doc = doc
 
     def read(self) -> object:
-        """What it came to; noted."""
+        """The result, as a recorded read."""
         return self._each.read_row(self)
 
     def reference(self) -> Value:
-        """A link to it."""
+        """A link to the result."""
         return self._link
 
     def prepare(self, home: SpacePort) -> tuple[DocKey, ...]:
-        """Its node."""
+        """Make its node; the documents that it writes."""
         return self._each.prepare_row(home, self)
 
 
 class SharedRow(Row):
-    """The same, of a computed that others call as well: its nodes are its own."""
+    """A row of a computed that has other callers: its nodes belong to that computed."""
 
     __slots__ = ()
 
@@ -79,7 +77,7 @@ class Each(ComputedList[R]):
         super().__init__(app, name, doc, element.__wrapped__)
         self.source = source
         self.element: Element[R] = element
-        # The function was a computed already: of documents, its own nodes are meant.
+        # The function is a computed: for documents, its own nodes are used.
         self._shared = shared
 
     def _made_of(self) -> list[Computed[..., Any]]:
@@ -100,18 +98,18 @@ class Each(ComputedList[R]):
             row = now.get(key) or before.get(key)
             if row is None:
                 row = self._row(entry, index, key)
-            # The same element, as it is read from now on: by another function, if one was declared in the place of it.
+            # The same element, read through another function if one replaced the former.
             row.entry = entry
             now[key] = row
             rows.append(row)
         gone = [key for key, row in before.items() if key not in now and not isinstance(row, SharedRow)]
         if gone:
-            # Whoever has read them has read that they are in the list, and is told that they are not.
+            # Readers of a removed row depend on the list as well, and are notified by that.
             home.instances_of(self.element).release(gone)
         return rows
 
     def node_in(self, home: FunctionPort, *args: object, **kwargs: object) -> Node | None:
-        """Its node; while an element is under way, that one's: whoever waits for the list waits for it."""
+        """Its node; while an element is in progress, the node of that: waiting for the list is waiting for it."""
         scheduler = home.scheduler
         if scheduler.runner.in_flight:
             for node in home.instances_of(self.element).nodes():
@@ -127,7 +125,7 @@ class Each(ComputedList[R]):
     # -- one of them ---------------------------------------------------------------------------------------
 
     def read_row(self, row: Row) -> R:
-        """What the function came to for one element."""
+        """The result of the function for one element."""
         if self._shared is not None and isinstance(row, SharedRow):
             given = (row.index,) if self.element.takes_index else ()
             return self._shared(row.entry.read(), *given)
@@ -135,13 +133,13 @@ class Each(ComputedList[R]):
         return self.element.value_of(home, tx, row)
 
     def prepare_row(self, home: SpacePort, row: Row) -> tuple[DocKey, ...]:
-        """Have its node be there."""
+        """Make the node of a row."""
         if isinstance(row, SharedRow) or not isinstance(home, FunctionPort):
             return ()
         return self.element.instance_of(home, row).node.outputs
 
     def row_cell(self, row: Row) -> Cell[object]:
-        """Where that stands, made current."""
+        """The cell of a row, made current."""
         home, tx = self._place()
         return self.element.current_of(home, tx, row).cell
 

@@ -1,8 +1,6 @@
-"""The function of a list that is called for each element: one node for each, told by who the element is.
+"""The function of a list that is called for each element: one node for each, keyed by the element's identity.
 
-The node reads the element itself, so that a change of one runs one.
-
-Must never know: where the list comes from, and who else is in it.
+The node reads the element itself, so a change of one element runs one node.
 """
 
 from __future__ import annotations
@@ -33,13 +31,13 @@ from headwater.values.tree import Value, array_of, is_array
 R = TypeVar("R")
 
 _HOLE: Final = object()
-"""What the node of an element comes to that is None: nobody is called for it."""
+"""The result of the node of an element that is None: the function is not called."""
 _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _PARAMETERS_MAX: Final = 2
 
 
 def takes_index(fn: Callable[..., object], where: str) -> bool:
-    """Whether a function wants to know where its element stands. Raises DeclarationError if it takes no element."""
+    """Whether a function takes the index of its element. Raises DeclarationError if it takes no element."""
     parameters = list(signature_of(fn).parameters.values())
     needed = [each for each in parameters if each.default is Parameter.empty]
     given = [each for each in needed if each.kind in _POSITIONAL]
@@ -51,17 +49,17 @@ def takes_index(fn: Callable[..., object], where: str) -> bool:
 
 
 class ElementRow(Protocol):
-    """One element of a list, as its function is called for it."""
+    """One element of a list, and the call of the function for it."""
 
     entry: ElementEntry
     index: int
     element_key: Key
-    # Where the result stands.
+    # The document of the result.
     doc: str
 
 
 class Element(Computed[..., R]):
-    """The function, as it is called for one element."""
+    """The function, called for one element."""
 
     def __init__(self, app: Owner, fn: Callable[..., object], name: str, doc: str, where: str) -> None:
         super().__init__(app, fn, name, doc, NO_OPTIONS)
@@ -70,11 +68,11 @@ class Element(Computed[..., R]):
     # -- one of them ---------------------------------------------------------------------------------------
 
     def key_of(self, entry: ElementEntry, index: int) -> Key:
-        """What tells its node from others."""
+        """The key of the node for an element."""
         return (entry.key, ("int", str(index))) if self.takes_index else (entry.key,)
 
     def doc_of(self, key: Key) -> str:
-        """Where its result stands."""
+        """The document of its result."""
         return Instances.doc_of(self._doc, key)
 
     def current_of(self, home: FunctionPort, tx: Transaction | None, row: ElementRow) -> Instance:
@@ -84,7 +82,7 @@ class Element(Computed[..., R]):
         return instance
 
     def instance_of(self, home: FunctionPort, row: ElementRow) -> Instance:
-        """The node for one element, made if it is not there."""
+        """The node for one element, made at need."""
         key = row.element_key
         return home.instances_of(self).get(key) or home.add_instance(self, key, lambda: self._made_for(home, row))
 
@@ -104,7 +102,7 @@ class Element(Computed[..., R]):
         fn = self._called_later if is_async(self.__wrapped__) else self._called
         label = f"{self.name}({row.entry.label[:ARGUMENT_TEXT_MAX]})"
         spec = self._spec(home, label, lambda: fn(row.entry, given), row.doc)
-        # An element of another such list: after a restart it is there before this one, which need not run then.
+        # The element may be a result of another list. Its node is restored first, so that this one need not run.
         spec.made_before = row.entry.prepare(home)
         return spec, Cell(self._app, row.doc, schema=self._type)
 
@@ -113,7 +111,7 @@ class Element(Computed[..., R]):
         return _HOLE if element is None else self._taken(self.__wrapped__(element, *given))
 
     def _taken(self, value: object) -> object:
-        """What the function returned, in its run: what has to be read for a value of it is read there, and noted."""
+        """Convert a result within its run: reads of the conversion are recorded."""
         return value
 
     async def _called_later(self, entry: ElementEntry, given: tuple[int, ...]) -> object:
@@ -121,7 +119,7 @@ class Element(Computed[..., R]):
         return _HOLE if element is None else await cast("Any", self.__wrapped__(element, *given))
 
     def call_plain(self, element: object, index: int) -> R:
-        """A plain call, in whatever transaction is around."""
+        """A plain call, in the transaction around the code."""
         if element is None:
             return cast("R", None)
         given = (index,) if self.takes_index else ()
@@ -132,7 +130,7 @@ class Element(Computed[..., R]):
 
 
 class Predicate(Element[bool]):
-    """Says of an element whether it is meant. None is not."""
+    """Decides whether an element is selected. None is not."""
 
     def _resolve(self) -> Cell[Any]:
         if self._result is None:
@@ -148,16 +146,16 @@ class Predicate(Element[bool]):
 
 
 class Spread(Element[list[R]]):
-    """Makes several of an element. Of None, none."""
+    """Makes several results of an element; of None, no result."""
 
     def _resolve(self) -> Cell[Any]:
         if self._result is None:
             super()._resolve()
             hint = get_type_hints(self.__wrapped__, include_extras=True).get("return", Any)
             if get_origin(hint) in (Union, UnionType):
-                # What is None is stored as a list without elements.
+                # None is stored as an empty list.
                 hints = [each for each in get_args(hint) if each is not NoneType]
-                hint = Union[tuple(hints)]  # noqa: UP007  # they are found, not written
+                hint = Union[tuple(hints)]  # noqa: UP007  # found at run time
                 self._type = schema_of(hint, where=f"the result of {self.name}()")
             if isinstance(self._type, ContainerHandle):
                 self._type = self._type.inner
@@ -174,11 +172,11 @@ class Spread(Element[list[R]]):
     def _store(self, value: object) -> Value:
         if value is _HOLE:
             return array_of([])
-        # Several are several, in a tuple as well: how many it made is no part of what is read.
+        # A tuple counts as a list, if no type was declared.
         return super()._store(list(value) if isinstance(value, tuple) and not self._is_typed else value)
 
     def checked(self, value: object) -> list[object] | tuple[object, ...]:
-        """What a function returned for an element, without what is None."""
+        """The results for an element, without None."""
         if not isinstance(value, list | tuple | List) and not is_array(value):
             message = f"{self.name}() returned {short(value)} for an element; a list is expected, or None"
             raise UsageError(message, name=self.name)

@@ -1,7 +1,4 @@
-"""What a list is made of: a cell, a list in a document, a computed, another computed list, or a function.
-
-Must never know: what is made of the elements.
-"""
+"""The source of a list: a cell, a list in a document, a computed, another computed list, or a function."""
 
 from __future__ import annotations
 
@@ -29,14 +26,14 @@ E_co = TypeVar("E_co", covariant=True)
 
 
 class ListHolder(Protocol[E_co]):
-    """To type checkers, a cell of a list, of a tuple, or of None. In one form: of several they would infer nothing."""
+    """For type checkers, a cell of a list, of a tuple, or of None. In one form: from several they infer nothing."""
 
     @property
     def value(self) -> Sequence[E_co] | None: ...
 
 
 class ListFunction(Protocol[E_co]):
-    """To type checkers, a computed or a function. Not a `Callable`: that would be looked at no sooner than a lambda."""
+    """For type checkers, a computed or a function. Not a `Callable`: that would be matched no sooner than a lambda."""
 
     def __call__(self) -> Sequence[E_co] | None: ...
 
@@ -44,11 +41,11 @@ class ListFunction(Protocol[E_co]):
 ListSource: TypeAlias = ListHolder[E] | List[E] | ListFunction[E]
 """Where the elements of a list come from: a cell, a list in a document, a computed, or a function."""
 ListResult: TypeAlias = list[E] | tuple[E, ...] | List[E]
-"""What a function may make of one element that makes several of it."""
+"""What a function may return that makes several results of one element."""
 
 
 class ValueEntry(ElementEntry):
-    """A value that a function has returned, and that stands nowhere: told by itself."""
+    """A value returned by a function, which has no address: identified by its value."""
 
     __slots__ = ("value",)
 
@@ -70,7 +67,7 @@ class ValueEntry(ElementEntry):
 
 
 def check_source(source: object, where: str) -> None:
-    """Refuse what cannot be a list. Raises DeclarationError."""
+    """Reject what cannot be a source. Raises DeclarationError."""
     if isinstance(source, Slot):
         if not is_listlike(source):
             message = f"{where}: {source.address} cannot hold a list, by its type; give a cell of a list"
@@ -91,7 +88,7 @@ def check_source(source: object, where: str) -> None:
 
 
 def entries_of_source(source: object, home: FunctionPort, tx: Transaction, name: str) -> list[ElementEntry | None]:
-    """The elements, in a run: depends on who is in the list, and not on what they hold."""
+    """The elements, in a run: depends on their identity, not on their values."""
     if isinstance(source, ComputedList):
         return source.entries_in(home, tx)
     if isinstance(source, Computed):

@@ -1,9 +1,6 @@
-"""The verbs of an app and of a pattern that declare computed lists and choices; and the same words without either.
+"""The verbs that declare computed lists: methods of an app and of a builder, and functions that find one of these.
 
-`hw.each(board.items, row)` is declared where the code stands: in a pattern's function by its builder, else by whom the
-source belongs to.
-
-Must never know: how lists and choices are made current.
+`hw.each(board.items, row)` is declared by the builder of the pattern around the code, else by the owner of the source.
 
 Length: the types of each verb are spelled out, for editors and type checkers.
 """
@@ -41,11 +38,11 @@ class ListVerbs(Verbs):
     @overload
     def each(self, source: ListSource[E | None], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R | None]: ...
     def each(self, source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None) -> Each[Any]:
-        """What a function comes to for each element of a list: `rows = app.each(board.items, row)`, read as `rows()`.
+        """The result of a function for each element of a list: `rows = app.each(board.items, row)`, read as `rows()`.
 
-        A change of one element runs the function for that one. Documents are told by their ids: to move them runs
-        nothing. Values that stand in the list itself are told by their places. The function may take the index as a
-        second parameter. Where None stands, it is not called, and None is the result.
+        A change of one element runs the function for that element. Documents are identified by their ids: moving them
+        runs nothing. Plain values are identified by their position. The function may take the index as a second
+        parameter. It is not called for None, and None is the result.
         """
         chosen = self._list_name("each", fn, name)
         where = self._where("each", chosen)
@@ -66,7 +63,7 @@ class ListVerbs(Verbs):
         self, source: ListSource[E | None], predicate: Callable[[E], object], *, name: str | None = ...
     ) -> Select[E]: ...
     def select(self, source: ListSource[Any], predicate: Callable[..., Any], *, name: str | None = None) -> Select[Any]:
-        """The elements of a list for which a function is true, in their order. Where None stands, there is none."""
+        """The elements of a list for which a function is true, in their order. None is not selected."""
         chosen = self._list_name("select", predicate, name)
         each = self._each("select", Predicate, (source, predicate), chosen, f"{chosen}.each")
         made: Select[Any] = Select(self.owner, each, chosen, self._id(chosen))
@@ -86,7 +83,7 @@ class ListVerbs(Verbs):
         self, source: ListSource[E | None], fn: Callable[[E], ListResult[R] | None], *, name: str | None = ...
     ) -> FlatEach[R]: ...
     def flat_each(self, source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None) -> FlatEach[Any]:
-        """As `each`, for a function that returns a list: all of these, one after the other, without what is None."""
+        """As `each`, for a function that returns a list: the elements of all these lists in one list, without None."""
         chosen = self._list_name("flat_each", fn, name)
         each = self._each("flat_each", Spread, (source, fn), chosen, f"{chosen}.each")
         assert isinstance(each.element, Spread)
@@ -99,7 +96,7 @@ class ListVerbs(Verbs):
     def _each(
         self, kind: str, made: type[Element[Any]], given: tuple[object, Callable[..., Any]], name: str, each: str
     ) -> Each[Any]:
-        """The function for each element, and what calls it. `name`: of the whole; `each`: of what calls it."""
+        """The function for each element, and the list that calls it. `name` is the declared name, `each` the list's."""
         where = self._where(kind, name)
         source, fn = given
         check_source(source, where)
@@ -114,14 +111,14 @@ class ListVerbs(Verbs):
         return Each(self.owner, source, element, each, self._id(each), shared=shared)
 
     def _put(self, where: str, *functions: Computed[..., Any]) -> None:
-        """From the outside inwards: a name that is taken is found first, and what is started has its parts with it."""
+        """Declare the outer one first: a name that is taken is reported for it, and its parts are started with it."""
         for function in functions:
             self._declare(function.name, function, where)
         for function in functions:
             self._start(function.name, function)
 
     def _list_name(self, kind: str, fn: object, name: str | None) -> str:
-        """A name that was given, or one after the function: `each_row`."""
+        """The given name, or one made of the function's: `each_row`."""
         given: object = fn
         if not callable(given) or isinstance(given, type):
             advice = "; wrap the class: lambda element: ..." if isinstance(given, type) else ""
@@ -136,7 +133,7 @@ class ListVerbs(Verbs):
 
 
 def _list_declarer(what: str, on: object, source: object, fn: object) -> Any:  # noqa: ANN401  # likewise
-    """Who declares a list here. What cannot be the source of one is told first: it does not say either whose it is."""
+    """The declarer of a list. The source is checked first: a wrong one has no owner either."""
     check_source(source, what)
     return find_declarer(what, on, source, fn)
 
@@ -164,7 +161,7 @@ def each(
 def each(
     source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> Each[Any]:
-    """What a function comes to for each element of a list, as `app.each`: `rows = hw.each(board.items, row)`."""
+    """The result of a function for each element of a list, as `app.each`: `rows = hw.each(board.items, row)`."""
     made: Each[Any] = _list_declarer("hw.each", on, source, fn).each(source, fn, name=name)
     return made
 
@@ -220,6 +217,6 @@ def flat_each(
 def flat_each(
     source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> FlatEach[Any]:
-    """All that a function makes of the elements of a list, one after the other, as `app.flat_each`."""
+    """The results of a function that returns a list for each element, in one list, as `app.flat_each`."""
     made: FlatEach[Any] = _list_declarer("hw.flat_each", on, source, fn).flat_each(source, fn, name=name)
     return made

@@ -1,8 +1,6 @@
-"""`hw.select` and `hw.flat_each`: lists made of what a function says of each element of another.
+"""`hw.select` and `hw.flat_each`: lists that a function makes of the elements of another list.
 
-The function is called as `each` calls it; a second node puts together what came of that.
-
-Must never know: how the elements are told apart.
+The function is called as by `each`; a second node combines its results.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Select(ComputedList[E]):
 
 
 class FlatEntry(ElementEntry):
-    """One of those that a function made of an element."""
+    """One of the results for an element."""
 
     __slots__ = ("_each", "_index", "_row")
 
@@ -68,20 +66,20 @@ class FlatEntry(ElementEntry):
         self._index = index
 
     def read(self) -> object:
-        """It; noted."""
+        """The result, as a recorded read."""
         return self._each.row_cell(self._row).at(self._index).value
 
     def reference(self) -> Value:
-        """A link to its place."""
+        """A link to the result."""
         return link_to(doc_key(self._row.doc), (self._index,)).to_value()
 
     def prepare(self, home: SpacePort) -> tuple[DocKey, ...]:
-        """The node of what it was made of."""
+        """Make the node of its element."""
         return self._row.prepare(home)
 
 
 class FlatEach(ComputedList[R]):
-    """What a function makes of each element of a list, one after the other in one list."""
+    """The results of a function that returns a list for each element, in one list."""
 
     def __init__(self, app: Owner, each: Each[list[R]], spread: Spread[R], name: str, doc: str) -> None:
         super().__init__(app, name, doc, spread.__wrapped__)
@@ -104,7 +102,7 @@ class FlatEach(ComputedList[R]):
 
         def count(row: Row) -> int:
             self.each.row_cell(row)
-            # How many there are, and nothing of what they are.
+            # The number of results, without a dependency on their values.
             place = traverse.resolve(doc_key(row.doc), ())
             made = None if place is None else tx.read(place.doc, place.path, _SHALLOW)
             return len(made) if is_array(made) else 0

@@ -1,8 +1,6 @@
-"""The builder that a pattern's function gets: the verbs of an app, for one piece.
+"""The builder that the function of a pattern takes: the verbs of an app, for one piece.
 
-Nothing comes to be before the function has returned: what fails in the middle leaves nothing.
-
-Must never know: where a piece is kept, and how it is stopped.
+Nothing is registered or written before the function has returned: an error in it has no effect.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ R = TypeVar("R")
 READ_ONLY: Final = (
     "a pattern's function builds, and is called as often as needed: it cannot write {}; give it a default"
 )
-"""What the function of a pattern is told that writes: for `Transaction.read_only`."""
+"""The message for a function of a pattern that writes, for `Transaction.read_only`."""
 
 
 class PieceStarter(Protocol):
@@ -65,27 +63,27 @@ class Builder(Declarer):
         self.space = space
         self._doc = doc
         self.enclosing_piece = around
-        # What it is built in; and what the function is called in, which is none of that.
+        # The transaction that starts the piece; and the one around the function, which is separate.
         self.origin = origin
         self.tx: Transaction | None = None
         self._declared: dict[str, object] = {}
         self.functions: dict[str, Function] = {}
-        # Pieces that are part of this one, not started yet.
+        # Plans of the pieces that are part of this one.
         self.plans: list[PiecePlan] = []
 
     @property
     def owner(self) -> Owner:
-        """Whose cells and functions these are: of this very space."""
+        """The owner of the declared cells and functions: this space."""
         return self.space
 
     @property
     def prefix(self) -> str:
-        """What the names of documents begin with."""
+        """The beginning of the names of its documents."""
         return f"{self._doc}."
 
     @property
     def declared(self) -> Mapping[str, object]:
-        """Everything, by name."""
+        """All declarations, by name."""
         return self._declared
 
     def start(self, pattern: Pattern[P, R], key: str = "", /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
@@ -93,11 +91,11 @@ class Builder(Declarer):
         return self.space.pieces.start_within(self, pattern, key, args, inputs)
 
     def __headwater_print__(self) -> tuple[object, ...]:
-        """For a function that names it: it has nothing that a result could depend on."""
+        """In a fingerprint, the name of the piece: no result depends on more of a builder."""
         return ("builder", self._doc)
 
     def build(self, fn: Callable[..., R], given: Mapping[str, object]) -> R:
-        """Call the function. It reads without depending on anything, and writes nothing."""
+        """Call the function. Its reads are not recorded, and it may not write."""
         tx = self.tx = self.space.begin(f"pattern {self.name}()", read_only=READ_ONLY)
         tx.gate = self.space.gate
         token = CURRENT_BUILDER.set(self)
@@ -112,7 +110,7 @@ class Builder(Declarer):
 
     @property
     def is_building(self) -> bool:
-        """The function is at work."""
+        """The function is running."""
         return self.tx is not None and self.tx.is_open
 
     def _declare(self, name: str, thing: object, where: str) -> None:

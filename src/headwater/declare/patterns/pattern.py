@@ -1,7 +1,4 @@
-"""Patterns: functions that build a graph, which can be started many times with different inputs.
-
-Must never know: spaces, and what becomes of what is built.
-"""
+"""Patterns: functions that build a graph, started many times with different inputs."""
 
 from __future__ import annotations
 
@@ -27,11 +24,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ARGUMENTS = "arguments"
-"""Where the inputs of a piece stand in its document."""
+"""The key of the inputs in the document of a piece."""
 
 
 class Pattern(Generic[P, R]):
-    """What `hw.pattern` makes of a function. Calling it starts nothing: it says what is to be started."""
+    """What `hw.pattern` makes of a function. Calling it starts nothing: it returns an invocation."""
 
     def __init__(self, fn: Callable[Concatenate[Builder, P], R], name: str, version: str = "") -> None:
         self.name = name
@@ -46,22 +43,22 @@ class Pattern(Generic[P, R]):
 
     @property
     def identity(self) -> str:
-        """Where it is written."""
+        """The module and the qualified name of its function."""
         fn = self.__wrapped__
         return f"{getattr(fn, '__module__', '')}:{getattr(fn, '__qualname__', self.name)}"
 
     def inputs(self, owner: Owner, doc: str) -> PieceInputs:
-        """How the inputs of one piece are kept."""
+        """The inputs of one piece."""
         if self._schemas is None:
-            # At first use: their types may be declared after it.
+            # Resolved at first use: the types may be declared after the pattern.
             where = f"pattern {self.name}()"
             made = Payload(owner, doc, where, self._signature, hints_of(self.__wrapped__, where))
             self._schemas = {name: field._schema for name, field in made.fields.items()}  # noqa: SLF001  # to be shared
         return PieceInputs(owner, doc, self, self._signature, self._schemas)
 
     def __call__(self, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
-        """What a computed returns to have a piece in the place of a value: started as its child, and read as that."""
-        # Of the type that readers get: whoever returns it has declared that.
+        """An invocation: a computed that returns it starts a piece as its child, and is read as that piece."""
+        # Typed as what readers of the computed get.
         return cast("Piece[R]", Invocation(self, args, inputs))
 
     def __repr__(self) -> str:
@@ -69,9 +66,9 @@ class Pattern(Generic[P, R]):
 
 
 class PieceInputs(Payload):
-    """The inputs of one piece, by name: each stands in the piece's own document.
+    """The inputs of one piece, by name: each is stored in the document of the piece.
 
-    An input that is declared as a cell and given as a value is the cell of that place.
+    An input that is declared as a cell and given as a value is the cell at that address.
     """
 
     def __init__(
@@ -85,14 +82,14 @@ class PieceInputs(Payload):
             self.fields[name] = DetachedValue(owner, doc, (ARGUMENTS, name), schema=schemas.get(name, ANY))
 
     def named(self, args: tuple[object, ...], inputs: dict[str, Any]) -> dict[str, object]:
-        """As they were given, by name, without defaults. Raises TypeError, as a call would."""
+        """The given inputs by name, without defaults. Raises TypeError, as a call would."""
         try:
             return dict(self._signature.bind(*args, **inputs).arguments)
         except TypeError as error:
             raise TypeError(f"{self._where}: {error}; it takes {self._told()}") from None
 
     def sealed(self, args: tuple[object, ...], inputs: dict[str, Any]) -> Value:
-        """As they are kept. Raises SchemaError, AddressError or LimitError, in the words of whoever gives them."""
+        """The stored form. Raises SchemaError, AddressError or LimitError, with the names of the inputs."""
         try:
             return self.seal(*args, **inputs)
         except HeadwaterError as error:
@@ -114,7 +111,7 @@ def pattern(
 def pattern(
     fn: Callable[Concatenate[Builder, P], R] | None = None, /, *, name: str | None = None, version: str | int = ""
 ) -> Any:
-    """A function that builds a graph: it gets a builder, with the verbs of an app, and its inputs; it returns outputs.
+    """A function that builds a graph: it takes a builder, with the verbs of an app, and inputs; it returns outputs.
 
     `space.start(pattern, key, **inputs)` starts or resumes a piece of it. Outputs are named: a dict, or an object with
     fields, of cells, computed functions, handlers and plain values.

@@ -1,7 +1,4 @@
-"""A piece: one graph that was started from a pattern.
-
-Must never know: how it is started.
-"""
+"""A piece: one graph that was started from a pattern."""
 
 from __future__ import annotations
 
@@ -29,16 +26,16 @@ R = TypeVar("R")
 
 
 RETURNED_KEY: Final = "()"
-"""The key of a child that a function has returned: it has one of each pattern."""
+"""The key of a child that a function has returned: one for each pattern."""
 
 
 def piece_title(pattern: str, key: str) -> str:
-    """What people call a piece."""
+    """The name of a piece in messages."""
     return pattern if key == RETURNED_KEY else f"{pattern} {key}"
 
 
 class PieceStatus(StrEnum):
-    """Whether a piece is at work."""
+    """Whether a piece runs."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -46,59 +43,59 @@ class PieceStatus(StrEnum):
 
 @dataclass(slots=True, eq=False, kw_only=True, frozen=True)
 class Build(Generic[R]):
-    """What came of building a piece once, with some inputs."""
+    """The result of building a piece once, with some inputs."""
 
     pattern: Pattern[..., R]
     sealed: Value
-    """The inputs, as they were given."""
+    """The inputs in their stored form."""
     outputs: R
     generation: int
     prefix: str
-    """What the names of its documents begin with."""
+    """The beginning of the names of its documents."""
     documents: tuple[str, ...]
     functions: tuple[Function, ...]
     parts: tuple[Piece[Any], ...]
     """Pieces that are part of it."""
     is_resumed: bool
-    """Its document was there before: what is kept of its functions may still be good."""
+    """Its document existed before: stored observations of its functions may still be valid."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
 class Piece(Generic[R]):
-    """One graph at work, or stopped. Made by `space.start`. Each comment names the only writer of what follows."""
+    """One graph that runs, or is stopped. Made by `space.start`. Each comment names the only writer of what follows."""
 
-    # Fixed when it is first started.
+    # Set at the first start.
     key: str
     id: str
-    """The document that holds its inputs, what it consists of, and links to its outputs."""
+    """The document with its inputs, its parts, and links to its outputs."""
     _pieces: RunningPieces
-    # space: how often its functions have run that are no longer at work, by name.
+    # space: runs of its functions that were removed, by name.
     ran: dict[str, int]
-    # pieces: whose run has started it, if it is the child of a function; which piece it is part of.
+    # pieces: the function whose run has started it as a child; the piece that it is part of.
     parent: Node | None = None
     whole: Piece[Any] | None = None
-    # pieces: what came of the last start; and that, as long as it is to be at work. In a transaction this is said at
-    # once, and what is at work follows when that is sent.
+    # pieces: the last build; and that build while the piece is to run. In a transaction it is set at
+    # once, and `at_work` follows at the commit.
     build: Build[R]
     wanted: Build[R] | None = None
-    # sleeping: nobody looks at the function whose child it is.
+    # sleeping: the function whose child it is, is not observed.
     asleep: bool = False
-    # work: what is registered in the space.
+    # work: the build that is registered in the space.
     at_work: Build[R] | None = None
 
     @property
     def pattern(self) -> Pattern[..., R]:
-        """What it was built by."""
+        """The pattern that built it."""
         return self.build.pattern
 
     @property
     def outputs(self) -> R:
-        """What the pattern's function has returned."""
+        """The result of the function of the pattern."""
         return self.build.outputs
 
     @property
     def generation(self) -> int:
-        """Another whenever the pattern's code, or what the piece consists of, is another."""
+        """Changes with the code of the pattern, and with the parts of the piece."""
         return self.build.generation
 
     @property
@@ -108,18 +105,18 @@ class Piece(Generic[R]):
 
     @property
     def is_running(self) -> bool:
-        """It is at work."""
+        """It is to run."""
         return self.wanted is not None
 
     @property
     def title(self) -> str:
-        """For people."""
+        """For messages."""
         return piece_title(self.build.pattern.name, self.key)
 
     def stop(self) -> None:
-        """Stop everything it consists of, and its children. What it has made stays. Once more is no harm.
+        """Stop everything it consists of, and its children. Documents stay. Idempotent.
 
-        `space.start` with the same key goes on where it was.
+        `space.start` with the same key resumes it.
         """
         self._pieces.stop(self)
 
@@ -129,7 +126,7 @@ class Piece(Generic[R]):
 
     @classmethod
     def __headwater_schema__(cls, _args: tuple[object, ...], _schema_of: Callable[[object], Schema]) -> Schema:
-        """As the result of a function, `hw.Piece[...]`: whoever reads it gets the piece."""
+        """As the result of a function, `hw.Piece[...]`: a reader gets the piece."""
         return PieceHandle()
 
     def __repr__(self) -> str:
@@ -137,7 +134,7 @@ class Piece(Generic[R]):
         return f"<piece {self.title}: {self.status}{asleep}, generation {self.generation}>"
 
     def __headwater_print__(self) -> tuple[object, ...]:
-        """For a function that names it: which piece, and what of it can be used."""
+        """In a fingerprint: the id, the code of the pattern, and the outputs."""
         return ("piece", self.id, self.build.pattern.__wrapped__, self.build.outputs)
 
 
@@ -161,7 +158,7 @@ class PiecePort(SpacePort):
 
 
 class PieceHandle(Handle):
-    """Stored as a link to the piece's document; read as the piece that is at work."""
+    """Stored as a link to the document of the piece; read as the running piece."""
 
     __slots__ = ()
 
@@ -171,7 +168,7 @@ class PieceHandle(Handle):
         super().__init__("Piece")
 
     def store(self, value: object) -> Value:
-        """A piece becomes a link; one that was made of it before stays."""
+        """A piece becomes a link; an existing link stays."""
         if isinstance(value, Piece):
             return value.__headwater_value__()
         if is_link(value):
@@ -182,7 +179,7 @@ class PieceHandle(Handle):
         raise RefusedError(f"expected a piece, or a pattern with its inputs, got {shorten(safe_repr(value))}")
 
     def load(self, value: Value, binder: object) -> object:
-        """The piece, as long as it is at work."""
+        """The running piece."""
         at = bound(value, binder)
         found = None if at is None else cast("PiecePort", at.space).pieces.running.get(at.doc)
         if found is None:

@@ -12,7 +12,7 @@ from headwater.values.tree import Maybe, same
 
 
 class PieceChange(NamedTuple):
-    """A piece is to be another, or no more: what was wanted and what is, with what its document says of that."""
+    """A change of a piece: the builds before and after, and its document before and after."""
 
     piece: Piece[Any]
     before: Build[Any] | None
@@ -24,31 +24,31 @@ class PieceChange(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PiecePlan:
-    """How a piece is started. Without a change, it is at work as it is asked for."""
+    """How a piece is started. Without a change, it already runs as requested."""
 
     piece: Piece[Any]
     change: PieceChange | None = None
-    # What came of it before.
+    # The former build.
     former: Build[Any] | None = None
     parts: list[PiecePlan] = field(default_factory=list)
 
     @property
     def is_other(self) -> bool:
-        """Its inputs are not those that it has."""
+        """Its inputs differ from those of the running build."""
         change = self.change
         if change is None or change.before is None or change.after is None:
             return False
         return not same(change.before.sealed, change.after.sealed)
 
     def forget(self) -> None:
-        """It is not going to be carried out."""
+        """Drop the plan, and restore the former builds."""
         for part in reversed(self.parts):
             part.forget()
         if self.former is not None:
             self.piece.build = self.former
 
     def __iter__(self) -> Iterator[PiecePlan]:
-        """Itself, after all that is part of it."""
+        """The plans of its parts, then itself."""
         for part in self.parts:
             yield from part
         yield self

@@ -1,7 +1,4 @@
-"""What stands in the document of a piece: its inputs, what it consists of, and links to its outputs.
-
-Must never know: when it is written, and by whom.
-"""
+"""The document of a piece: its inputs, its parts, and links to its outputs."""
 
 from __future__ import annotations
 
@@ -26,14 +23,14 @@ from headwater.values.tree import ABSENT, Maybe, Value, freeze, is_map, map_of, 
 
 GENERATION: Final = "generation"
 GIVEN: Final = "given"
-"""The inputs as they were given. A piece may write to an input that is a cell: that is not another input."""
+"""The inputs as given. A piece may write to an input that is a cell: that does not change the given input."""
 INTERNAL: Final = "internal"
 OUTPUTS: Final = "outputs"
 FINGERPRINT: Final = "print"
 STATUS: Final = "status"
 
 
-def piece_document(  # noqa: PLR0917  # one field after another
+def piece_document(  # noqa: PLR0917  # the fields of the document
     pattern: Pattern[..., Any],
     key: str,
     fingerprint: str,
@@ -42,7 +39,7 @@ def piece_document(  # noqa: PLR0917  # one field after another
     outputs: object,
     stored: Maybe,
 ) -> tuple[Value, int]:
-    """The document of a piece that is at work, and its generation. Raises DeclarationError."""
+    """The document of a running piece, and its generation. Raises DeclarationError."""
     there = cast("Mapping[str, Value]", stored) if is_map(stored) else {}
     manifest = freeze(dict(internal))
     number = there.get(GENERATION)
@@ -64,19 +61,19 @@ def piece_document(  # noqa: PLR0917  # one field after another
 
 
 def stored_inputs(stored: Maybe) -> Value:
-    """The inputs that it was last started with; None if it never was."""
+    """The inputs of the last start; None if there was none."""
     return stored.get(GIVEN) if is_map(stored) else None
 
 
 def stopped_document(stored: Maybe) -> Maybe:
-    """The same of one that is stopped."""
+    """The document of a stopped piece."""
     if not is_map(stored):
         return stored
     return map_of({**cast("Mapping[str, Value]", stored), STATUS: PieceStatus.STOPPED.value})
 
 
 def change_operations(doc: DocKey, before: Maybe, after: Maybe) -> Iterator[Operation]:
-    """What leads from one to the other: only where they differ, so that whoever has read the rest is left alone."""
+    """The operations from one document to the other: only where they differ, so that other readers are not notified."""
     if after is ABSENT:
         if before is not ABSENT:
             yield DeleteDoc(doc)
@@ -105,7 +102,7 @@ def _steps(before: Mapping[str, Value], after: Mapping[str, Value], path: tuple[
 
 
 def _arguments(there: Mapping[str, Value], sealed: Value) -> Value:
-    """Those that are given as before are what the piece has made of them."""
+    """Inputs that are given as before have the values that the piece has written to them."""
     given, kept = there.get(GIVEN), there.get(ARGUMENTS)
     if not is_map(given) or not is_map(kept) or not is_map(sealed):
         return sealed
@@ -118,14 +115,14 @@ def _arguments(there: Mapping[str, Value], sealed: Value) -> Value:
 
 
 def declared_kind(thing: object) -> str:
-    """What something is that a piece consists of."""
+    """The kind of a declared part, for the document."""
     if isinstance(thing, Doc):
         return "document"
     return "handler" if isinstance(thing, Handler) else type(thing).__name__.lower()
 
 
 def named_outputs(outputs: object) -> dict[str, object]:
-    """What a pattern's function has returned, by name."""
+    """The outputs of the function of a pattern, by name."""
     if outputs is None:
         return {}
     if isinstance(outputs, Mapping):
@@ -155,13 +152,13 @@ def _stored(pattern: Pattern[..., Any], name: object, output: object) -> Value:
 
 
 def _reference(output: object) -> object:
-    """What stands for an output: a link to where it is kept; a plain value is itself."""
+    """The stored form of an output: a link to its document; a plain value is itself."""
     if isinstance(output, Computed):
         return None if output.is_parametrised else LinkRecord(doc=DocId(output.doc)).to_value()
     if isinstance(output, Handler | Stream):
         return output.address
     if isinstance(output, Resource):
-        # It has as many places as there are arguments.
+        # It has one document for each set of arguments.
         return output.doc
     if isinstance(output, Mapping):
         return {str(name): _reference(each) for name, each in output.items()}

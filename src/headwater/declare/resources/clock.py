@@ -1,9 +1,7 @@
-"""`hw.clock`: the time as a value that changes at every tick, while somebody looks.
+"""`hw.clock`: the time as a value that changes at every tick, while it is observed.
 
-A tick is told to readers like any change, but nothing is written for it: the document that stands for a clock is never
-there. So a clock that is looked at all day costs no commit, and one that nobody looks at costs nothing.
-
-Must never know: who reads it.
+A tick notifies readers, but nothing is written for it: the document of a clock does not exist. An observed clock costs
+no commit, and a clock that is not observed costs nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +16,13 @@ from headwater.values.address import Depth
 from headwater.values.duration import Duration, to_ms
 
 EVERY_MIN_MS: Final = 1.0
-"""The shortest tick. More often than that, no program would come to do anything else."""
+"""The shortest tick. With a shorter one, a program would do nothing else."""
 
 
 def clock(every: Duration = "1s") -> datetime:
-    """The time, in UTC, cut to whole ticks: with `every="1m"` it is a minute for a minute.
+    """The time in UTC, rounded down to whole ticks: with `every="1m"`, the current minute.
 
-    In a computed or a sink it is like a cell: whoever has read it runs again at the next tick, if somebody looks.
+    In a computed or a sink it is like a cell: an observed reader runs again at the next tick.
     """
     every_ms = to_ms(every, "hw.clock(every=...)")
     if every_ms < EVERY_MIN_MS:

@@ -1,7 +1,4 @@
-"""Declared resources: what `@app.resource` makes of an author's async function.
-
-Must never know: apps (an owner is whoever knows which space is meant), and when something is asked for.
-"""
+"""Resources: what `@app.resource` makes of an author's async function."""
 
 from __future__ import annotations
 
@@ -37,20 +34,20 @@ R = TypeVar("R")
 
 
 class Explainable:
-    """Something that is asked for, and can tell why."""
+    """Something that is requested, and can explain why."""
 
     why: Callable[..., str]
-    """Called with the arguments of a call: why it was asked for with these, or is not."""
+    """Takes the arguments of a call: why it was requested with these, or is not."""
 
 
 class Resource(Explainable, Generic[P, R]):
     """A declared async function: called to be read, which never waits. One document for each set of arguments.
 
-    Without an owner it is no app's: whichever space is open around the code is meant.
+    Without an owner it belongs to the open space around the code.
     """
 
     options: FunctionOptions = NO_OPTIONS
-    """As other functions have it: it writes nothing besides."""
+    """The options that all functions have: it writes nothing besides its result."""
 
     def __init__(
         self, owner: Owner | None, fn: Callable[P, Coroutine[Any, Any, R]], name: str, doc: str, asking: RequestOptions
@@ -64,29 +61,29 @@ class Resource(Explainable, Generic[P, R]):
         self._doc = doc
         self._signature = signature_of(fn)
         self._schema: Schema | None = None
-        # Of its arguments, by name; found with the other.
+        # The types of its parameters, by name; resolved with the type of the result.
         self._taken: dict[str, Schema] = {}
-        # builder: the piece it is part of, if it is part of one.
+        # Set by the builder of a pattern.
         self.enclosing_piece: EnclosingPiece | None = None
 
     @property
     def owner(self) -> Owner | None:
-        """Whose it is."""
+        """The app or space that it belongs to."""
         return self._owner
 
     @property
     def doc(self) -> str:
-        """Where its answers stand: this document, or with arguments, others that are named by it."""
+        """The document of its result; with arguments, the beginning of the names of its documents."""
         return self._doc
 
     def register(self, space: ResourcePort) -> None:
-        """Nothing stands for it before it is called; but what cannot be declared is told when it is opened."""
+        """Register it. A call registers a node; a wrong type is reported now."""
         self._type()
         if self._owner is not None:
             space.fetcher.know(self)
 
     def _type(self) -> Schema:
-        """Of its answers. At first use: what it returns may be declared after it."""
+        """The type of its result. Resolved at first use: it may be declared after the resource."""
         if self._schema is None:
             where = f"the answer of {self.name}()"
             try:
@@ -96,7 +93,7 @@ class Resource(Explainable, Generic[P, R]):
                 raise DeclarationError(message, name=self.name) from None
             self._schema = schema_of(hints.pop("return", Any), where=where)
             for name, parameter in self._signature.parameters.items():
-                # Of several in one, and of what no cell could hold, nothing can be said.
+                # Variadic parameters, and types that no cell could hold, are not checked.
                 if name in hints and parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
                     with suppress(DeclarationError):
                         self._taken[name] = schema_of(hints[name], where=f"{name} of {self.name}()")
@@ -105,9 +102,9 @@ class Resource(Explainable, Generic[P, R]):
     # -- reading -------------------------------------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> State[R]:
-        """What there is: `hw.Pending()`, `hw.Ready(value)`, or `hw.Failed(error, last)`.
+        """Its state: `hw.Pending()`, `hw.Ready(value)`, or `hw.Failed(error, last)`.
 
-        Whoever reads it in a run runs again when there is something else. If there is nothing fresh, it is asked for.
+        A run that has read it runs again when the state changes. Without a fresh result, a request is made.
         """
         home, tx = self._home()
         successor = self._successor(home)
@@ -122,9 +119,9 @@ class Resource(Explainable, Generic[P, R]):
         return source.state(home, tx, home.timers.wall, home.fetcher.found_unreadable)
 
     def refresh(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Ask again, although there is an answer that is fresh, and also if nobody looks.
+        """Request it again, although the result is fresh, and also if it is not observed.
 
-        In a transaction: when that is on disk, and only then.
+        In a transaction: once that is on disk, and only then.
         """
         home, tx = self._home()
         successor = self._successor(home)
@@ -148,13 +145,13 @@ class Resource(Explainable, Generic[P, R]):
             tx.follow(ask, lambda: undone.append(True))
 
     def node_in(self, home: ResourcePort, *args: object, **kwargs: object) -> Node | None:
-        """Its node in an open space for these arguments, if it has been called with them."""
+        """Its node in an open space for these arguments, if it was called with them."""
         key = key_of(self._bound(*args, **kwargs).arguments)
         found = None if key is None else home.fetcher.find(self, key)
         return None if found is None else found.node
 
     def why(self, *args: object, **kwargs: object) -> str:
-        """Why it was asked for with these arguments, or is not: `hw.why`."""
+        """Why it was requested with these arguments, or is not: `hw.why`."""
         home, _ = self._home(UNTRACKED)
         try:
             key = key_of(self._bound(*args, **kwargs).arguments)
@@ -171,7 +168,7 @@ class Resource(Explainable, Generic[P, R]):
         return home, tx
 
     def _successor(self, home: ResourcePort) -> Resource[P, R] | None:
-        """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""
+        """The resource that replaced this one, as in a notebook: a caller with the old object means the new one."""
         if self._owner is None or home.fetcher.knows(self):
             return None
         return cast("Resource[P, R] | None", home.fetcher.successor(self._doc))
@@ -182,7 +179,7 @@ class Resource(Explainable, Generic[P, R]):
         return bound
 
     def _source(self, home: ResourcePort, *args: P.args, **kwargs: P.kwargs) -> ResourceInstance:
-        """The one for these arguments, made if it is not there."""
+        """The instance for these arguments, made at need."""
         bound = self._bound(*args, **kwargs)
         key = key_of(bound.arguments)
         if key is None:
@@ -205,7 +202,7 @@ class Resource(Explainable, Generic[P, R]):
         )
 
     def _check(self, arguments: Mapping[str, object]) -> None:
-        """As inputs of patterns are. Raises SchemaError. Documents and cells are told by where they stand."""
+        """Check arguments as the inputs of patterns. Raises SchemaError. Documents and cells are not read."""
         for name, given in arguments.items():
             schema = self._taken.get(name)
             if schema is not None and _is_plain(given):
@@ -220,7 +217,7 @@ class Resource(Explainable, Generic[P, R]):
         self._check(bound.arguments)
         doc = Instances.doc_of(self._doc, key) if key else self._doc
         label = f"{self.name}({arguments_text(bound.arguments)})"
-        # It may be asked for again in an hour: by then a list may hold something else.
+        # A later request has the same arguments, whatever a list holds by then.
         for name, given in bound.arguments.items():
             bound.arguments[name] = _as_given(given)
         fn, args, kwargs = self.__wrapped__, bound.args, bound.kwargs
@@ -232,7 +229,7 @@ class Resource(Explainable, Generic[P, R]):
 
 
 def _is_plain(given: object) -> bool:
-    """It holds no document and no cell: to look at it does nothing."""
+    """Without documents and cells: checking it reads nothing."""
     if isinstance(given, list | tuple):
         return all(map(_is_plain, given))
     if isinstance(given, Mapping):
@@ -241,7 +238,7 @@ def _is_plain(given: object) -> bool:
 
 
 def _as_given(given: object) -> object:
-    """What is in lists and dicts now, in others that nobody has hold of. Documents and cells are what they are."""
+    """A copy of lists and dicts. Documents and cells stay as they are."""
     if isinstance(given, list):
         return [_as_given(each) for each in given]
     if isinstance(given, tuple):

@@ -1,7 +1,4 @@
-"""Why a resource was asked for, or is not: in words, for authors.
-
-Must never know: how the fetcher comes to decide it.
-"""
+"""Why a resource was requested, or is not: text for authors."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from headwater.values.tree import Maybe, get
 
 
 def why_requested(space: ResourcePort, source: ResourceInstance) -> str:
-    """What stands there, what is under way, and what would have it asked for."""
+    """Its state, its request, and when it is requested next."""
     record = space.replica.read(source.doc)
     looks = "somebody looks" if source.node.is_live else "nobody looks"
     times = "no request has" if not source.requests else f"{source.requests} requests have"
@@ -67,7 +64,7 @@ def _next(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
 
 
 def _called(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
-    """Nobody looks: what the next call would do."""
+    """Not observed: what the next call would do."""
     state, due_at = get(record, ("state",)), source.due_at(record)
     looking = "by whoever begins to look, and by refresh()" if state == FAILED else "by refresh()"
     if due_at is None:

@@ -1,7 +1,4 @@
-"""The records: one resource with one set of arguments, and a request for it. And what stands in its document.
-
-Must never know: when something is asked for, and where that runs.
-"""
+"""One resource with one set of arguments, a request for it, and the stored record of its result."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ READY: Final = "ready"
 FAILED: Final = "failed"
 
 FAILED_MS: Final = 5000.0
-"""How long a failure counts for calls if there is no `fresh_for`: who asks in a circle does not ask a server that is
-down in a circle, and who has repaired it need not wait for long."""
+"""How long a failure counts for calls without `fresh_for`: a loop of calls does not flood a server that is down, and a
+repaired server is asked again soon."""
 
 
 class Cancelable(Protocol):
@@ -38,27 +35,27 @@ class Cancelable(Protocol):
 
 @dataclass(slots=True, eq=False)
 class ResourceRequest:
-    """One request, from being asked for to its end. Written by the fetcher."""
+    """One request, from the decision to its end. Written by the fetcher."""
 
     source: ResourceInstance
-    # How much had been taken back when it was asked for.
+    # The number of rejected commits at the decision.
     rejected: int
-    # It waits for the disk; or it has left.
+    # It waits for the disk, or has left.
     has_left: bool = False
-    # Nobody wants it any more, or it was asked for anew: whatever comes of it is dropped.
+    # Not wanted any more, or requested anew: its result is dropped.
     is_stopped: bool = False
-    # When it came to its end, by the clock on the wall.
+    # Wall time of its end.
     ended_ms: float = 0.0
-    # What came of it: one of the two, or neither, if it was cancelled.
+    # Its result: one of the two, or neither, if it was cancelled.
     value: object = ABSENT
     error: BaseException | None = None
 
 
 @dataclass(slots=True, eq=False)
 class ResourceInstance:
-    """One resource with one set of arguments, in one open space. Written by the fetcher, which has its turn."""
+    """One resource with one set of arguments, in one open space. Written by the fetcher, under the space's lock."""
 
-    # Fixed when it is made.
+    # Fixed.
     request_options: RequestOptions
     label: str
     doc: DocKey
@@ -66,32 +63,32 @@ class ResourceInstance:
     value: Cell[Any]
     # Set once, when its node is registered.
     node: Node = field(init=False)
-    # The number of the last call: of those that nobody looks at, the oldest go first.
+    # The number of the last call: of the unobserved ones, the oldest are removed first.
     used: int = 0
-    # Somebody called, whom the scheduler does not know as looking: wanted until there is an answer.
+    # Called by code that does not observe it: wanted until there is a result.
     is_called: bool = False
-    # Somebody looks who did not before; what stands there cannot be read any more; it is asked for, fresh or not.
+    # Newly observed; the stored result does not fit its type; a request was demanded, fresh or not.
     is_newly_observed: bool = False
     is_unreadable: bool = False
     is_forced: bool = False
-    # The one request that is under way.
+    # The request in progress.
     request: ResourceRequest | None = None
-    # Failures in a row since it was asked for, and the time at which it is tried again, on the clock nobody sets.
+    # Failures in a row, and the time of the next attempt, on the monotonic clock.
     failures: int = 0
     retry_at: float | None = None
     timer: Cancelable | None = None
-    # While nobody looks: until when whoever has read it need not read it again.
+    # While it is not observed: when its result goes stale.
     stale_at: float | None = None
-    # How many requests have left, for people.
+    # Requests that have left, for people.
     requests: int = 0
 
     @property
     def is_wanted(self) -> bool:
-        """Somebody looks, or waits for an answer."""
+        """It is observed, or a caller waits for a result."""
         return (self.node.is_live or self.is_called) and not self.node.removed
 
     def due_at(self, record: Maybe) -> float | None:
-        """How late it is on the wall when it is to be asked for; None: not by itself."""
+        """The wall time of the next request; None: none by itself."""
         state = get(record, ("state",))
         if self.is_forced or self.is_unreadable or state not in (READY, FAILED):
             return 0.0
@@ -102,7 +99,7 @@ class ResourceInstance:
         return None if counts_ms is None or not isinstance(came, int | float) else came + counts_ms
 
     def counts_ms(self, record: Maybe) -> float | None:
-        """For how long it is not asked for again after what stands there; None: for ever."""
+        """How long the stored state counts before the next request; None: for ever."""
         fresh_ms = self.request_options.fresh_ms
         if fresh_ms is None and get(record, ("state",)) == FAILED and not self.node.is_live:
             return FAILED_MS
@@ -115,7 +112,7 @@ class ResourceInstance:
         wall: Callable[[], float],
         found_unreadable: Callable[[ResourceInstance], None],
     ) -> State[Any]:
-        """What stands there, read in a transaction if there is one. When it came is not part of that."""
+        """The stored state, read in a transaction if there is one. Does not depend on its time."""
         source = home.untracked if tx is None else tx
         state = source.read(self.doc, ("state",))
         if state not in (READY, FAILED):
@@ -124,7 +121,7 @@ class ResourceInstance:
             has_value = source.read(self.doc, ("value",), Depth.SHALLOW) is not ABSENT
             value = self.value.value if has_value else None
         except SchemaError:
-            # Of another type than it was when it came: as if it had not come.
+            # Stored with another type: as if there were no result.
             found_unreadable(self)
             return Pending()
         if state == READY:
@@ -147,12 +144,12 @@ class ResourceInstance:
 
 
 def ready_record(value: Value, at_ms: float) -> Value:
-    """An answer, and when it came."""
+    """The record of a result and its time."""
     return map_of({"state": READY, "value": value, "at": int(at_ms)})
 
 
 def failed_record(before: Maybe, kind: str, text: str, tries: int, at_ms: float) -> Value:
-    """It could not be had. The last good answer stays, with its time."""
+    """The record of a failure. The last good result stays, with its time."""
     record: dict[str, Value] = {
         "state": FAILED,
         "error": map_of({"kind": kind, "text": text, "tries": tries}),
@@ -164,7 +161,7 @@ def failed_record(before: Maybe, kind: str, text: str, tries: int, at_ms: float)
 
 
 def write_record(tx: Transaction, doc: DocKey, before: Maybe, record: Value) -> None:
-    """What is new of a record: an answer that comes out the same is not written again, however large it is."""
+    """Write what differs: a result that stays the same is not written again, however large it is."""
     if not is_map(before) or not is_map(record):
         tx.set(doc, (), record)
         return

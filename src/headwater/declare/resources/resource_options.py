@@ -1,7 +1,4 @@
-"""What an author says about a resource besides its code: how long an answer is fresh, how often it is tried.
-
-Must never know: how it is asked for.
-"""
+"""The options of a resource: how long a result is fresh, how often a request is repeated."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ class RequestOptions:
     """The options of one resource, checked."""
 
     name: str
-    # None: for as long as it is kept.
+    # None: for ever.
     fresh_ms: float | None = None
     retry: Retry = NO_RETRY
     timeout_ms: float | None = None
 
     def is_retried(self, error: BaseException, failures: int) -> bool:
-        """Whether it is tried again after so many failures in a row, of which this is the last."""
+        """Whether the request is repeated after this failure, the last of so many in a row."""
         return failures <= self.retry.tries and (not self.retry.on or isinstance(error, self.retry.on))
 
 
@@ -41,7 +38,7 @@ def parse_request_options(
     retry: Retry | None = None,
     timeout: Duration | None = None,
 ) -> RequestOptions:
-    """Check what was said. Raises DeclarationError."""
+    """The options, checked. Raises DeclarationError."""
     given: object = retry
     if given is not None and not isinstance(given, Retry):
         raise DeclarationError(f"{where}: retry={retry!r}; hw.Retry(3, on=OSError) is expected")

@@ -1,7 +1,4 @@
-"""What whoever reads a resource is handed: it is on its way, here it is, or it could not be had.
-
-Must never know: how it is asked for.
-"""
+"""The states of a resource that a reader gets: pending, ready or failed."""
 
 from __future__ import annotations
 
@@ -19,23 +16,23 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """`case hw.Pending():` it was asked for, and there is no answer yet. Whoever has read this runs again then."""
+    """`case hw.Pending():` requested, and there is no result yet. A reader runs again when there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultAge:
-    """When an answer came, and for how long it is fresh."""
+    """When a result came, and how long it is fresh."""
 
     at_ms: float
     fresh_ms: float | None
     wall: Callable[[], float]
-    # Whoever asks for the time of an answer is to be told of a new one, also if that says the same.
+    # Records a read of the time: a newer result notifies, also if its value is the same.
     note: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, match_args=False)
 class Ready(Generic[R_co]):
-    """`case hw.Ready(value):` the answer. Made by hand, as in a test, it is equal to one with the same value."""
+    """`case hw.Ready(value):` the result. Made by hand, as in a test, it is equal to one with the same value."""
 
     __match_args__ = ("value",)
 
@@ -49,21 +46,21 @@ class Ready(Generic[R_co]):
 
     @property
     def at(self) -> datetime:
-        """When it came, by the clock on the wall. Whoever reads this runs again when a newer answer comes."""
+        """When it came, as wall time. A reader of this runs again when a newer result comes."""
         age = self._known_age()
         age.note()
         return datetime.fromtimestamp(age.at_ms / 1000, UTC)
 
     @property
     def age(self) -> timedelta:
-        """How old it is now. That grows while nobody runs: `hw.clock` has it looked at again."""
+        """How old it is now. Grows without notifying readers: read `hw.clock` as well to run again."""
         age = self._known_age()
         age.note()
         return timedelta(milliseconds=max(age.wall() - age.at_ms, 0.0))
 
     @property
     def is_stale(self) -> bool:
-        """It is older than `fresh_for`: another was asked for, and has not come."""
+        """It is older than `fresh_for`: a newer one was requested, and has not come."""
         age = self._known_age()
         age.note()
         return age.fresh_ms is not None and age.wall() - age.at_ms >= age.fresh_ms
@@ -80,7 +77,7 @@ class Ready(Generic[R_co]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failed(Generic[R_co]):
-    """`case hw.Failed(error, last):` it could not be had. `last` is the last good answer, or None."""
+    """`case hw.Failed(error, last):` the request failed. `last` is the last good result, or None."""
 
     error: ResourceError
     last: R_co | None = None

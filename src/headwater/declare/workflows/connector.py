@@ -6,14 +6,12 @@
     def unread(since: str) -> list[str]: ...
 
     @mail.mutation
-    def send(to: str, text: str, key: str = "") -> str: ...          # `key` is given the idempotency key
+    def send(to: str, text: str, key: str = "") -> str: ...          # `key` takes the idempotency key
 
     @send.reconcile
-    def was_sent(key: str, to: str) -> hw.Answer[str]: ...           # of what the call was, whatever it names
+    def was_sent(key: str, to: str) -> hw.Answer[str]: ...           # takes any of the call's parameters
 
-Handlers call them with `run.call(send, "ann", "hello")`, which looks whether this phase may.
-
-Must never know: how runs are executed.
+Handlers call them with `run.call(send, "ann", "hello")`, which checks the phase.
 """
 
 from __future__ import annotations
@@ -39,13 +37,13 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 KEY: Final = "key"
-"""A parameter of this name is given the idempotency key of the call."""
+"""A parameter of this name takes the idempotency key of the call."""
 
 _UNNAMED: Final = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY)
 
 
 class Operation(Generic[P, R]):
-    """One operation. Outside of workflows, calling it is calling the function."""
+    """One operation. Outside of workflows, calling it calls the function."""
 
     def __init__(self, connector: Connector, fn: Callable[P, R], *, mutates: bool) -> None:
         given: object = fn
@@ -60,7 +58,7 @@ class Operation(Generic[P, R]):
         self.name = f"{connector.name}.{name}"
         self.mutates = mutates
         self.reconciler: Callable[..., Any] | None = None
-        # What of the call the reconciler names; None: everything.
+        # The parameters of the call that the reconciler takes; None: all.
         self._asked_by: tuple[str, ...] | None = ()
         where = f"{self.name}()"
         signature = signature_of(fn)
@@ -72,7 +70,7 @@ class Operation(Generic[P, R]):
                 if parameter.kind in _UNNAMED:
                     raise DeclarationError(f"{where}: {parameter} cannot be kept by name; name what a mutation takes")
         self._signature = signature.replace(parameters=shown)
-        # A read is not kept: neither what it is called with, nor what it returns.
+        # The arguments and the result of a read are not stored.
         self._payload = Payload(connector.owner, self.name, where, self._signature, hints) if mutates else None
         schema = schema_of(_result(hints.get("return", Any)), where=f"{where} returns") if mutates else ANY
         self.result: DetachedValue = DetachedValue(connector.owner, where, (), schema=schema)
@@ -87,7 +85,7 @@ class Operation(Generic[P, R]):
         return self.fn(*args, **kwargs)
 
     def params(self, *args: object, **kwargs: object) -> Value:
-        """What a call is kept as, by name. Raises LogicError: nothing was called."""
+        """The stored form of the arguments, by name. Raises LogicError: nothing was called."""
         assert self._payload is not None
         try:
             return self._payload.seal(*args, **kwargs)
@@ -95,12 +93,12 @@ class Operation(Generic[P, R]):
             raise LogicError(f"run.call({self.name}, ...): {error}") from None
 
     def named(self, args: tuple[object, ...], kwargs: dict[str, object], key: str) -> dict[str, object]:
-        """What the function is called with: by name, so that `key` may stand anywhere among it."""
+        """The arguments of the function, by name: `key` may be any of its parameters."""
         bound = self._signature.bind(*args, **kwargs)
         return {**bound.arguments, **({KEY: key} if self.takes_key else {})}
 
     def reconcile(self, fn: F) -> F:
-        """Declare what tells whether a call has happened: it is given what it names of the call, and `key`."""
+        """Declare a function that finds out whether a call has happened: it takes parameters of the call, and `key`."""
         if not self.mutates:
             raise DeclarationError(f"{self.name}() only reads: there is nothing to be reconciled")
         if self.reconciler is not None:
@@ -113,7 +111,7 @@ class Operation(Generic[P, R]):
         return fn
 
     def _names_of(self, fn: Callable[..., Any]) -> tuple[str, ...] | None:
-        """What a reconciler names of the call; None: it takes everything."""
+        """The parameters of the call that a reconciler takes; None: all."""
         asked: list[str] = []
         for parameter in signature_of(fn).parameters.values():
             if parameter.kind is Parameter.VAR_KEYWORD:
@@ -128,11 +126,11 @@ class Operation(Generic[P, R]):
         return tuple(asked)
 
     def question(self, home: SpacePort, params: bytes, key: str) -> dict[str, object]:
-        """What the reconciler is called with: the call as it was kept, of its types."""
+        """The arguments of the reconciler, from the stored call."""
         assert self._payload is not None
         kept = cast("Mapping[str, Value]", decode(params))
         fields = self._payload.fields
-        # What another version of the program has called with may have fewer parameters, or others.
+        # The call of another version of the program may have fewer parameters, or others.
         found = {n: fields[n].from_tree(home, home.untracked, value) for n, value in kept.items() if n in fields}
         found[KEY] = key
         return found if self._asked_by is None else {name: found[name] for name in self._asked_by if name in found}
@@ -142,10 +140,10 @@ class Operation(Generic[P, R]):
 
 
 def _result(hint: object) -> object:
-    """What comes of it: of a function that returns something to be awaited, what that comes to."""
+    """The type of the result; for a function that returns an awaitable, the type of what that returns."""
     if get_origin(hint) in (Awaitable, Coroutine):
         hint = get_args(hint)[-1]
-    # A function that returns nothing may yet return something; whatever it is, it is kept.
+    # A function annotated with None may return something all the same: it is stored.
     return Any if hint in (None, type(None)) else hint
 
 
@@ -162,7 +160,7 @@ class Connector:
         return self._add(Operation(self, fn, mutates=False))
 
     def mutation(self, fn: Callable[P, R]) -> Operation[P, R]:
-        """Declare one that changes something outside: for `mutate`, at most once in a run."""
+        """Declare an operation that changes something outside: for `mutate`, at most once in a run."""
         return self._add(Operation(self, fn, mutates=True))
 
     def _add(self, operation: Operation[P, R]) -> Operation[P, R]:
@@ -173,12 +171,12 @@ class Connector:
 
     @property
     def mutates(self) -> bool:
-        """Any of its operations does."""
+        """One of its operations is a mutation."""
         return any(operation.mutates for operation in self.operations.values())
 
     @property
     def reconciles(self) -> bool:
-        """Of any of its operations, it can be asked whether it happened."""
+        """One of its operations has a reconciler."""
         return any(operation.reconciler is not None for operation in self.operations.values())
 
     def __repr__(self) -> str:

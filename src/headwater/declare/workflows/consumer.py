@@ -1,7 +1,4 @@
-"""Consumers, as authors write them: a class with up to four methods, one for each phase.
-
-Must never know: when they are called.
-"""
+"""Consumers, as authors write them: a class with up to four methods, one for each phase."""
 
 from __future__ import annotations
 
@@ -30,11 +27,11 @@ Result = TypeVar("Result")
 
 
 class Consumer(ABC, Generic[In, Data, Result]):
-    """What is done with the events of a topic: `prepare` decides, `mutate` acts once, `next` goes on from there.
+    """Processes the events of a topic: `prepare` decides, `mutate` acts once, `next` continues from there.
 
-    The three types are those of the events, of what `prepare` hands to `mutate`, and of what `mutate` returns. A state
-    that is kept between runs is an attribute with a type and a default, `state: Cursor = Cursor()`: read it in
-    `prepare`, assign it in `next`.
+    The three types are those of the events, of the data that `prepare` passes to `mutate`, and of the result of
+    `mutate`. A state that is stored between runs is an attribute with a type and a default, `state: Cursor = Cursor()`:
+    read it in `prepare`, assign it in `next`.
     """
 
     state: Any = None
@@ -55,20 +52,20 @@ class Consumer(ABC, Generic[In, Data, Result]):
         | Awaitable[Result | Applied[Result] | NotApplied | Unknown | None]
         | None
     ):
-        """The one effect. Never called again for the same run; `run.key` names it for whoever is called."""
+        """The one effect. Never called again for the same run; `run.key` identifies it for the called service."""
 
-    def reconcile(  # for those that have none
+    def reconcile(  # the default
         self,
-        run: Run,  # noqa: ARG002  # what those that have one are given
+        run: Run,  # noqa: ARG002  # the parameters of an override
         data: Data,  # noqa: ARG002  # likewise
     ) -> Applied[Result] | NotApplied | Unknown | Awaitable[Applied[Result] | NotApplied | Unknown]:
         """After a crash or a timeout: did it happen? Without this method, a person is asked."""
         return Unknown(f"{type(self).__name__} has no reconcile")
 
     def next(self, run: Run, data: Data, outcome: Outcome[Result]) -> Awaitable[None] | None:
-        """Publish, and write cells: that lands with the commit of the run, or not at all. May be called again."""
+        """Publish, and write cells: both are part of the commit of the run. May be called again."""
 
-    # Not for type checkers: they would take it that any attribute can be assigned.
+    # Hidden from type checkers: they would allow the assignment of any attribute.
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: object) -> None:
@@ -78,20 +75,20 @@ class Consumer(ABC, Generic[In, Data, Result]):
 
 
 def overrides(kind: type[Consumer[Any, Any, Any]], method: str) -> bool:
-    """Whether a class has its own."""
+    """Whether a class overrides a method."""
     return getattr(kind, method) is not getattr(Consumer, method)
 
 
 _METHODS: Final = {"prepare": 1, "mutate": 2, "reconcile": 2, "next": 3}
-"""How many things each is given."""
+"""The number of arguments of each."""
 
 
 _CLOSE: Final = 0.8
-"""How alike names must be: `nxt` and `next` are, `text` and `next` are not."""
+"""How similar names must be: `nxt` and `next` are, `text` and `next` are not."""
 
 
 def check_methods(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
-    """Refuse what could never be called. Raises DeclarationError."""
+    """Reject a class that could never be called. Raises DeclarationError."""
     if isabstract(kind):
         close = get_close_matches("prepare", _own_methods(kind), n=1, cutoff=_CLOSE)
         hint = f"; did you mean prepare by {close[0]}?" if close else ""
@@ -115,7 +112,7 @@ def check_methods(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
 
 
 def _own_methods(kind: type) -> dict[str, Callable[..., Any]]:
-    """Those of the author that others may call."""
+    """The public methods of the author."""
     found: dict[str, Callable[..., Any]] = {}
     for parent in kind.__mro__:
         if issubclass(parent, Consumer) and parent is not Consumer:
@@ -125,7 +122,7 @@ def _own_methods(kind: type) -> dict[str, Callable[..., Any]]:
 
 
 def _check_spelling(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
-    """A method that is named nearly like one that is missing, and takes what that is given."""
+    """Reject a method with nearly the name of a missing one, and with its parameters."""
     missing = [name for name in _METHODS if not overrides(kind, name)]
     for name, method in _own_methods(kind).items():
         for meant in get_close_matches(name.lower(), missing, n=1, cutoff=_CLOSE):
@@ -138,11 +135,11 @@ def _check_spelling(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
 
 
 class ConsumerTypes:
-    """How what a consumer hands on is kept: by the types of its class, or as whatever JSON it is."""
+    """How the values of a consumer are stored: by the types of its class, or as any JSON."""
 
     def __init__(self, owner: Owner, kind: type[Consumer[Any, Any, Any]], where: str) -> None:
         given = _type_arguments(kind)
-        # What it says that its events are; None: it does not say.
+        # The declared type of its events; None: not declared.
         self.event: object = given[0]
         self.data: DetachedValue = sealed_type(owner, f"{where}, data", given[1])
         self.result: DetachedValue = sealed_type(owner, f"{where}, result", given[2])
@@ -151,7 +148,7 @@ class ConsumerTypes:
         self.default: bytes | None = stored_default(getattr(kind, "state", None), hint, where)
 
     def left(self, before: bytes | None, state: object) -> bytes | None:
-        """The state that `next` has left, as it is kept; None if it is the one there was."""
+        """The stored form of the state that `next` has left; None if it is unchanged."""
         known = self.default if before is None else before
         if state is None and known is None:
             return None
@@ -160,11 +157,11 @@ class ConsumerTypes:
 
 
 def stored_default(given: object, hint: object, where: str) -> bytes | None:
-    """What a state is before any was kept; None: nothing. Raises DeclarationError if it does not fit its type."""
+    """The stored form of the default of a state; None: nothing. Raises DeclarationError if it does not fit its type."""
     if given is None and (hint is Any or hint is None):
         return None
     try:
-        # As it would be sealed, but for documents: none is open yet.
+        # As a stored value, but without documents: none is open yet.
         kept = encode(freeze_with(_schema(hint, where), given, f"the state of {where}"))
     except UsageError as error:
         if given is None:
@@ -177,7 +174,7 @@ def stored_default(given: object, hint: object, where: str) -> bytes | None:
 
 
 def _type_arguments(kind: type, known: Mapping[object, object] | None = None) -> tuple[object, object, object]:
-    """What a class says in `hw.Consumer[In, Data, Result]`, itself or by one that it derives from."""
+    """The arguments of `hw.Consumer[In, Data, Result]`, of the class or of one that it derives from."""
     known = known or {}
     for base in vars(kind).get("__orig_bases__", kind.__bases__):
         origin = get_origin(base) or base
@@ -192,7 +189,7 @@ def _type_arguments(kind: type, known: Mapping[object, object] | None = None) ->
 
 
 def _resolved(kind: type, hints: tuple[object, ...]) -> list[object]:
-    """Those that are written as text, as what they mean where the class stands."""
+    """Type hints that are texts, resolved in the module of the class."""
     names = vars(sys.modules.get(kind.__module__, sys))
     holder = SimpleNamespace(__annotations__={str(place): hint for place, hint in enumerate(hints)})
     try:
@@ -202,8 +199,8 @@ def _resolved(kind: type, hints: tuple[object, ...]) -> list[object]:
         raise DeclarationError(message) from None
 
 
-def _filled(hint: Any, known: Mapping[object, object]) -> object:  # noqa: ANN401  # of any kind
-    """With what stands for its variables; what nothing stands for may be anything."""
+def _filled(hint: Any, known: Mapping[object, object]) -> object:  # noqa: ANN401  # any type hint
+    """A type hint with its variables replaced; an unknown variable is Any."""
     if isinstance(hint, TypeVar):
         return known.get(hint, Any)
     parameters = getattr(hint, "__parameters__", ())
@@ -213,7 +210,7 @@ def _filled(hint: Any, known: Mapping[object, object]) -> object:  # noqa: ANN40
 
 
 def _class_hints(kind: type, where: str) -> dict[str, object]:
-    """The types of its attributes; those of Consumer itself are not the author's."""
+    """The types of the attributes of an author's class, without those of Consumer."""
     found: dict[str, object] = {}
     for parent in reversed(kind.__mro__):
         if parent is Consumer or not issubclass(parent, Consumer):
@@ -226,7 +223,7 @@ def _class_hints(kind: type, where: str) -> dict[str, object]:
 
 
 def sealed_type(owner: Owner, where: str, hint: object) -> DetachedValue:
-    """How something is kept: by its type; if it has none, as whatever JSON it is."""
+    """How a value is stored: by its type; without one, as any JSON."""
     return DetachedValue(owner, where, (), schema=_schema(hint, where))
 
 

@@ -1,7 +1,4 @@
-"""What people do to a workflow, wherever they do it: in a program, at its door, from the command line.
-
-Must never know: how it is asked for.
-"""
+"""The actions of people on a workflow and its runs: the methods of `Workflow`, and of inspecting commands."""
 
 from __future__ import annotations
 
@@ -22,34 +19,34 @@ from headwater.workflow.tables import WorkflowTables
 
 
 class Controls(ABC):
-    """Pausing, approving, reconciling and looking at runs. Each is on disk when it returns, or raises why not."""
+    """Pauses workflows, decides about runs, and lists them. Each change is on disk at return, or raises why not."""
 
     @abstractmethod
     def _target(self) -> tuple[HubPort, str]:
-        """Where it is deployed, and its name in full."""
+        """The hub where it is deployed, and its full name."""
 
     def pause(self) -> None:
-        """Start nothing more; a run that is under way stops before it acts."""
+        """Start nothing more; a run in progress stops before it acts."""
         hub, name = self._target()
         hub.do(lambda book: operator_actions.pause(book, name))
 
     def resume(self) -> None:
-        """Go on: what was in the way is mended."""
+        """Continue: the obstacle is fixed."""
         hub, name = self._target()
         hub.do(lambda book: operator_actions.resume(book, name))
 
     def now(self) -> None:
-        """Run every producer now. Refused while anything is under way."""
+        """Run every producer now. Refused while a run is in progress."""
         hub, name = self._target()
         hub.do(lambda book: operator_actions.run_now(book, name))
 
     def archive(self) -> None:
-        """Out of the way, with everything that is known of it."""
+        """Deactivate it, and keep all of its data."""
         hub, name = self._target()
         hub.do(lambda book: operator_actions.archive(book, name))
 
     def restore(self) -> None:
-        """Back from the archive, paused."""
+        """Restore it from the archive, paused."""
         hub, name = self._target()
         hub.do(lambda book: operator_actions.restore(book, name))
 
@@ -58,25 +55,25 @@ class Controls(ABC):
     # Each records who decided it, and why: `by`, else the actor of the open space, else the user of this process.
 
     def approve(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """Yes to what a run has planned; or: what it waited for is granted."""
+        """Accept the plan of a run; or confirm that what it waited for is granted."""
         self._decide("approve", run, operator_actions.approve, by, reason)
 
     def reject(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """No: it is not done, and what it was about is skipped."""
+        """Decline the plan of a run: it is not done, and its events are skipped."""
         self._decide("reject", run, operator_actions.reject, by, reason)
 
     def retry(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """Try again now what has failed, or was put aside."""
+        """Try again now what has failed, or was set aside."""
         self._decide("retry", run, operator_actions.retry, by, reason)
 
     def cancel(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """Before its mutation: do not act, and skip what it was about."""
+        """Before its mutation: do not act, and skip its events."""
         self._decide("cancel", run, operator_actions.cancel, by, reason)
 
     def abandon(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """After its mutation: do not call `next` any more, and go on with other events.
+        """After its mutation: do not call `next` any more, and continue with other events.
 
-        Its plan and what came of its call are kept, and what it was about is put aside with them; `retry` takes it up.
+        Its plan and the result of its call are stored, and its events are set aside with them; `retry` resumes it.
         """
         self._decide("abandon", run, operator_actions.abandon, by, reason)
 
@@ -95,7 +92,7 @@ class Controls(ABC):
         return by or self._target()[0].user()
 
     def reconcile(self, run: int, answer: Answer[object] | Skipped, *, by: str = "", reason: str = "") -> None:
-        """Say what became of a call: `hw.Applied(result)`, `hw.NotApplied()` or `hw.Skipped()`.
+        """Record the outcome of a call: `hw.Applied(result)`, `hw.NotApplied()` or `hw.Skipped()`.
 
         With `hw.Unknown()`, the connector is asked again.
         """
@@ -106,7 +103,7 @@ class Controls(ABC):
             message = f"what became of run {run} is hw.Applied(result), hw.NotApplied(), hw.Skipped() or hw.Unknown()"
             raise UsageError(f"{message}, not {answer!r}", run=run)
 
-        # Here, where it is known which opening is meant; and not if the run is another's.
+        # Here, in the context of the opening; and not for a run of another workflow.
         kept = b""
         if isinstance(answer, Applied):
             row, call = hub.look(lambda book: self._run_and_call(book, run))
@@ -126,12 +123,12 @@ class Controls(ABC):
         row = self._own(book, run).run(run)
         return row, book.call_of(row)
 
-    def _stored_result(self, run: RunRow, call: CallRow | None, result: object) -> bytes:  # noqa: ARG002  # for who knows more
-        """A result as it is kept. Who has the program knows of which type it is."""
+    def _stored_result(self, run: RunRow, call: CallRow | None, result: object) -> bytes:  # noqa: ARG002  # for overrides
+        """The stored form of a result. An override knows its type."""
         return encode(freeze(result, f"the result of run {run.id}"))
 
     def _own(self, book: WorkflowTables, run: int) -> WorkflowTables:
-        """A run of another workflow is not this one's to decide."""
+        """Check that a run belongs to this workflow. Raises TransitionError."""
         given: object = run
         if type(given) is not int:
             raise UsageError(f"{given!r} is no run; its number is expected, as flow.runs() has it: run.id", run=run)
@@ -142,7 +139,7 @@ class Controls(ABC):
         return book
 
     def _own_input(self, book: WorkflowTables, input_id: int) -> WorkflowTables:
-        """Likewise."""
+        """Check that an input belongs to this workflow. Raises TransitionError."""
         given: object = input_id
         if type(given) is not int:
             raise UsageError(f"{given!r} is no input; its number is expected, as flow.inputs() has it: input.id")
@@ -156,12 +153,12 @@ class Controls(ABC):
     # -- inputs --------------------------------------------------------------------------------------------
 
     def skip(self, input_id: int) -> int:
-        """What waits because of an input is done with; how many events that were."""
+        """Skip the events that wait because of an input; their number."""
         hub, _ = self._target()
         return hub.do(lambda book: operator_actions.skip_input(self._own_input(book, input_id), input_id))
 
     def reprocess(self, input_id: int | None = None) -> int:
-        """Parked events wait again: those of one input, or all."""
+        """Queue parked events again: those of one input, or all."""
         hub, name = self._target()
         if input_id is None:
             return hub.do(lambda book: operator_actions.reprocess(book, name))
@@ -175,6 +172,6 @@ class Controls(ABC):
         return hub.look(lambda book: run_queries.runs(book, name, limit=limit, waiting=waiting))
 
     def inputs(self, limit: int = 50) -> list[InputView]:
-        """What came in, newest first."""
+        """The inputs, newest first."""
         hub, name = self._target()
         return hub.look(lambda book: run_queries.inputs(book, name, limit=limit))

@@ -1,8 +1,6 @@
-"""Whether the events of a topic can be what a consumer says they are: by the types that both were declared with.
+"""Whether the events of a topic fit the type that a consumer declares.
 
-Refuses only what is surely wrong. Types that nothing can be told of, such as protocols, are taken.
-
-Must never know: topics, and how values are kept.
+Rejects only what is surely wrong. Types that cannot be compared, such as protocols, are accepted.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from headwater.errors import DeclarationError
 
 
 def check_events(event: object, topics: Mapping[str, object], where: str) -> None:
-    """Raises DeclarationError if a topic holds what the consumer does not expect."""
+    """Raises DeclarationError if a topic has events that the consumer does not expect."""
     if event is None:
         return
     for name, kind in topics.items():
@@ -27,13 +25,13 @@ def check_events(event: object, topics: Mapping[str, object], where: str) -> Non
 
 
 def _fits(given: object, wanted: object) -> bool:
-    """Whether each thing that is of one type may be of the other."""
+    """Whether each value of one type may be of the other."""
     wants = _members(wanted)
     return all(any(_may_be(each, want) for want in wants) for each in _members(given))
 
 
 def _members(hint: object) -> list[object]:
-    """Of a union, those that it is made of; without what says nothing about the type itself."""
+    """The members of a union, without annotations that do not change the type."""
     if isinstance(hint, NewType):
         return _members(hint.__supertype__)
     origin = get_origin(hint)
@@ -55,7 +53,7 @@ def _may_be(given: object, wanted: object) -> bool:
     if not _is_kind_of(one, other):
         return False
     ours, theirs = get_args(given), get_args(wanted)
-    # Tuples name each place, or one for all: what fits there is not compared.
+    # Tuples declare each item, or one type for all: their items are not compared.
     if len(ours) != len(theirs) or tuple in (one, other):
         return True
     return all(_fits(mine, yours) for mine, yours in zip(ours, theirs, strict=True))
@@ -65,11 +63,11 @@ def _is_kind_of(one: type, other: type) -> bool:
     if one is int and other is float:
         return True
     try:
-        # Lists are read as something that is like a tuple: whoever says so is right, too.
+        # A list is read as a frozen sequence: declaring a tuple is right, too.
         are_lists = issubclass(one, list | tuple) and issubclass(other, Sequence)
         return issubclass(one, other) or (are_lists and not issubclass(other, str | bytes))
     except TypeError:
-        # Protocols and typed dicts do not say.
+        # Protocols and typed dicts.
         return True
 
 

@@ -1,10 +1,8 @@
-"""Which class a failure is of: told by what was raised, where it was raised, and never by what it says.
+"""The class of a failure: decided by the type of the error and where it was raised, never by its message.
 
-What goes wrong between two machines passes by itself: a timeout, a connection that broke, a name that was not found, a
-server that is busy. That holds for the errors of the standard library, of Headwater, and of the clients that most
-programs use, which are recognised without being imported.
-
-Must never know: what follows from it.
+Failures between two machines are transient: a timeout, a broken connection, a name that was not found, a busy server.
+That holds for the errors of the standard library, of Headwater, and of the usual clients, which are recognised without
+being imported.
 """
 
 from __future__ import annotations
@@ -37,11 +35,11 @@ _NO_SENDER = (
     ". hw.Reject answers the sender of an event that a @app.handler handles, and a workflow has no sender: take the "
     "event and do nothing about it, or raise hw.LogicError"
 )
-"""The hint for a phase that raises it."""
+"""The hint for a phase that raises hw.Reject."""
 
 
 class LateError(TransientError):
-    """A phase took longer than it may."""
+    """A phase exceeded its timeout."""
 
 
 _NETWORK: Final[tuple[type[BaseException], ...]] = (
@@ -56,7 +54,7 @@ _ERRNO: Final = frozenset(
     for name in ("ENETUNREACH", "ENETDOWN", "ENETRESET", "EHOSTUNREACH", "EHOSTDOWN", "ETIMEDOUT", "ENOTCONN")
     if hasattr(errno, name)
 )
-"""Of an OSError that has no class of its own."""
+"""For an OSError without a class of its own."""
 
 _CLIENTS: Final[dict[str, tuple[str, ...]]] = {
     "socket": ("gaierror", "herror"),
@@ -67,17 +65,17 @@ _CLIENTS: Final[dict[str, tuple[str, ...]]] = {
     "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
     "urllib3.exceptions": ("TimeoutError", "NewConnectionError", "ProtocolError", "MaxRetryError"),
 }
-"""By module, looked up only if it is loaded: what was raised by it comes from a module that is."""
+"""By module, looked up only if it is loaded: an error of a module that is not loaded cannot have been raised."""
 
 _BUSY: Final = (408, 425, 429)
-"""Statuses below 500 that say: later."""
+"""Statuses below 500 that mean: later."""
 
 _ORDER: Final = (FailureKind.INTERNAL, FailureKind.LOGIC, FailureKind.AUTH, FailureKind.TRANSIENT)
-"""Of several errors at once, what the worst is."""
+"""Of several errors at once, the first of these counts."""
 
 
 def classify(error: BaseException, on: tuple[type[BaseException], ...], now: int) -> RunFailure:
-    """All that is known of a failure."""
+    """All facts about a failure."""
     kind = failure_kind(error, on)
     return RunFailure(
         kind=kind,
@@ -89,7 +87,7 @@ def classify(error: BaseException, on: tuple[type[BaseException], ...], now: int
 
 
 def _total(work: Callable[[], T], otherwise: T) -> T:
-    """What an author's error says of itself. Its attributes are code: they may be missing, or raise anything."""
+    """A fact from an author's error. Its attributes are code: they may be missing, or raise anything."""
     try:
         return work()
     except BaseException:  # noqa: BLE001  # see above
@@ -99,7 +97,7 @@ def _total(work: Callable[[], T], otherwise: T) -> T:
 def failure_kind(  # noqa: PLR0911  # one for each class
     error: BaseException, on: tuple[type[BaseException], ...]
 ) -> FailureKind:
-    """Which class an error is of."""
+    """The class of an error."""
     match error:
         case LateError():
             return FailureKind.TRANSIENT
@@ -148,7 +146,7 @@ def _client_errors() -> Iterator[type]:
 
 
 def _reason(error: BaseException) -> object:
-    """What a URLError is about: the error of the socket, or a text."""
+    """The reason of a URLError: the error of the socket, or a text."""
     urllib = sys.modules.get("urllib.error")
     if urllib is None or not isinstance(error, urllib.URLError):
         return None
@@ -156,7 +154,7 @@ def _reason(error: BaseException) -> object:
 
 
 def _status(error: BaseException) -> int | None:
-    """Of an answer over HTTP that was raised: of Headwater, urllib, httpx, requests and aiohttp."""
+    """The status of an HTTP error: of Headwater, urllib, httpx, requests and aiohttp."""
     if isinstance(error, HttpStatusError):
         return _number(error.facts.get("status"))
     names = {each.__name__ for each in type(error).__mro__}
@@ -170,7 +168,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _is_from(error: BaseException, *packages: str) -> bool:
-    """A class of one of these, or one that is made from it."""
+    """Whether its class, or a base of it, is from one of these packages."""
     modules = [each.__module__ for each in type(error).__mro__]
     return any(module == name or module.startswith(f"{name}.") for module in modules for name in packages)
 
@@ -195,7 +193,7 @@ def _after_ms(error: BaseException, now: int) -> int:
 
 
 def failure_text(error: BaseException) -> str:
-    """What went wrong, for people: also if the error cannot say it."""
+    """The message of an error, also if the error cannot be converted to text."""
     if isinstance(error, Reject):
         return f"{message_of(error)}{_NO_SENDER}"
     return message_of(error)

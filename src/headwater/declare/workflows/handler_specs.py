@@ -1,7 +1,4 @@
-"""Producers and consumers as they were declared: the function or class, and the rules it runs by.
-
-Must never know: when they run.
-"""
+"""Declared producers and consumers: the function or class, and its options."""
 
 from __future__ import annotations
 
@@ -35,9 +32,9 @@ Timeout: TypeAlias = Duration | Mapping[PhaseName, Duration]
 
 
 class Producer:
-    """A function that polls the outside and publishes what it finds."""
+    """A function that polls a source and publishes what it finds."""
 
-    def __init__(  # noqa: PLR0917  # made in one place
+    def __init__(  # noqa: PLR0917  # made in one function
         self,
         owner: Owner,
         fn: Callable[..., Any],
@@ -52,10 +49,10 @@ class Producer:
         self.retry = retry
         self.timeouts = timeout
         self.uses: tuple[Connector, ...] = ()
-        # What a repairer has written, if one has.
+        # The source that a fixer has written, if any.
         self.source: str | None = None
         where = f"producer {name}()"
-        # Which parameters take the run and the state, if any do.
+        # The parameters that take the run and the state, if any.
         self.run_at: str | None = None
         self.state_at: str | None = None
         self.state: DetachedValue | None = None
@@ -80,23 +77,23 @@ class Producer:
 
     @property
     def spec(self) -> ProducerSpec:
-        """As it is kept."""
+        """The stored form."""
         return ProducerSpec(name=self.name, schedule=self.schedule)
 
 
 _RUN_AT = 1
-"""Which parameter of mutate takes the run: self, run, data."""
+"""The parameter of mutate that takes the run: self, run, data."""
 
 
 def _looks_at(code: CodeType, name: str) -> bool:
-    """Whether a function, or one in it, uses what it was given under a name, or finds it in itself."""
+    """Whether a function, or a nested one, uses this parameter, or `self.run`."""
     if name in code.co_cellvars or "run" in code.co_names:
         return True
     return any(each.opname.startswith("LOAD_FAST") and each.argval == name for each in get_instructions(code))
 
 
 class ConsumerDeclaration:
-    """A consumer's class, and the rules it runs by."""
+    """The class of a consumer, and its options."""
 
     def __init__(
         self,
@@ -118,12 +115,12 @@ class ConsumerDeclaration:
         self.timeouts = timeout
         self.peek = peek
         self.uses = uses
-        # What a repairer has written, if one has.
+        # The source that a fixer has written, if any.
         self.source: str | None = None
         self.use(kind, ConsumerTypes(owner, kind, f"consumer {name}"))
 
     def use(self, kind: type[Consumer[Any, Any, Any]], types: ConsumerTypes) -> None:
-        """The class whose methods are called. Raises DeclarationError if its events are of another type."""
+        """Set the class whose methods are called. Raises DeclarationError if its events are of another type."""
         check_events(types.event, {name: topic.kind for name, topic in self.topics.items()}, f"consumer {self.name}")
         self.kind = kind
         self.types = types
@@ -133,10 +130,9 @@ class ConsumerDeclaration:
 
     @property
     def by_call(self) -> bool:
-        """Its mutate only says which operation of a connector is to be called.
+        """Its mutate only names the operation of a connector that is to be called.
 
-        Not if it has a reconcile of its own, or never looks at its run: then it acts, whatever else the connectors that
-        it uses can do.
+        Not if it has a reconcile of its own, or never uses its run: then it acts itself, whatever its connectors offer.
         """
         if self.acts is not None:
             return not self.acts
@@ -145,11 +141,11 @@ class ConsumerDeclaration:
     @property
     def _uses_its_run(self) -> bool:
         code = getattr(self.kind.mutate, "__code__", None)
-        # Of a function that is none of Python's, nothing can be told.
+        # Not a Python function: unknown.
         return code is None or code.co_argcount < _RUN_AT + 1 or _looks_at(code, code.co_varnames[_RUN_AT])
 
     def check(self) -> None:
-        """Refuse a mutate of which it cannot be told whether it acts, or says what is to be called."""
+        """Reject a mutate of which it is unclear whether it acts itself. Raises DeclarationError."""
         code = getattr(self.kind.mutate, "__code__", None)
         is_clear = self.acts is not None or not self.has_reconcile or code is None or "call" not in code.co_names
         if is_clear or not any(connector.mutates for connector in self.uses):
@@ -163,7 +159,7 @@ class ConsumerDeclaration:
 
     @property
     def spec(self) -> ConsumerSpec:
-        """As it is kept."""
+        """The stored form."""
         return ConsumerSpec(
             name=self.name,
             topics=tuple(self.topics),
@@ -197,12 +193,12 @@ class Timeouts:
 
 
 def operation_of(handler: ConsumerDeclaration, name: str) -> Operation[..., Any] | None:
-    """The operation of that name, of those that a handler uses."""
+    """The operation of that name, among the connectors that a handler uses."""
     return next((c.operations[name] for c in handler.uses if name in c.operations), None)
 
 
 def answered_bytes(handler: ConsumerDeclaration | Producer, call: CallRow | None, result: object) -> bytes:
-    """What a reconciliation found, as it is kept."""
+    """The stored form of the result that a reconciliation found."""
     assert isinstance(handler, ConsumerDeclaration)
     assert call is not None
     operation = operation_of(handler, call.operation)

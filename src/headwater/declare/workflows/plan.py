@@ -1,7 +1,4 @@
-"""What authors give and get in the phases of a consumer: events, a plan, and what became of it.
-
-Must never know: where any of it is kept.
-"""
+"""The values of the phases of a consumer: events, a plan, and the outcome of its effect."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ D_co = TypeVar("D_co", covariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
 Wake: TypeAlias = datetime | Duration
-"""When to look again: a moment (a datetime with a zone, or ISO 8601), or how long from now."""
+"""When to run again: a moment (a datetime with a zone, or ISO 8601), or a duration from now."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Event(Generic[T_co]):
-    """One event of a topic, as a consumer is shown it."""
+    """One event of a topic, as a consumer gets it."""
 
     __slots__ = ("_data", "_made", "_open", "at", "attempt", "id", "number", "topic")
 
@@ -37,10 +34,10 @@ class Event(Generic[T_co]):
     ) -> None:
         self.number: int = number
         self.id: str = message
-        """What its publisher calls it."""
+        """The id that its publisher gave it."""
         self.topic: str = topic
         self.attempt: int = attempt
-        """1, and one more each time that a run gave it back."""
+        """1, and one more each time that a run returned it."""
         self.at: datetime = at
         """When it was published."""
         self._open = opened
@@ -49,7 +46,7 @@ class Event(Generic[T_co]):
 
     @property
     def data(self) -> T_co:
-        """What was published."""
+        """The published value."""
         if not self._made:
             self._data, self._made = self._open(), True
         return cast("T_co", self._data)
@@ -59,7 +56,7 @@ class Event(Generic[T_co]):
 
 
 class PendingEvents(Sequence[Event[T_co]]):
-    """Events that wait, oldest first: each is made when it is looked at, and all but the first are read then."""
+    """Queued events, oldest first. Each is made when it is accessed; all but the first are read then."""
 
     __slots__ = ("_made", "_make", "_more", "_rows")
 
@@ -71,7 +68,7 @@ class PendingEvents(Sequence[Event[T_co]]):
     ) -> None:
         self._rows = list(rows)
         self._make = make
-        # Reads those that are not read yet, if there are any.
+        # Reads the events that are not read yet, if any.
         self._more = more
         self._made: dict[int, Event[T_co]] = {}
 
@@ -108,7 +105,7 @@ class PendingEvents(Sequence[Event[T_co]]):
         return event
 
     def stray(self, taken: Iterable[Event[Any]]) -> Event[Any] | None:
-        """One of those that is none of these, if there is any: its number may mean something else here."""
+        """An event that is none of these, if any: its number may belong to another event here."""
         ours = {id(event) for event in self._made.values()}
         return next((event for event in taken if id(event) not in ours), None)
 
@@ -117,9 +114,9 @@ class PendingEvents(Sequence[Event[T_co]]):
 
 
 class Plan(Generic[D_co]):
-    """What `prepare` has decided: what is to be done, with which events, and what it is called for people.
+    """The decision of `prepare`: the data for `mutate`, the events that it takes, and a title for people.
 
-    With `ask`, a person is asked before `mutate`. `wake` says when to look again if no event comes before.
+    With `ask`, a person is asked before `mutate`. `wake` says when to run again if no event comes before.
     """
 
     __slots__ = ("ask", "data", "is_idle", "take", "title", "wake")
@@ -152,7 +149,7 @@ class Plan(Generic[D_co]):
 
 
 def _events(take: object) -> tuple[Event[Any], ...]:
-    """What a plan takes, each once. Raises LogicError."""
+    """The events that a plan takes, each once. Raises LogicError."""
     if isinstance(take, Event) or not isinstance(take, Iterable):
         raise LogicError(f"hw.Plan(take=...) takes a list of events, not {take!r}; write take=[event], or take=pending")
     found: list[Event[Any]] = []
@@ -168,7 +165,7 @@ def _events(take: object) -> tuple[Event[Any], ...]:
 
 
 def check_wake(wake: Wake | None) -> Wake | None:
-    """What a plan asks for, if it is a time. Raises LogicError: what is dropped in silence is never looked at again."""
+    """A wake time, checked. Raises LogicError: a wrong one that is ignored would never wake."""
     if wake is None:
         return None
     try:
@@ -184,16 +181,16 @@ def check_wake(wake: Wake | None) -> Wake | None:
 
 
 def wake_ms(wake: Wake | None, now: int) -> Millis | None:
-    """W12: as a time that is kept, within what the host allows. What is past is as soon as possible."""
+    """W12: as a stored time, within the limits of the host. A time in the past is as soon as possible."""
     return None if wake is None else Millis(clamp_wake(int(_wake_at(wake, now)), now))
 
 
 def _wake_at(wake: object, now: int) -> float:
-    """In milliseconds since 1970, bounded so far that it is a number. Raises ValueError, TypeError or UsageError."""
+    """In milliseconds since 1970, bounded to a finite number. Raises ValueError, TypeError or UsageError."""
     found = wake
     if isinstance(found, str) and (text := found.strip()):
         if text.startswith("-"):
-            # A duration that is past. No date begins so.
+            # A duration in the past. No date begins so.
             return now - to_ms(text[1:], "wake")
         found = datetime.fromisoformat(text) if "-" in text or ":" in text else text
     if isinstance(found, datetime):
@@ -204,8 +201,8 @@ def _wake_at(wake: object, now: int) -> float:
     if isinstance(found, timedelta):
         return now + found / timedelta(milliseconds=1)
     if isinstance(found, int | float) and not isinstance(found, bool):
-        # A number is seconds here, of any size: it is bounded before it is counted with.
-        if found != found:  # noqa: PLR0124  # what is no number
+        # A number means seconds, of any size: it is bounded before it is multiplied.
+        if found != found:  # noqa: PLR0124  # NaN
             raise ValueError("it is no number")
         span = min(abs(found), WAKE_MAX_MS) * 1000
         return now + span if found >= 0 else now - span
@@ -221,7 +218,7 @@ def moment(ms: int) -> datetime:
 
 
 class Applied(Generic[R_co]):
-    """The effect is there. `reconcile` answers so, with what `mutate` would have returned."""
+    """The effect has happened. `reconcile` returns it, with the result that `mutate` would have returned."""
 
     __match_args__ = ("result",)
     __slots__ = ("result",)
@@ -234,7 +231,7 @@ class Applied(Generic[R_co]):
 
 
 class NotApplied:
-    """The effect is surely not there, and will not be: it may be done anew."""
+    """The effect has not happened, and will not: it may be repeated."""
 
     __match_args__ = ("reason",)
     __slots__ = ("reason",)
@@ -248,7 +245,7 @@ class NotApplied:
 
 
 class Unknown:
-    """It cannot be told yet: ask again later."""
+    """Not known yet: ask again later."""
 
     __match_args__ = ("reason",)
     __slots__ = ("reason",)
@@ -262,7 +259,7 @@ class Unknown:
 
 
 class Skipped:
-    """A person has decided that it is not done: told to `next`."""
+    """A person has decided that it is not done: passed to `next`."""
 
     __slots__ = ()
     result: None = None
@@ -272,7 +269,7 @@ class Skipped:
 
 
 class Nothing:
-    """There was nothing to call: told to `next`."""
+    """There was nothing to call: passed to `next`."""
 
     __slots__ = ()
     result: None = None
@@ -282,7 +279,7 @@ class Nothing:
 
 
 Answer: TypeAlias = Applied[R_co] | NotApplied | Unknown
-"""What `reconcile` says."""
+"""The result of `reconcile`."""
 
 Outcome: TypeAlias = Applied[R_co] | Skipped | Nothing
-"""What `next` is told."""
+"""What `next` takes."""

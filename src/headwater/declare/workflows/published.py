@@ -1,7 +1,4 @@
-"""What `publish` returns: the id of the event, and a way to wait until it is on disk.
-
-Must never know: how an event is published.
-"""
+"""The result of `publish`: the id of the event, and a way to wait until it is on disk."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ from headwater.errors import EventRefusedError, UnavailableError, UsageError
 from headwater.workflow.table_transaction import Part, Ride
 
 
-class Published(str):  # noqa: SLOT000  # what it waits for
+class Published(str):  # noqa: SLOT000  # has attributes
     """The id of an event that was published. The event is on disk when `sync()` returns, or when it was awaited.
 
-    In a transaction, a handler, a producer or `next`, it lands with the commit of that: wait after it has ended.
+    In a transaction, a handler, a producer or `next`, it is part of that commit: wait after it has ended.
     """
 
     _hub: HubPort
@@ -28,20 +25,20 @@ class Published(str):  # noqa: SLOT000  # what it waits for
 
     @classmethod
     def of(cls, message: str, hub: HubPort, ride: Ride, part: Part, tx: Transaction | None) -> Published:
-        """On its way, alone or with a transaction."""
+        """A published event, alone or with a transaction."""
         made = cls(message)
         made._hub, made._ride, made._part, made._tx = hub, ride, part, tx
         return made
 
     @property
     def id(self) -> str:
-        """The same, as plain text."""
+        """The id as plain text."""
         return str.__str__(self)
 
     def sync(self, timeout: float | None = None) -> bool:
-        """Wait until the event is on disk; whether it is new. Raises what refused it.
+        """Wait until the event is on disk; return whether it is new. Raises what rejected it.
 
-        Raises UnavailableError after `timeout` seconds: it may still land.
+        Raises UnavailableError after `timeout` seconds: it may still be stored.
         """
         if self._tx is not None and self._tx.is_open:
             around = self._tx.name or "the transaction"
@@ -57,13 +54,13 @@ class Published(str):  # noqa: SLOT000  # what it waits for
             raise self._refused()
         self._hub.settled(ride)
         if self._part not in ride.parts:
-            # Only the part of the transaction that it was published in was rolled back.
+            # The savepoint in which it was published was rolled back.
             raise self._refused()
         is_new: bool = ride.answers[ride.parts.index(self._part)]
         return is_new
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """A copy, or what another process gets, is the id: waiting is for this process."""
+        """A copy, or the value in another process, is the id: waiting is for this process."""
         return str, (self.id,)
 
     def _refused(self) -> EventRefusedError:

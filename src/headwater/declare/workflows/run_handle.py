@@ -1,9 +1,7 @@
-"""The run that handlers are called in: what it is, and the operations that its phase allows.
+"""The run that handlers are called in: its facts, and the operations that its phase allows.
 
 The phase matrix is enforced here: reads belong to producers and `prepare`, the one mutation to `mutate`, publishing to
-producers and `next`. What is done against it ends the run, whatever the author's code catches.
-
-Must never know: how a phase is called, and when.
+producers and `next`. A violation ends the run, whatever the author's code catches.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ PHASES: Final[dict[HandlerPhase | None, str]] = {
 """As authors name them, in `timeout=`."""
 
 
-class MutationRequested(BaseException):  # no error: mutate has said what is to be done, and ends with it
-    """Leaves `mutate` with its one call, past whatever the author catches."""
+class MutationRequested(BaseException):  # no error: mutate has named its call, and ends with it
+    """Leaves `mutate` with its one call, past every `except` of the author."""
 
 
 class Run:
@@ -55,7 +53,7 @@ class Run:
         self.attempt: int = row.attempt
         """1, and one more for each run of its chain."""
         self.why: str = str(row.why)
-        """What it was started for: event, wake, schedule, manual, retry, recovery, ..."""
+        """What started it: event, wake, schedule, manual, retry, recovery, ..."""
         self.version: int = row.version
         self.title: str = row.title
         self._flow = flow
@@ -64,16 +62,16 @@ class Run:
         self._on = on
         self._warn = warn
         self.doing: HandlerPhase | None = None
-        # Broken against the phases: the run ends with this, whatever its code has caught.
+        # A violation of the phases: the run ends with it, whatever its code has caught.
         self.violation: PhaseError | None = None
-        # What a read of this phase failed with, unless it is for the author to deal with: the run ends with this, too.
+        # A failed read of this phase, unless it is a logic error: the run ends with it, too.
         self.failed: BaseException | None = None
-        # The one mutation that `mutate` has asked for. It is made when `mutate` has ended, by whoever performs the run.
+        # The one mutation that `mutate` has named. It is called when `mutate` has ended.
         self.asked: tuple[Operation[..., Any], tuple[object, ...], dict[str, object]] | None = None
 
     @property
     def key(self) -> str:
-        """The idempotency key of the effect: give it to whoever is called."""
+        """The idempotency key of the effect: pass it to the service that is called."""
         # Of the run of the chain that has made the call, if it is another.
         return key_of(self._flow, self._call)
 
@@ -86,7 +84,7 @@ class Run:
         raise MutationRequested
 
     def read(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a read. That a service is away, or wants a sign-in, is not for the author's code to catch."""
+        """Call a read. The author's code cannot catch that a service is unavailable, or needs a sign-in."""
         if iscoroutinefunction(operation.fn):
             reading: Any = self._awaited(operation, *args, **kwargs)
             # For the warning that it was never awaited.
@@ -136,9 +134,9 @@ class Run:
             raise self.violated(f"{self.handler} has asked for its one mutation; {operation.name}() would be a second")
 
     def check_direct(self, operation: Operation[P, R]) -> None:
-        """An operation is called as a plain function. A mutation that nobody has written down first is none of a run's.
+        """Check a plain call of an operation. A mutation that was not recorded first is a violation.
 
-        The one effect of a class that acts itself may be one, and so may a part of the one that was asked for.
+        Allowed is the one effect of a class that acts itself, and a part of the mutation that was named.
         """
         acts_itself = not any(connector.mutates for connector in self._uses)
         if operation.mutates and not (self.doing is HandlerPhase.MUTATE and (acts_itself or self.asked is not None)):
@@ -149,18 +147,18 @@ class Run:
             )
 
     def keeps_state(self, whose: str) -> bool:
-        """Whether a state that is assigned now is kept; where that is still no harm, it is an error that it is not."""
+        """Whether a state that is assigned now is stored. Raises PhaseError where nothing has happened yet."""
         if self.doing in (None, HandlerPhase.NEXT):
             return True
         message = f"{whose} assigns its state in {self.doing}, where it is not kept: assign it in next"
         if self.doing is HandlerPhase.PREPARE:
             raise self.violated(message)
-        # Something may have happened outside: that matters more.
+        # Something may have happened outside: the run continues.
         self._warn(f"run {self.id}: {message}")
         return False
 
     def violated(self, message: str) -> PhaseError:
-        """Remember what was done against the phases, and tell it."""
+        """Record a violation of the phases, and return it."""
         self.violation = self.violation or PhaseError(message, run=self.id)
         return self.violation
 

@@ -1,9 +1,7 @@
-"""Topics: where events of a workflow wait, and how they are published.
+"""Topics: queues of events of a workflow, and how events are published.
 
-In a producer, in `next`, in a handler or a transaction, what is published lands with its commit or not at all;
-elsewhere it is a transaction of its own.
-
-Must never know: who consumes what is published.
+In a producer, in `next`, in a handler or a transaction, publishing is part of that commit; elsewhere it is a
+transaction of its own.
 """
 
 from __future__ import annotations
@@ -29,14 +27,14 @@ from headwater.workflow.tables import WorkflowTables
 T = TypeVar("T")
 
 _ID_MAX = 1000
-"""Characters of an event's id: of a name, not of a document."""
+"""Characters of the id of an event: of a name, not of a document."""
 
 TITLE_MAX = 500
-"""Characters of what people are told that came in: a line, not a letter."""
+"""Characters of a title: a line, not a letter."""
 
 
 class Topic(Generic[T]):
-    """Events of one kind, each with an id that its source gives it."""
+    """Events of one kind, each with an id from its source."""
 
     def __init__(self, owner: Owner, flow: str, name: str, kind: object, webhook: Webhook | None = None) -> None:
         self._owner = owner
@@ -49,15 +47,15 @@ class Topic(Generic[T]):
 
     @property
     def address(self) -> str:
-        """Its name, in full."""
+        """Its full name."""
         return f"{self._flow}.{self.name}"
 
-    def publish(self, value: T, /, *, id: str, title: str = "") -> Published:  # noqa: A002  # as authors say it
-        """Publish an event. The same id again is the same event: while it waits it gets the new value, then never.
+    def publish(self, value: T, /, *, id: str, title: str = "") -> Published:  # noqa: A002  # the usual word
+        """Publish an event. The same id is the same event: while it is queued it gets the new value, afterwards never.
 
-        `title` is what people are told that came in. Returns the id, before the event is on disk: it lands with the
-        commit around this code, or a moment later. `.sync()` of what is returned waits for the disk and says whether
-        the event is new; so does `await`.
+        `title` describes the input for people. Returns the id before the event is on disk: it is stored with the commit
+        around this code, or a moment later. `.sync()` of the result waits for the disk and returns whether the event is
+        new; so does `await`.
         """
         event = self.publication(self.payload.to_tree(value), id, title)
         space, tx = find(self._owner, self, UNTRACKED)
@@ -67,7 +65,7 @@ class Topic(Generic[T]):
     def publication(
         self, value: Value, message: object, title: str, source: str = "", *, is_pinned: bool = False
     ) -> Publication:
-        """An event as it is kept. Raises UsageError."""
+        """The record of an event. Raises UsageError."""
         message = check_id(self.address, message)
         run = CURRENT_RUN.get()
         if run is not None and run.doing not in (HandlerPhase.PRODUCE, HandlerPhase.NEXT):
@@ -78,7 +76,7 @@ class Topic(Generic[T]):
         return Publication(self._flow, self.name, message, encode(value), str(title)[:TITLE_MAX], origin, is_pinned)
 
     def from_json(self, space: SpacePort, given: object) -> Value:
-        """What comes from outside of Python, checked. Raises SchemaError."""
+        """A value from outside of Python, checked. Raises SchemaError."""
         frozen = freeze(given, f"what is published to {self.address}")
         return self.payload.to_tree(self.payload.from_tree(space, space.untracked, frozen))
 
@@ -86,14 +84,14 @@ class Topic(Generic[T]):
         hub = space.flows
         self._check_deployed(hub)
         run, frame = CURRENT_RUN.get(), CONTEXT.get()
-        # A number of a run means something in its own file only.
+        # The number of a run is valid in its own file only.
         run_id = None if run is None or not _shares(_outermost(frame), hub) else run.id
 
         def part(book: WorkflowTables) -> bool:
             return publish(book, event, None if run_id is None else book.run(run_id))
 
         if tx is None and frame is not None and _shares(frame, hub):
-            # Of another app, whose file this is, too: then it lands together all the same.
+            # Another app on the same file: its transaction commits the event as well.
             tx = frame.tx
         if tx is None or (frame is not None and frame.tx is not tx):
             check_crossing(space, self, "published to")
@@ -108,13 +106,13 @@ class Topic(Generic[T]):
             raise WriteError(f"{name} only reads, and may be run again: publish to {self.address} in a handler")
         ride = hub.along(tx)
         ride.parts.append(part)
-        # Else whoever ends it finds that there is nothing to commit.
+        # Else the transaction would end without a commit.
         tx.wrote = True
         tx.launch(lambda: ride.parts.remove(part))
         return Published.of(event.message, hub, ride, part, tx)
 
     def _check_deployed(self, hub: HubPort) -> None:
-        """Said here: nobody listens when it is found out that there is no such topic."""
+        """Checked here: a caller does not wait for the transaction that would reject it."""
         hosted = hub.hosted.get(self._flow)
         if hosted is None or self.name not in hosted.spec.topics:
             message = (
@@ -124,7 +122,7 @@ class Topic(Generic[T]):
             raise NotFoundError(message, topic=self.name)
 
     def opened(self, space: SpacePort, payload: bytes) -> T:
-        """What was published, as authors get it."""
+        """The published value, as authors get it."""
         try:
             value: Any = self.payload.from_tree(space, space.untracked, decode(payload))
         except AddressError as error:
@@ -148,13 +146,13 @@ def check_id(address: str, message: object) -> str:
 
 
 def _outermost(frame: ContextFrame | None) -> ContextFrame | None:
-    """Of a run: the one that it is executed in."""
+    """The outermost frame: that of the run, if there is one."""
     while frame is not None and frame.outer is not None:
         frame = frame.outer
     return frame
 
 
 def _shares(frame: ContextFrame | None, hub: HubPort) -> bool:
-    """Whether what is around the code is in the same file."""
+    """Whether the space of a frame is in the same file."""
     home = None if frame is None else frame.space
     return isinstance(home, WorkflowPort) and home.is_main and home.flows is hub

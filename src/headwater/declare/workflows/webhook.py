@@ -1,9 +1,7 @@
 """Webhooks: how a service that is not a Headwater program posts to a topic.
 
-A service decides for itself where the id of an event is, how the body is written, and how a post is signed. A `Webhook`
-describes that for one topic; the ingress reads, verifies and names posts by it.
-
-Must never know: HTTP servers, spaces.
+A service defines where the id of an event is, how the body is encoded, and how a post is signed. A `Webhook` describes
+that for one topic; the ingress decodes, verifies and identifies posts by it.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _HEADER_MAX: Final = 200
 """Characters of a header's name."""
 
 
-class WebhookRefusal(Exception):  # noqa: N818  # what is said to the sender, and with which status of HTTP
+class WebhookRefusal(Exception):  # noqa: N818  # an answer to the sender, with a status of HTTP
     """A post that does not fit its webhook."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -62,7 +60,7 @@ class BodySignature:
     prefix: str
 
     def check(self, headers: Mapping[str, str], body: bytes, secrets: Sequence[bytes], now_s: float) -> None:  # noqa: ARG002
-        """Raises Refusal unless one of the secrets made the signature of this body."""
+        """Raises WebhookRefusal unless one of the secrets made the signature of this body."""
         given = _header(headers, self.header)
         if not given.startswith(self.prefix):
             raise WebhookRefusal(401, f"the signature in {self.header} does not begin with {self.prefix!r}")
@@ -77,7 +75,7 @@ class StripeSignature:
     header: str = "Stripe-Signature"
 
     def check(self, headers: Mapping[str, str], body: bytes, secrets: Sequence[bytes], now_s: float) -> None:
-        """Raises Refusal unless one of the secrets made one of the signatures, a short while ago."""
+        """Raises WebhookRefusal unless one of the secrets made one of the signatures, a short while ago."""
         parts = [part.strip().partition("=") for part in _header(headers, self.header).split(",")]
         times = [value for name, _, value in parts if name == "t"]
         found = [_decoded(value, "hex") for name, _, value in parts if name == "v1"]
@@ -93,7 +91,7 @@ class StandardSignature:
     """Standard Webhooks: `webhook-signature: v1,BASE64 v1,BASE64` over the id, the time and the body."""
 
     def check(self, headers: Mapping[str, str], body: bytes, secrets: Sequence[bytes], now_s: float) -> None:
-        """Raises Refusal unless one of the secrets made one of the signatures, a short while ago."""
+        """Raises WebhookRefusal unless one of the secrets made one of the signatures, a short while ago."""
         name, time = _header(headers, "webhook-id"), _header(headers, "webhook-timestamp")
         given = [part.partition(",") for part in _header(headers, "webhook-signature").split(" ")]
         found = [_decoded(value, "base64") for version, _, value in given if version == "v1"]
@@ -116,7 +114,7 @@ def _header(headers: Mapping[str, str], name: str) -> str:
 
 
 def _decoded(text: str, encoding: Literal["hex", "base64"]) -> bytes:
-    """A signature as bytes; what is none is an empty one, which no secret makes."""
+    """A signature as bytes; a malformed one is empty, which no secret makes."""
     try:
         return bytes.fromhex(text) if encoding == "hex" else base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
@@ -131,7 +129,7 @@ def _check_time(text: str, now_s: float, header: str) -> None:
 
 
 def _compare(found: Sequence[bytes], expected: Sequence[bytes], header: str) -> None:
-    # Every pair is compared, in constant time each: neither the place nor the length of a match can be measured.
+    # Every pair is compared, in constant time each: neither the position nor the length of a match can be measured.
     matches = [hmac.compare_digest(one, other) for one in found[:SIGNATURES_MAX] for other in expected]
     if not any(matches):
         raise WebhookRefusal(401, f"the signature in {header} does not match the body and the secret of this topic")
@@ -158,8 +156,8 @@ class Webhook:
     """How posts of a service are read: `flow.topic("pushes", dict, webhook=hw.Webhook.github(secret))`.
 
     The id of an event is in a header (`id_header="X-Request-Id"`) or in the body (`id_path="data/id"`). Bodies are
-    JSON, and forms as well with `forms=True`: an object with a text for each field, a list of them where a field
-    repeats; `form_json` names a field that has all of it as JSON. With `secret` a post has to be signed: by default
+    JSON, and forms as well with `forms=True`: an object with a text for each field, a list of texts for a repeated
+    field; `form_json` names a field that has the payload as JSON. With `secret` a post has to be signed: by default
     with a hexadecimal HMAC-SHA256 of the body in `signature_header`. Signed posts need no bearer token. `headers` are
     added to the payload as fields, `X-GitHub-Event` as `x_github_event`.
     """
@@ -198,7 +196,7 @@ class Webhook:
 
     @classmethod
     def github(cls, secret: Secret | Sequence[Secret]) -> Webhook:
-        """GitHub, and what follows it (Gitea, Forgejo): JSON or a form; the kind of event is `x_github_event`."""
+        """GitHub and compatible services (Gitea, Forgejo): JSON or a form; the kind of event is `x_github_event`."""
         return cls(
             id_header="X-GitHub-Delivery",
             secret=secret,
@@ -231,7 +229,7 @@ class Webhook:
         return kind == JSON or kind.endswith("+json") or (self.forms and kind == FORM)
 
     def secrets(self) -> list[bytes]:
-        """The shared secrets, as they are now. Raises UsageError if there is none."""
+        """The current shared secrets. Raises UsageError if there is none."""
         given = self.secret
         many = [given] if isinstance(given, str | bytes) or callable(given) else list(given or ())
         found: list[object] = [each() if callable(each) else each for each in many]
@@ -244,14 +242,14 @@ class Webhook:
         )
 
     def verify(self, headers: Mapping[str, str], body: bytes, now_s: float) -> None:
-        """Raises Refusal unless the post is signed as it has to be."""
+        """Raises WebhookRefusal unless the post is signed as required."""
         if not self.is_signed:
             return
         scheme = self.scheme or BodySignature(self.signature_header, self.digest, self.encoding, self.signature_prefix)
         scheme.check(headers, body, self.secrets(), now_s)
 
     def payload(self, kind: str, headers: Mapping[str, str], body: bytes) -> object:
-        """The value of a body. Raises Refusal."""
+        """The value of a body. Raises WebhookRefusal."""
         value = self._form(body) if kind == FORM else _json(body)
         if not self.headers:
             return value
@@ -261,7 +259,7 @@ class Webhook:
         return {**value, **added}
 
     def id_of(self, headers: Mapping[str, str], value: object) -> str:
-        """The id that the service gave to the event. Raises Refusal."""
+        """The id that the service gave to the event. Raises WebhookRefusal."""
         if self.id_header:
             found = headers.get(self.id_header.lower(), "").strip()
             if not found:

@@ -1,7 +1,4 @@
-"""Workflows, as authors declare them: topics, producers, consumers, connectors, and who repairs them.
-
-Must never know: when anything of it runs.
-"""
+"""Workflows, as authors declare them: topics, producers, consumers, connectors, and a fixer."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ _MANY: Final = 200
 
 
 class WorkflowStatus(Doc):
-    """How a workflow is: a live document, which cells, functions and commands read like any other."""
+    """The state of a workflow: a live document, which cells, functions and commands read like any other."""
 
     state: str = "Stopped"
     """Running, Idle, Needs attention or Stopped."""
@@ -52,18 +49,18 @@ class WorkflowStatus(Doc):
     next_at: int | None = None
     """When a producer runs next, in milliseconds since 1970."""
     retry_at: int | None = None
-    """When what has failed is tried again."""
+    """When a failed run is repeated."""
     run: int | None = None
-    """The run that is at work, or that has to be finished first."""
+    """The run in progress, or the run that has to be finished first."""
     pending: Map[str, int] = Map()
-    """Events that are not done with, by topic: that wait, or that a run holds. Who reads one is not told of others."""
+    """Unprocessed events by topic: queued, or held by a run. A reader of one topic is not notified of others."""
     parked: int = 0
-    """Events that were put aside because they fail."""
+    """Events that were set aside because they fail."""
     recent: list[dict[str, str | int]] = []  # noqa: RUF012  # a field
-    """What was done last, newest first: `at` and `text`."""
+    """The last activity, newest first: `at` and `text`."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        """It says how things are: that is changed by changing them."""
+        """Read-only: the host of the workflow writes it."""
         if not name.startswith("_"):
             message = f"the status of a workflow is written by its host, and {name} cannot be assigned"
             raise WriteError(f"{message}; use flow.pause(), flow.resume(), flow.now() and the like", field=name)
@@ -74,7 +71,7 @@ F = TypeVar("F", bound=Fixer)
 
 
 class Workflow(Controls):
-    """A workflow of an app. `@flow.producer` polls, `flow.topic` holds, `@flow.consumer` acts."""
+    """A workflow of an app. `@flow.producer` polls, `flow.topic` queues, `@flow.consumer` acts."""
 
     def __init__(
         self,
@@ -104,7 +101,7 @@ class Workflow(Controls):
         self.connectors: dict[str, Connector] = {}
         self.fixed_by: Fixer | None = None
         self.status: WorkflowStatus = declare_doc(WorkflowStatus, owner, full_name)
-        """How it is: a live document."""
+        """Its state: a live document."""
 
     def __repr__(self) -> str:
         return f"<Workflow {self.full_name}: {len(self.producers)} producers, {len(self.consumers)} consumers>"
@@ -112,9 +109,9 @@ class Workflow(Controls):
     # -- declaring -----------------------------------------------------------------------------------------
 
     def topic(self, name: str, kind: type[T], *, webhook: Webhook | None = None) -> Topic[T]:
-        """Where events of a kind wait: `notes = flow.topic("notes", Note)`.
+        """A queue of events of one kind: `notes = flow.topic("notes", Note)`.
 
-        `webhook` says how a service that posts here over HTTP names, writes and signs its events.
+        `webhook` describes how a service that posts here over HTTP identifies, encodes and signs its events.
         """
         self._check_name(name, "topic")
         if name in self.topics:
@@ -140,10 +137,10 @@ class Workflow(Controls):
         timeout: Timeout | None = None,
         uses: Connector | Sequence[Connector] = (),
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Declare a function that polls: every so often, or by cron in a time zone (UTC if none is named).
+        """Declare a function that polls: at an interval, or by cron in a time zone (UTC by default).
 
         It may take its state, and returns the new one; the first time, that is the parameter's default. What it
-        publishes and the state land together.
+        publishes and the state are one commit.
         """
         if cast("object", bare) is not None:
             raise DeclarationError(
@@ -171,11 +168,11 @@ class Workflow(Controls):
         uses: Connector | Sequence[Connector] = (),
         acts: bool | None = None,
     ) -> Callable[[C], C]:
-        """Declare a class that consumes topics. `peek`: pending events that it is shown at once.
+        """Declare a class that consumes topics. `peek`: the number of queued events that it gets at once.
 
         With `uses`, its methods may `run.call` the operations of those connectors; if any of these is a mutation, and
-        `mutate` names a `run.call`, then it says which one to call instead of acting itself. `acts` says which of the
-        two it is, where that cannot be told.
+        `mutate` names a `run.call`, then it names the call instead of acting itself. `acts` decides between the two,
+        where that is unclear.
         """
         self._check_topics(topics)
 
@@ -230,9 +227,9 @@ class Workflow(Controls):
         return made
 
     def fixer(self, fn: F) -> F:
-        """Declare who repairs handlers that are wrong: gets a `hw.Broken`, returns new source for the handler, or None.
+        """Declare a function that repairs wrong handlers: takes a `hw.Broken`, returns new source, or None.
 
-        Never asked about calls whose outcome is unknown; after two repairs in a row a person is.
+        Never called for calls whose outcome is unknown; after two repairs in a row a person is asked.
         """
         if self.fixed_by is not None:
             raise DeclarationError(f"workflow {self.name} has a fixer already; keep one of them")
@@ -269,7 +266,7 @@ class Workflow(Controls):
 
     @property
     def spec(self) -> FlowSpec:
-        """What is kept with each version."""
+        """The stored form of this version."""
         return FlowSpec(
             name=self.full_name,
             topics=tuple(self.topics),
@@ -281,13 +278,13 @@ class Workflow(Controls):
         )
 
     def check(self) -> None:
-        """Refuse what could never work. Raises DeclarationError."""
+        """Reject what could never work. Raises DeclarationError."""
         check(self.spec)
         for consumer in self.consumers.values():
             consumer.check()
 
     def fingerprint(self) -> str:
-        """What stands for the code: the text of the modules that its handlers are in, and what was declared."""
+        """The fingerprint of the code: the text of the modules of its handlers, and what was declared."""
         handlers = [p.fn for p in self.producers.values()] + [c.kind for c in self.consumers.values()]
         texts = sorted({_text_of(handler) for handler in handlers})
         body = [*texts, str(self.version), msgspec.json.encode(self.spec).decode()]
@@ -295,12 +292,12 @@ class Workflow(Controls):
 
     @property
     def schedule(self) -> str:
-        """When it runs, in words."""
+        """When it runs, as text."""
         found = [f"{p.name} {in_words(p.schedule)}" for p in self.producers.values()]
         return "; ".join(found) or "when something is published"
 
     def _stored_result(self, run: RunRow, call: CallRow | None, result: object) -> bytes:
-        """By the type that `mutate`, or the operation that was called, returns."""
+        """The stored form, by the type that `mutate`, or the operation that was called, returns."""
         handler = self.consumers.get(run.handler)
         if handler is None or call is None:
             return super()._stored_result(run, call, result)
@@ -332,7 +329,7 @@ def _connectors(uses: object, where: str) -> tuple[Connector, ...]:
 
 
 def _text_of(handler: object) -> str:
-    """The text of its module; of what has none, such as a notebook's, its own, or its code."""
+    """The text of its module; without one, as in a notebook, its own, or its code."""
     module = sys.modules.get(getattr(handler, "__module__", ""))
     for thing in (module, handler):
         try:
