@@ -32,11 +32,11 @@ def test_same_cause_gives_the_same_id_in_every_process() -> None:
 import json
 from headwater.values.address import Address, doc_key
 from headwater.values.causal import derive_id
-from headwater.values.link import Link, parse_link
+from headwater.values.link import LinkRecord, parse_link
 keys = {"b", "a", "c", "é", "😀", "longer"}
 print(json.dumps([
     derive_id("x", {key: [1, 1.0, None, b"z"] for key in keys}),
-    derive_id("x", Address(doc_key("d"), ("a", 0)), Link(path=("a",)).to_value()),
+    derive_id("x", Address(doc_key("d"), ("a", 0)), LinkRecord(path=("a",)).to_value()),
     derive_id("x", {str(n): n for n in range(2000)}),
 ]))
 """
