@@ -30,6 +30,7 @@ from headwater.inspect.answers import (
 )
 from headwater.inspect.commands import AnyCommand, Command, DropEvent, RedeliverEvent, SendEvent, SetValue
 from headwater.inspect.inspector import Scope
+from headwater.inspect.live_events import PIECES_MAX
 from headwater.inspect.lookup import find_branch
 from headwater.inspect.names import check_space, is_called, labelled
 from headwater.inspect.questions import (
@@ -71,12 +72,14 @@ class StoredInspector:
         *,
         origin: Origin = "file",
         may_see: Callable[[DocKey], bool] | None = None,
+        actor: str | None = None,
     ) -> None:
-        """`may_see`: the documents that exist for the asker; None: all."""
+        """`may_see`: the documents that exist for the asker; None: all. `actor`: the asker; None: anyone."""
         self._storage = storage
         self._scope = scope or Scope()
         self._origin: Origin = origin
         self._may_see = may_see
+        self._actor = actor
         check_space(storage.name, self._scope.space)
 
     def ask(self, question: Question[A]) -> A:
@@ -144,8 +147,12 @@ class StoredInspector:
 
     def _pieces(self, engine: Engine, pattern: str) -> PiecesPage:
         on = find_branch(engine, self._scope.branch)
-        found = stored_pieces.reports(engine, on, stored_pieces.pieces_in(engine, on, pattern=pattern))
-        return PiecesPage(pieces=tuple(stored_pieces.ordered(found)))
+        docs = stored_pieces.pieces_in(engine, on, pattern=pattern)
+        shown = docs if self._origin == "file" else docs[:PIECES_MAX]
+        found = stored_pieces.ordered(stored_pieces.reports(engine, on, shown))
+        return PiecesPage(
+            pieces=tuple(found), left_out={"all apps": len(docs) - len(shown)} if len(docs) > len(shown) else {}
+        )
 
     def _check_visible(self, address: str) -> None:
         """The document of another user is answered like one that does not exist."""
@@ -155,7 +162,9 @@ class StoredInspector:
             raise NotFoundError(f"there is no document {name}; `headwater ls` lists them", doc=doc)
 
     def _functions(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
-        openings = self._storage.call(stored_openings)
+        # An opening for a user has read the documents of that user, and names them.
+        seen = None if self._actor is None else ("", self._actor)
+        openings = [each for each in self._storage.call(stored_openings) if seen is None or each.actor in seen]
         if not openings:
             raise nothing_known(self._storage.name)
         chosen = labelled(openings, [opening.app for opening in openings], self._scope.app)

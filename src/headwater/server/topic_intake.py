@@ -142,7 +142,7 @@ class Intake:
         if kind != "application/json":
             raise HTTPException(415, f"{kind or 'no type'} is not taken; {_HOW}")
         key = _key_of(request)
-        body = await self._body(request)
+        body = await self.body(request)
         try:
             return PostedEvent(key, title, msgspec.json.decode(body))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -153,7 +153,7 @@ class Intake:
     ) -> PostedEvent:
         if not webhook.takes(kind):
             raise HTTPException(415, f"{kind or 'no type'} is not what this topic's webhook takes")
-        body = await self._body(request)
+        body = await self.body(request)
         headers = {name: _text_of(request, name) for name in request.headers}
         try:
             # Verified before anything is parsed.
@@ -163,7 +163,8 @@ class Intake:
         except WebhookRefusal as refusal:
             raise HTTPException(refusal.status, refusal.message) from None
 
-    async def _body(self, request: Request) -> bytes:
+    async def body(self, request: Request) -> bytes:
+        """All of it, within the limits. Raises HTTPException."""
         told = request.headers.get("content-length", "")
         if told.isdigit() and int(told) > (BODY_MAX if "expect" in request.headers else LINGER_MAX):
             # Expect: 100-continue, and bodies without an end.

@@ -16,6 +16,7 @@ from headwater.errors import HeadwaterError
 from headwater.server.authenticator import Authenticator
 from headwater.server.pages.backup_page import Backups, BrokenOffError
 from headwater.server.pages.health_page import Health
+from headwater.server.pages.inspect_page import Inspections
 from headwater.server.pages.metrics_page import Metrics
 from headwater.server.pages.page_access import refused, told
 from headwater.server.pages.topics_page import Topics
@@ -33,6 +34,7 @@ _PLAIN: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 def web_app(authenticator: Authenticator, health: Health, *, proxied: bool = False) -> Starlette:
     """The pages of one server."""
     topics, backups, metrics = Topics(authenticator), Backups(authenticator), Metrics(authenticator, proxied=proxied)
+    inspections = Inspections(authenticator)
     posts = authenticator.traffic.posts
 
     async def post(request: Request) -> Response:
@@ -60,6 +62,7 @@ def web_app(authenticator: Authenticator, health: Health, *, proxied: bool = Fal
             get("/metrics", metrics.metrics),
             Route("/spaces/{space}/topics/{workflow}/{topic}", post, methods=["POST"]),
             Route("/spaces/{space}/backup", backups.backup, methods=["GET"]),
+            Route("/spaces/{space}/inspect", inspections.post, methods=["POST"]),
         ],
         middleware=[Middleware(_Guard, authenticator=authenticator)],
         exception_handlers={HTTPException: told, HeadwaterError: refused},

@@ -219,17 +219,8 @@ class ClientConnection:
         self._spaces.enter(self, asked, actor, session)
 
     def _actor(self, asked: str) -> str:
-        grant = self._grant
-        assert grant is not None
-        if grant.actor is not None and asked not in ("", grant.actor):
-            raise AccessError(f"what was shown is {grant.actor}'s; it cannot act as {asked}")
-        if asked and grant.actor is None and not grant.any_actor:
-            message = f"what was shown names no actor, so it cannot act as {asked}; open the space without actor=..."
-            raise AccessError(f"{message}, or use a token of `headwater token create --actor NAME` (or --any-actor)")
-        actor = asked or grant.actor or ""
-        if actor:
-            check_actor(actor)
-        return actor
+        assert self._grant is not None
+        return acting_as(self._grant, asked)
 
     def entered(self, channel: Channel, asked: Open, actor: str, session: SessionId, last: int) -> None:
         """Continue after the space was opened."""
@@ -290,3 +281,16 @@ class ClientConnection:
         """Identification for the log, without secrets."""
         talk = self.talk
         return {"peer": self.peer, "actor": talk.actor, "space": talk.space, "session": self.session}
+
+
+def acting_as(grant: Grant, asked: str) -> str:
+    """The actor of a grant, or the one that is asked for if the grant allows it. Raises AccessError."""
+    if grant.actor is not None and asked not in ("", grant.actor):
+        raise AccessError(f"what was shown is {grant.actor}'s; it cannot act as {asked}")
+    if asked and grant.actor is None and not grant.any_actor:
+        message = f"what was shown names no actor, so it cannot act as {asked}; open the space without actor=..."
+        raise AccessError(f"{message}, or use a token of `headwater token create --actor NAME` (or --any-actor)")
+    actor = asked or grant.actor or ""
+    if actor:
+        check_actor(actor)
+    return actor

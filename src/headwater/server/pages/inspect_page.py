@@ -1,0 +1,139 @@
+"""Questions about a served space, and commands to its workflows: `POST /spaces/{space}/inspect`.
+
+Functions run in the programs that have the space open. So all answers come from the store: documents, events, tables
+of workflows, and the state of functions when the space was last closed as a file. Documents and events are written by
+sessions only, which have limits and an order of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response as HttpResponse
+
+from headwater.access.grants import Grant
+from headwater.access.rights import Right
+from headwater.errors import ClosedError, HistoryError, UsageError, WorkflowError
+from headwater.inspect.commands import DropEvent, PublishEvent, RedeliverEvent, SendEvent, SetValue
+from headwater.inspect.envelope import VERSION, Failure, Request, Response, answered, read_request
+from headwater.inspect.stored_inspector import StoredInspector
+from headwater.machine import machine
+from headwater.server.authenticator import Authenticator
+from headwater.server.pages.page_access import check_right, grant_of, peer_of
+from headwater.server.spaces.client_connection import acting_as
+from headwater.server.topic_intake import Intake
+from headwater.sync.session_scope import SessionScope
+from headwater.values.ids import SessionId
+
+if TYPE_CHECKING:
+    from starlette.requests import Request as HttpRequest
+
+AT_ONCE_MAX: Final = 4
+"""Questions that are answered at the same time. Each holds the store for some milliseconds."""
+
+ANSWER_MAX: Final = 32 * 1024 * 1024
+"""Bytes of one answer."""
+
+TRIES: Final = 3
+"""An unused space may be closed just after it was found."""
+
+_PAGE: Final = SessionId("inspect")
+"""No session: there are no documents of it."""
+
+
+class Inspections:
+    """The page of one server."""
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+        self._intake = Intake()
+        self._at_once = 0
+
+    async def post(self, http: HttpRequest) -> HttpResponse:
+        """One question or command."""
+        grant = grant_of(http, self._authenticator)
+        space: str = http.path_params["space"]
+        check_right(self._authenticator, grant, space, Right.READ)
+        if http.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise HTTPException(415, "a question is JSON; send it with `Content-Type: application/json`")
+        request = read_request(await self._intake.body(http))
+        if isinstance(request, str):
+            return _sent(Response(v=VERSION, refused=request))
+        # Again: a body may take its time.
+        check_right(self._authenticator, grant, space, _needed(request))
+        if self._at_once >= AT_ONCE_MAX:
+            raise HTTPException(503, f"{AT_ONCE_MAX} questions are being answered; come again", {"retry-after": "1"})
+        self._at_once += 1
+        try:
+            return _sent(await self._answer(http, grant, space, request))
+        finally:
+            self._at_once -= 1
+
+    async def _answer(self, http: HttpRequest, grant: Grant, space: str, request: Request) -> Response:
+        actor = acting_as(grant, request.actor)
+        if not request.unless:
+            # As a session: who reads or decides is in the audit log, or gets no answer. A question that is asked again
+            # and again is there once.
+            audit = self._authenticator.spaces.access.audit
+            audit.write("inspected", peer=peer_of(http), id=grant.id, space=space, actor=actor, what=_what(request))
+        may_see = SessionScope(actor, _PAGE).holds
+        for turn in range(TRIES):
+            channel = await self._authenticator.spaces.channel(space, create=False)
+            channel.keep()
+            inspector = StoredInspector(channel.storage, request.scope, origin="server", may_see=may_see, actor=actor)
+            try:
+                return await machine().to_thread(_response, inspector, request)
+            except ClosedError:
+                if turn == TRIES - 1:
+                    raise
+            except (UsageError, HistoryError, WorkflowError) as error:
+                return Response(v=VERSION, failure=Failure.of(error))
+        raise AssertionError
+
+
+def _needed(request: Request) -> Right:
+    """The right that a request takes. Raises HTTPException."""
+    match request.do:
+        case None:
+            return Right.READ
+        case PublishEvent():
+            return Right.WRITE
+        case _:
+            return Right.OWN
+
+
+def _what(request: Request) -> str:
+    found: msgspec.Struct | None = request.do or request.ask
+    return "nothing" if found is None else str(found.__struct_config__.tag)
+
+
+def _response(inspector: StoredInspector, request: Request) -> Response:
+    match request.do:
+        case SetValue() | SendEvent() | RedeliverEvent() | DropEvent():
+            raise UsageError("documents and events of a served space are written by a session, not by this page")
+        case None:
+            pass
+        case command:
+            return _bounded(answered(inspector.do(command)))
+    if request.follow is not None:
+        raise UsageError("functions run in the programs that have the space open, not at the server")
+    if request.ask is None:
+        return Response(v=VERSION)
+    mark = inspector.mark()
+    if request.unless and request.unless == mark:
+        return Response(v=VERSION, mark=mark)
+    return _bounded(answered(inspector.ask(request.ask), mark=mark))
+
+
+def _bounded(response: Response) -> Response:
+    if len(bytes(response.answer)) > ANSWER_MAX:
+        raise UsageError(f"the answer is larger than {ANSWER_MAX:,} bytes; ask for less at once")
+    return response
+
+
+def _sent(response: Response) -> HttpResponse:
+    return HttpResponse(
+        msgspec.json.encode(response), media_type="application/json", headers={"cache-control": "no-store"}
+    )
