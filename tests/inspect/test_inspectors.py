@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 import headwater as hw
+from headwater.access.rights import Right
 from headwater.client.server_url import parse_server
+from headwater.declare.events.handler import Handler
 from headwater.errors import AccessError, HeadwaterError, NotFoundError, UnavailableError, UsageError
 from headwater.host.space_files import file_name
 from headwater.inspect import sockets
@@ -103,10 +105,9 @@ class Place:
         app = make_app()
         with app.open(self.url, space="home", on_error=lambda _: None) as space:
             space.start(kettle, "kitchen", litres=1.5)
-            add = next(each for each in space._runtime.handlers if each.name == "add")
+            [add] = [each for each in space._runtime.handlers if isinstance(each, Handler)]
             add.send(3)
             self.event = add.send(11).id
-            app.workflows["letters"].topics["letters"].publish("hello", id="a", title="Letter a") if False else None
         with inspector_for(self.url, "home") as inspector:
             inspector.do(PublishEvent(workflow="letters", topic="letters", value='"hello"', id="a", title="Letter a"))
         with app.open(self.url, space="home") as space:
@@ -173,7 +174,7 @@ def plain(answer: object) -> Any:
         if isinstance(value, dict):
             gone = ("at", "at_ms", "pid", "origin", "hosted", "at_work", "sentence", "traceback")
             return {name: strip(each) for name, each in value.items() if name not in gone}
-        return [strip(each) for each in value] if isinstance(value, list) else value
+        return [strip(each) for each in value] if isinstance(value, list | tuple) else value
 
     return strip(found)
 
@@ -181,11 +182,11 @@ def plain(answer: object) -> Any:
 def test_questions_have_the_same_answers_in_a_process_in_a_file_and_at_a_server(place: Place) -> None:
     questions = [question(place) for question in QUESTIONS]
     with place.opened() as live:
-        of_process = [live.ask(question) for question in questions]  # type: ignore[misc]  # of each kind
+        of_process: list[Any] = [live.ask(question) for question in questions]  # type: ignore[misc]  # of each kind
     with place.closed() as file:
-        of_file = [file.ask(question) for question in questions]  # type: ignore[misc]
+        of_file: list[Any] = [file.ask(question) for question in questions]  # type: ignore[misc]
     with place.at_server() as server:
-        of_server = [server.ask(question) for question in questions]  # type: ignore[misc]
+        of_server: list[Any] = [server.ask(question) for question in questions]  # type: ignore[misc]
     for question, live_answer, file_answer, server_answer in zip(
         questions, of_process, of_file, of_server, strict=True
     ):
@@ -205,7 +206,7 @@ def test_functions_are_answered_with_what_is_live_stored_and_served(place: Place
             assert view.snapshot is not None
             assert {node.name for node in view.snapshot.nodes} >= {"doubled", "show", "add"}
             assert inspector.ask(ExplainNode(node="nothing"))[0].names
-            with pytest.raises(NotFoundError, match="there is no document desk.totl; did you mean"):
+            with pytest.raises(NotFoundError, match=r"there is no document desk\.totl; did you mean"):
                 inspector.ask(GetHistory(address="desk.totl"))
     assert ", live in process " in headlines[0]
     assert ", when desk was last closed" in headlines[1]
@@ -219,7 +220,7 @@ def test_commands_are_carried_out_in_a_process_in_a_file_and_at_a_server(place: 
             assert (report.changed, report.made_space) == (True, "")
             assert inspector.ask(GetValue(address="desk.total")).value == 100 + number
             assert inspector.ask(GetHistory(address="desk.total", limit=1)).changes[0].seq == report.seq
-            with pytest.raises(HeadwaterError, match="declared as an integer|expected"):
+            with pytest.raises(HeadwaterError, match=r"declared as|expected"):
                 inspector.do(SetValue(address="desk.total", value="many"))
             with pytest.raises(NotFoundError, match="no app here"):
                 inspector.do(SetValue(address="desk.nothing", value=1))
@@ -303,8 +304,6 @@ def test_rights_are_those_of_the_token(server: Server) -> None:
         with pytest.raises(AccessError, match="the right to own the space is missing"):
             inspector.do(control)
     assert owner.do(control).flow.intent == "paused"
-    audit = (server.access.audit.path if hasattr(server.access.audit, "path") else None, server)
-    assert audit
 
 
 def test_a_space_of_which_nothing_may_be_read_does_not_exist(server: Server) -> None:
@@ -314,7 +313,7 @@ def test_a_space_of_which_nothing_may_be_read_does_not_exist(server: Server) -> 
     with pytest.raises(AccessError):
         at(server, "hw_nonsense").ask(GetGraph())
     owner = at(server, token_for(server, "*", "own"), "nowhere")
-    with pytest.raises(HeadwaterError, match="nowhere|no space|no such space"):
+    with pytest.raises(HeadwaterError, match=r"nowhere|no space|no such space"):
         owner.ask(GetGraph())
 
 
@@ -325,7 +324,8 @@ def test_documents_of_others_do_not_exist(server: Server, place: Place) -> None:
     assert [row.address for row in ann.ask(ListDocuments(prefix="user:ann!", deleted=True)).documents] == [
         "user:ann!diary"
     ]
-    anyone = at(server, token_for(server, "home", "own"))
+    token, _ = server.access.create(space="home", can=Right.OWN, actor=None, any_actor=False)
+    anyone = at(server, token)
     with pytest.raises(AccessError, match="cannot act as ann"):
         anyone.ask(GetHistory(address="user:ann!diary"))
     addresses = [row.address for row in anyone.ask(ListDocuments(deleted=True, every=True)).documents]
@@ -359,5 +359,5 @@ def test_what_is_not_understood_or_too_large_is_refused(server: Server) -> None:
 def test_an_older_server_is_named_as_such(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.inspect.server_inspector.space_path", lambda *_: "/spaces/home/nothing")
     inspector = at(server, token_for(server, "home", "own"))
-    with pytest.raises((UnavailableError, AccessError)):
+    with pytest.raises(UnavailableError, match="the server runs an older version"):
         inspector.ask(ListRuns())

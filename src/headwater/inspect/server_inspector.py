@@ -67,7 +67,8 @@ ANSWER_MAX: Final = 64 * 1024 * 1024
 """Bytes of one answer that are read."""
 
 _SILENT_S: Final = 60.0
-_NO_PAGE: Final = (404, 405)
+_NO_PAGE: Final = (": Not Found", ": Method Not Allowed")
+"""What a server says that has no such page. A space that may not be read is told of in other words."""
 
 _response: Final = msgspec.json.Decoder(Response)
 
@@ -154,12 +155,12 @@ class ServerInspector:
     def _post(self, request: Request) -> Response:
         path = space_path(self._url, "inspect")
         with page(self._url, self._token, path, msgspec.json.encode(request), silent_s=_SILENT_S) as response:
-            kind = response.headers.get("content-type", "")
-            if response.status in _NO_PAGE and not kind.startswith("application/json"):
-                message = f"{self._url} has no page for this: the server runs an older version of Headwater"
-                raise UnavailableError(message, url=str(self._url))
             if response.status != OK:
-                raise refusal(self._url, response, f"{self._url} does not answer")
+                error = refusal(self._url, response, f"{self._url} does not answer")
+                if error.message.endswith(_NO_PAGE):
+                    message = f"{self._url} has no page for this: the server runs an older version of Headwater"
+                    raise UnavailableError(message, url=str(self._url))
+                raise error
             body = response.read(ANSWER_MAX + 1)
         if len(body) > ANSWER_MAX:
             raise UnavailableError(f"the answer of {self._url} is larger than {ANSWER_MAX:,} bytes")
