@@ -25,11 +25,11 @@ from headwater.access.grants import Grant, GrantsFile
 from headwater.access.private_files import locked
 from headwater.access.rights import EVERY_SPACE, Right
 from headwater.errors import HeadwaterError, LimitError, NotFoundError, UsageError
-from headwater.host.space_files import locate
 from headwater.machine import machine
 from headwater.sync.actor_names import check_actor
 from headwater.values.ids import Millis
 from headwater.values.seams import Clock
+from headwater.values.space_names import check_space_name
 
 __all__ = ["AccessControl", "Grant", "Right"]
 
@@ -332,7 +332,7 @@ def _facts(grant: Grant) -> dict[str, object]:
 def _check(wanted: _Wanted) -> None:
     """Refuse grants that could not be used, or that are ambiguous."""
     if wanted.space != EVERY_SPACE:
-        locate("memory:", wanted.space)  # refuses what is no name of a space
+        check_space_name(wanted.space)
     if wanted.can is Right.NONE:
         raise UsageError("a grant of nothing is none: read, write or own is expected")
     if wanted.actor is not None:

@@ -10,11 +10,11 @@ from headwater.client.credentials import Credentials, KeySigner
 from headwater.client.remote_storage import RemoteStorage
 from headwater.client.server_url import parse_server
 from headwater.errors import UsageError
-from headwater.host.space_files import locate
 from headwater.runtime.error_report import chosen
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.sync.actor_names import check_actor
+from headwater.values.space_names import check_space_name
 
 ENV_TOKEN: Final = "HEADWATER_TOKEN"  # noqa: S105  # its name, not the token
 """The environment variable for a token that is not given."""
@@ -23,7 +23,7 @@ ENV_TOKEN: Final = "HEADWATER_TOKEN"  # noqa: S105  # its name, not the token
 def remote_lease(url: str, app: str, options: Options) -> Lease:
     """A lease of a server's space, not shared within the process. Connects when a replica is attached."""
     server = parse_server(url, options.space)
-    locate("memory:", server.space)  # refuses what is no name
+    check_space_name(server.space)
     if options.actor is not None:
         check_actor(options.actor)
     signer = None if options.key is None else _signer(Path(options.key))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, cast, get_args
 from weakref import WeakSet
 
-from headwater.errors import CorruptError, HeadwaterError, NameRefusedError, NotFoundError, SpaceHeldError, UsageError
+from headwater.errors import CorruptError, HeadwaterError, NotFoundError, SpaceHeldError, UsageError
 from headwater.host.storage import GROUP_MAX, Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import Lock, machine
@@ -29,9 +29,9 @@ from headwater.store.backend import Backend
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.backends.sqlite_file import Durability
+from headwater.values.space_names import check_space_name
 
 DEFAULT_SPACE: Final = "main"
-_NAME_MAX: Final = 200
 _SPACE_BYTES_MIN: Final = 512
 """The smallest page of a SQLite file."""
 _SERVER: Final = ("ws:", "wss:")
@@ -106,7 +106,7 @@ def locate(url: str, space: str | None = None) -> Location:
         message = f"{url!r} is not a URL: the text FILE.db, FOLDER/, memory: or ws://HOST:PORT/SPACE is expected"
         raise UsageError(message, url=url)
     if url == "memory:":
-        return Location(_check_name(DEFAULT_SPACE if space is None else space), None)
+        return Location(check_space_name(DEFAULT_SPACE if space is None else space), None)
     if url.startswith(_SERVER):
         message = (
             f"{url} is a server's, and this needs the file itself. Programs open servers with app.open(...); of the "
@@ -121,27 +121,13 @@ def locate(url: str, space: str | None = None) -> Location:
         raise UsageError(message, url=url)
     path, files = Path(url), machine().files
     if url.endswith(("/", os.sep)) or files.is_dir(path):
-        name = _check_name(DEFAULT_SPACE if space is None else space)
+        name = check_space_name(DEFAULT_SPACE if space is None else space)
         main = path / file_name(name)
         if space is None and not files.exists(main) and len(found := spaces_in(path)) == 1:
             # Not named, and there is no choice: the only one. Its own name is in it.
             return Location(name, found[0])
         return Location(name, main)
-    return Location(_check_name((path.stem or DEFAULT_SPACE) if space is None else space), path)
-
-
-def _check_name(space: str) -> str:
-    if (
-        not space
-        or len(space) > _NAME_MAX
-        or not space.isprintable()
-        or space != space.strip()
-        or "/" in space
-        or "\\" in space
-    ):
-        message = f"{space!r} is not a name for a space: up to 200 printable characters without slashes are expected"
-        raise NameRefusedError(message, space=space)
-    return space
+    return Location(check_space_name((path.stem or DEFAULT_SPACE) if space is None else space), path)
 
 
 def file_name(space: str) -> str:

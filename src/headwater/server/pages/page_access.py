@@ -23,11 +23,11 @@ from headwater.errors import (
     UnavailableError,
     UsageError,
 )
-from headwater.host.space_files import locate
 from headwater.server.authenticator import Authenticator
 from headwater.server.spaces.client_connection import UNKNOWN
 from headwater.server.topic_intake import answer
 from headwater.values.author_text import text_of
+from headwater.values.space_names import check_space_name
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -65,7 +65,7 @@ def grant_of(request: Request, authenticator: Authenticator) -> Grant:
 def check_right(authenticator: Authenticator, grant: Grant, space: str, needed: Right) -> None:
     """Raise HTTPException without the right. A client without read access does not learn whether the space exists."""
     try:
-        locate("memory:", space)
+        check_space_name(space)
     except NameRefusedError as refused:
         raise HTTPException(404, f"{UNKNOWN} ({refused.message})") from None
     right = authenticator.spaces.right(grant, space)

@@ -42,6 +42,7 @@ from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MA
 from headwater.sync.frames import Open
 from headwater.sync.server_session import Close
 from headwater.values.ids import BranchId, SessionId
+from headwater.values.space_names import check_space_name
 
 if TYPE_CHECKING:
     from headwater.values.seams import Entropy
@@ -117,7 +118,7 @@ class ServedSpaces:
 
             grant = grant_of(self.access, client.talk, asked, SystemClock().now_ms())
         try:
-            locate("memory:", asked.space)
+            check_space_name(asked.space)
         except NameRefusedError as refused:
             raise AccessError(f"{UNKNOWN} ({refused.message[:LINE]})") from None
         if grant is None or self.right(grant, asked.space) < Right.READ:
