@@ -70,7 +70,7 @@ def check_held(space: hw.Space | hw.AsyncSpace) -> None:
             assert piece.is_running
             assert piece.parent is node
     registered = {*space.nodes, *space._runtime.handlers, *space._runtime.instances}
-    of_pieces = {each for each in registered if getattr(each, "within", None) is not None}
+    of_pieces = {each for each in registered if getattr(each, "enclosing_piece", None) is not None}
     assert of_pieces == functions & registered
     assert not [each for each in functions - registered if isinstance(each, hw.Handler | hw.Computed | hw.Sink)]
     assert not pieces._due
