@@ -1,7 +1,4 @@
-"""Addresses and ids as people write them, in an open space: `board/items/0`, `user!app.draft`, `user:ann!app.draft`.
-
-Must never know: what is there.
-"""
+"""Addresses and ids as text, resolved in an open space: `board/items/0`, `user!app.draft`, `user:ann!app.draft`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What it takes to make a handle out of a link, and a link out of a handle: the space, and the whole it is a part of.
-
-Must never know: which handles there are.
-"""
+"""Conversion between links and handles: the space and the slot that a handle is bound to."""
 
 from __future__ import annotations
 

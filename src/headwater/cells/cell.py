@@ -1,9 +1,7 @@
-"""Cells: the handles through which functions read and write documents.
+"""Cells: the handles through which functions read and write values.
 
-The same cell, declared once, works in every opening of its app, in tasks and in threads. Everything it does is done
-by `slot`; here it gets its type and its words.
-
-Must never know: apps, and who runs because of a write.
+A cell, declared once, works in every opening of its app, in tasks and in threads. `slot` does the work; here it gets
+its type and its methods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What lists and maps in documents have in common, and the handle by which a type names them.
-
-Must never know: elements and keys.
-"""
+"""The base of lists and maps in documents, and the handle that represents them in a type."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Where code stands: which space is open around it, and which transaction it is part of.
+"""The context of running code: the open spaces around it, and its transaction.
 
-A context variable holds the innermost frame. It goes along with `await`, with tasks, and with threads that
-`asyncio.to_thread` starts; a plain thread starts with none and then means the only opening there is.
-
-Must never know: cells.
+A context variable holds the innermost frame. It is inherited by `await`, by tasks, and by threads that
+`asyncio.to_thread` starts. A plain thread starts without a frame, and then uses the only opening there is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The refusal of a read or write that leaves the space of the run or transaction around it.
+"""The error for a read or write that leaves the space of the surrounding run or transaction.
 
-Nothing notifies a run of one space about a change in another, and no commit covers two of them. Until both exist, such
-a use is an error, at the line that makes it.
-
-Must never know: frames, and how a space is found.
+No notification reaches a run of one space about a change in another, and no commit covers two spaces. Until both exist,
+such a use is an error, at the line that makes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A value with a type that stands in no document: what an event carries, and what came of it.
-
-Must never know: events.
-"""
+"""A typed value outside any document: the payload of an event, and its result."""
 
 from __future__ import annotations
 

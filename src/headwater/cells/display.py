@@ -1,7 +1,4 @@
-"""Values for people: one line in a terminal, a small table in a notebook.
-
-Must never know: where a value comes from.
-"""
+"""Values as text for people: one line in a terminal, a small table in a notebook."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Documents as classes: fields with types, read and written as attributes, each tracked on its own.
+"""Documents as classes: typed fields, read and written as attributes, each tracked separately.
 
-A `Doc` is a handle, not the data: two handles of one document are equal, and what one writes the other reads. Fields
-that start with an underscore are not fields. A class has no public names of its own, so that a field may be called
-anything, `id` and `value` included: what can be done with a document as a whole are functions.
-
-Must never know: apps, and who runs because of a write.
+A `Doc` is a handle, not the data: two handles of one document are equal, and what one writes the other reads. Names
+that start with an underscore are not fields. The class has no public names of its own, so that a field may have any
+name, `id` and `value` included: operations on a whole document are functions.
 """
 
 from __future__ import annotations

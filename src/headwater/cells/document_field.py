@@ -1,7 +1,4 @@
-"""One field of a class of documents: its type and default, and the slot it is in each document.
-
-Must never know: what else a document is.
-"""
+"""One field of a document class: its type and default, and its slot in each document."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Classes of documents, and the word that the ids of their documents begin with.
-
-Must never know: fields, and what a document holds.
-"""
+"""Document classes, by the word that the ids of their documents begin with."""
 
 from __future__ import annotations
 

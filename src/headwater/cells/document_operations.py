@@ -1,7 +1,4 @@
-"""What can be done with a document, or with what a cell holds, as a whole. Functions: a `Doc` has no names of its own.
-
-Must never know: fields.
-"""
+"""Operations on a whole document, or on the value of a cell. Functions, because a `Doc` has no names of its own."""
 
 from __future__ import annotations
 

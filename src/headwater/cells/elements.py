@@ -1,9 +1,7 @@
-"""The elements of a list, one by one: what tells each from the others, and how it is read.
+"""The elements of a list: the identity of each, and how it is read.
 
-A document is told by its id, and so is whatever a link leads to; a value that stands in the list itself, by its place.
-Looking through a list depends on its length and on the links in it, and on nothing that its elements hold.
-
-Must never know: what is done with the elements.
+A document, and any target of a link, is identified by its id; a value in the list itself by its index. Iterating over a
+list depends on its length and on the links in it, not on the content of its elements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The documents a transaction holds: what it saw of each, what it has written, and whether that still stands.
-
-Must never know: how a transaction ends.
-"""
+"""The snapshots of a transaction: each document as first read, its writes, and whether the reads are still current."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""What one transaction read and tried to write: one journal, of which three different sets are taken.
+"""The journal of a transaction: reads and attempted writes, recorded once and projected into three sets.
 
-An entry is a place, how far down it was looked at, the version of the document that was seen, and flags. What a run
-depends on, what its commit must find unchanged, and what its result has to be labelled with are projections of the
-same entries: none of them is written down a second time.
-
-Must never know: values.
+An entry is an address, a depth, the version of the document that was seen, and flags. The dependencies of a run, the
+reads that its commit must find unchanged, and the labels of its result are projections of the same entries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which documents the links in a value lead to, as far as the links alone tell.
-
-Must never know: what is done with them.
-"""
+"""The documents that the links in a value lead to, as far as the links alone name them."""
 
 from __future__ import annotations
 

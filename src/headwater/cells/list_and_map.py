@@ -1,9 +1,7 @@
-"""Lists and maps that are part of a document: changed in place, element by element, each change a patch.
+"""Lists and maps in a document: changed in place, element by element, each change a patch.
 
-They behave like `list` and `dict`, and a reader depends on just what it looked at: the length, one element, one key,
-or, by going through all of it, all.
-
-Must never know: documents as classes.
+They behave like `list` and `dict`. A reader depends only on what it read: the length, one element, one key, or, if it
+iterated, everything.
 """
 
 from __future__ import annotations

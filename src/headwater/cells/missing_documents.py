@@ -1,7 +1,4 @@
-"""What is said of a document that is not here yet: it was asked for, and code in an event loop does not wait for it.
-
-Must never know: where it comes from.
-"""
+"""Reads of documents that are not loaded yet: they raise NotReadyError, because code in an event loop does not wait."""
 
 from __future__ import annotations
 

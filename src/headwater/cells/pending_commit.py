@@ -1,7 +1,4 @@
-"""A local commit on its way to a verdict.
-
-Must never know: documents.
-"""
+"""A local commit that waits for its verdict."""
 
 from __future__ import annotations
 

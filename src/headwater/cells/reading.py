@@ -1,7 +1,4 @@
-"""A place with a type, and how it is read: through links, with defaults, in a transaction or out of any.
-
-Must never know: how it is written (`slot` does).
-"""
+"""A typed address and how it is read: through links, with defaults, inside or outside a transaction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The errors for commits that did not land: a verdict, or the error of a store, as what an author catches.
-
-Must never know: who handles an error, and when.
-"""
+"""The errors for commits that were rejected, or that the store could not decide."""
 
 from __future__ import annotations
 

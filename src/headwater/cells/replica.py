@@ -1,12 +1,10 @@
-"""What one process sees of a space: confirmed documents with its own unconfirmed commits on top.
+"""A replica: the confirmed documents of a space, with the pending commits of this session on top.
 
-A local write is visible, and told to whoever listens, before `commit` returns; the store's verdict comes later and
-either confirms it or takes it back. What others commit arrives in the order of the log. One caller at a time: that
-threads take turns is the business of `host.attached`.
+A local write is visible, and listeners are notified, before `commit` returns. The store's verdict comes later, and
+either confirms the commit or rolls it back. Commits of other sessions arrive in the order of the log. One caller at a
+time: `host.attached_replica` adds a lock for threads.
 
-Must never know: who listens, how commits travel, which thread decides them.
-
-Length: the commonest commits are spelled out, beside the general way that does the same.
+Length: the commonest commits are written out, beside the general way that does the same.
 """
 
 from __future__ import annotations
@@ -15,9 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from headwater.cells.pending_commit import Failure, PendingCommit, Pulled, depending_on, rejected_layer
-from headwater.cells.unsent_observations import UnsentObservations
+from headwater.cells.replica_view import NO_LAYERS, Document, ReplicaView
 from headwater.cells.upstream import Upstream
-from headwater.cells.view import NO_LAYERS, Document, ReplicaView
 from headwater.cells.visible_step import VisibleStep
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
 from headwater.store.commit import (
@@ -26,6 +23,7 @@ from headwater.store.commit import (
     Committed,
     Conflict,
     Effect,
+    NewObservation,
     Operation,
     PendingRead,
     Precondition,
@@ -50,6 +48,37 @@ _DEAD_MAX: Final = 4096
 """Rejected commits a replica remembers, to stop commits made on top of them before they travel."""
 
 _COMMIT: Final = Kind.COMMIT
+
+
+class UnsentObservations:
+    """Those of one replica; the last of each document counts."""
+
+    __slots__ = ("_branch", "_found", "_session")
+
+    def __init__(self, session: SessionId, branch: BranchId) -> None:
+        self._session = session
+        self._branch = branch
+        self._found: dict[DocKey, NewObservation] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def put(self, doc: DocKey, body: bytes, reads: Iterable[Read | PendingRead]) -> None:
+        """Have it kept with the next commit, if what was read is so still."""
+        marks = tuple(reads)
+        confirmed = tuple(mark for mark in marks if type(mark) is Read)
+        pending = tuple(mark for mark in marks if type(mark) is PendingRead)
+        basis = Commit(self._session, LocalSeq(0), (), confirmed, pending, (), self._branch)
+        self._found[doc] = NewObservation(doc, body, basis)
+
+    def drop(self, doc: DocKey) -> None:
+        """Of whom nothing is to be kept."""
+        self._found.pop(doc, None)
+
+    def take(self) -> tuple[NewObservation, ...]:
+        """All that no commit has taken along."""
+        notes, self._found = tuple(self._found.values()), {}
+        return notes
 
 
 class Replica(ReplicaView):

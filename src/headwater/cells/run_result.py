@@ -1,7 +1,4 @@
-"""What a run has come to, written and committed: the commonest commit there is, so it goes the shortest way.
-
-Must never know: whose run it is.
-"""
+"""Commit of the result of a run: the most frequent commit, so it has a fast path."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A place that is written: through links, building on defaults, in a transaction or as one of its own.
-
-Must never know: what authors call it (`cell`, `collection` and `doc` do).
-"""
+"""A typed address that can be written: through links, with defaults filled in, inside or outside a transaction."""
 
 from __future__ import annotations
 
@@ -12,12 +9,11 @@ from typing import Final, cast
 from headwater.cells.binding import WRITE_SPACE, with_own_values
 from headwater.cells.context import CONTEXT, UNTRACKED, find
 from headwater.cells.cross_space import WRITTEN
-from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING
+from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
 from headwater.cells.reading import MISSING, Readable
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import ReadSource, ResolvedAddress, Traverse, holds_link, own_link
-from headwater.cells.write_preview import WritePreview
 from headwater.errors import AddressError, SchemaError
 from headwater.store.commit import PatchDoc, SetDoc
 from headwater.values.address import Depth
@@ -49,6 +45,33 @@ _PARTS_MAX: Final = 64
 """Parts that a place keeps at hand. The fields of a record fit; the keys of a large dict would only take memory."""
 _ANYWHERE: Final = 2**31
 """An index that lists have and tuples of a fixed length do not: only the former can be added to."""
+
+
+_DEEP: Final = Depth.DEEP
+
+
+class WritePreview:
+    """Reads are noted in the transaction, and are answered of one document as it would be."""
+
+    __slots__ = ("_after", "_doc", "_tx")
+
+    def __init__(self, tx: Transaction, doc: DocKey, after: Maybe) -> None:
+        self._tx = tx
+        self._doc = doc
+        self._after = after
+
+    def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
+        """What would stand there."""
+        found = self._tx.read(doc, path, depth, flags)
+        return get(self._after, path) if doc == self._doc else found
+
+    def document(self, doc: DocKey) -> Maybe:
+        """The document as it would be."""
+        return self._after if doc == self._doc else self._tx.document(doc)
+
+    def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+        """What was read."""
+        self._tx.record(doc, path, depth, flags)
 
 
 class Slot(Readable):

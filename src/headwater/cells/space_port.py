@@ -1,7 +1,4 @@
-"""An open space as cells see it: its replica, whose it is, and how a write becomes a transaction.
-
-Must never know: which functions run because of a write (`settle` is filled in above), and where the data lives.
-"""
+"""An open space as cells use it: its replica, its owner, and its transactions."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""One unit of work: open, read, write, commit or abort.
+"""A transaction: open, read, write, commit or abort.
 
-A transaction looks at each document once and keeps what it saw: whatever others do meanwhile, it goes on seeing that,
-with its own writes on top. `commit` applies the writes to the replica, all of them or none, and names what was read;
-if any of that has changed, nothing is written. It ends once, in one of three ways, and calls back in all three.
+A transaction takes its snapshot per document, at the first read: later changes by others do not show up in it, its own
+writes do. `commit` applies the writes to the replica, all of them or none, and names what was read; if any of that has
+changed, nothing is written. A transaction ends once, in one of three ways, and calls its callbacks in all three.
 
-Must never know: cells, schemas, who runs it.
-
-Length: reading, writing and ending share every field; what could be told apart is in `held`, `result` and `journal`.
+Length: reading, writing and ending share every field; separate parts are in `held_documents`, `run_result`, `journal`.
 """
 
 from __future__ import annotations

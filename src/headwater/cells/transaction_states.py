@@ -1,7 +1,4 @@
-"""The life of a transaction: its statuses, what can happen to it, and the one table of what follows from what.
-
-Must never know: what a transaction holds.
-"""
+"""The states of a transaction, the signals it can get, and the one table of transitions."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Reads through links under a schema, every hop journalled.
+"""Reads through links under a schema, with every hop in the journal.
 
-A schema says how far a read goes. Where it asks for a handle (a cell, a document, a list of its own) the read stops
-and hands out the place; everywhere else a link is followed and its target read as if it stood there. What has no
-target, leads back to itself, or leads to a narrower scope than the schema allows, reads as absent.
-
-Must never know: handles themselves, and what happens with the value.
+The schema decides how far a read goes. Where it has a handle (a cell, a document, a list of its own) the read stops and
+returns the address; everywhere else a link is followed and its target read in its place. A link without a target, a
+cycle, and a link to a narrower scope than the schema allows read as absent.
 """
 
 from __future__ import annotations

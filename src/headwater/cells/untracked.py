@@ -1,10 +1,7 @@
-"""`with hw.untracked():` what is read in the block is not what the run depends on.
+"""`with hw.untracked():` reads in the block are not dependencies of the run.
 
-As `cell.peek()` does for one cell, for whatever can be read: cells, fields of documents, lists, results of functions.
-It still counts for conflicts. Functions that are called for their results, and have to run, depend on what they read
-themselves, as ever.
-
-Must never know: what is read.
+Like `cell.peek()`, but for all reads: cells, fields of documents, lists, results of functions. The reads still count
+for conflicts. A computed function that is called in the block and has to run tracks its own reads as usual.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A document without a class: whatever fields it has, read and written as attributes.
-
-Must never know: more than `Doc` does.
-"""
+"""A document without a class: all of its fields, read and written as attributes."""
 
 from __future__ import annotations
 

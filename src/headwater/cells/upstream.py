@@ -1,7 +1,4 @@
-"""What a replica asks of the place its commits go to. In this process that is the storage; elsewhere a connection.
-
-Must never know: what is on the other side.
-"""
+"""The interface of a replica to the store: in this process the storage, otherwise a connection."""
 
 from __future__ import annotations
 

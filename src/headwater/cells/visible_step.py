@@ -1,7 +1,4 @@
-"""One step of what is visible: everything that one call changes, collected until it is told.
-
-Must never know: listeners.
-"""
+"""One step of the visible state: all changes of one call, collected before listeners are notified."""
 
 from __future__ import annotations
 

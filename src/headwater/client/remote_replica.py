@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import structs
 
 from headwater.cells.pending_commit import Failure, PendingCommit, Pulled
-from headwater.cells.view import Document
+from headwater.cells.replica_view import Document
 from headwater.client.document_fetch import is_in_loop
 from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
 from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort

@@ -1,8 +1,8 @@
-"""What the engine asks of a database: rows in, rows out. A backend holds no rule of the store.
+"""The interface of a database: rows in, rows out. A backend contains no rule of the store.
 
-The log is the truth. Everything a `Fold` brings is a cache of it: which commits touched a document, where its head
-is, whole documents at some places, who sent what. Until a horizon is set the caches could be thrown away and made
-again; below a horizon the log was dropped on purpose and snapshots stand in for it.
+The log is the truth. Everything in a `Fold` is a cache of it: which commits touched a document, its head, snapshots of
+whole documents, the accepted commits of a session. Until a horizon is set, the caches can be dropped and rebuilt; below
+a horizon the log was dropped on purpose and snapshots replace it.
 """
 
 from __future__ import annotations

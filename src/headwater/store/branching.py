@@ -1,10 +1,8 @@
-"""Branches: fork in one row, stay apart, merge by whole documents.
+"""Branches: a fork is one row; a merge takes whole documents.
 
-A fork copies nothing: until a branch writes a document it sees its parent's as of the fork. A merge is an ordinary
-commit on the target. A document that both sides changed since they last met is a conflict, unless both came to the
-same value; nothing is merged then, and the error lists them all.
-
-Must never know: sessions.
+A fork copies nothing: until a branch writes a document, it reads its parent's version as of the fork. A merge is an
+ordinary commit on the target. A document that both sides changed since the merge base is a conflict, unless both have
+the same value; then nothing is merged, and the error lists all such documents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Looking around in a space: which documents there are, what happened to one, what differs between two places.
-
-Must never know: how anything got there.
-"""
+"""Queries about a space: the list of documents, the history of one, the differences between two sequence numbers."""
 
 from __future__ import annotations
 

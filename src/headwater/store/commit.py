@@ -1,9 +1,7 @@
-"""What is asked of the store and what it answers: commits, preconditions, verdicts, and the entries of the log.
+"""Commits, preconditions and verdicts, and the entries of the log.
 
-A commit names what it read, so that the store can tell whether that is still true, and what it wants to be true
-besides. Its verdict is a value: Committed, Conflict (do it again on newer data) or Refused (never again).
-
-Must never know: how a verdict is found.
+A commit names what it read, so that the store can check whether that is still current, and its preconditions. Its
+verdict is a value: Committed, Conflict (run it again on newer data) or Refused (final).
 """
 
 from __future__ import annotations

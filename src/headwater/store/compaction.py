@@ -1,7 +1,4 @@
-"""Making a space smaller: forget the past up to a horizon if asked to, and give free room back.
-
-Must never know: what the past was needed for. Whoever asks has decided.
-"""
+"""Compaction: drop the log up to a horizon, if asked to, and return free space to the file system."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Finding out whether a later write touched what a commit read.
+"""Conflict detection: whether a later write touched what a commit read.
 
-Per document a tree of paths remembers the newest write at each place, so that a read is checked in as many steps as
-its path is long, however often the document was written since. Set and delete touch the root and thereby everything;
-a patch touches its leaves, and the shape of a container whose keys it changed. May over-approximate, never under.
-
-Must never know: where writes come from, or what happens to a commit in conflict.
+For each document a tree of paths has the newest write at each path, so a read is checked in as many steps as its path
+is long, however often the document was written since. Set and delete touch the root and therefore everything. A patch
+touches its leaves, and the shape of a container whose keys it changed. May report too much, never too little.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""Documents out of the log: what an operation does to one, and how one is rebuilt at any place of the log.
+"""Documents from the log: the effect of an operation, and the value of a document at any sequence number.
 
-A document on a branch is its newest snapshot, or its newest whole write, with the patches since; before its first
-revision on the branch it is the parent's as of the fork.
-
-Must never know: why a commit was accepted.
+A document on a branch is its newest snapshot, or its newest whole write, with the patches since. Before its first
+revision on the branch it is the parent's version as of the fork.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from typing import Final
 
 import msgspec
 
 from headwater.errors import CorruptError, HistoryError, NotFoundError
-from headwater.store.backend import Backend, BranchRow, Fold, LogRow
+from headwater.store.backend import Backend, BranchRow, Fold, Horizon, LogRow
 from headwater.store.commit import CommitEntry, Entry, ForkEntry, Operation, PatchDoc, SetDoc, decode_entry
 from headwater.store.conflict import EVERYTHING
 from headwater.values.codec import decode
@@ -225,3 +224,23 @@ class Documents:
             return
         message = f"sequence {seq} is not kept: the log reaches from {self.horizon.seq} to {head}"
         raise HistoryError(message, seq=seq, first=self.horizon.seq, last=head)
+
+
+def unfolded(backend: Backend, folded: Seq, head: Seq, start: Horizon) -> Iterator[tuple[LogRow, Entry]]:
+    """Rows after the last fold, decoded. `start` is what the first row of the whole log is linked to."""
+    if folded > head:
+        message = f"the log ends with commit {head}, but commit {folded} was there: the newest commits are missing"
+        raise CorruptError(message, seq=head, folded=folded)
+    before = start
+    if folded > start.seq:
+        row = backend.row(folded)
+        if row is None:
+            raise CorruptError(f"commit {folded} is missing from the log", seq=folded)
+        before = Horizon(row.seq, row.chain)
+    seq, chain = before.seq, before.chain
+    for row in backend.log(folded, head):
+        if row.seq != seq + 1 or row.chain != sha256(chain + row.body).digest():
+            message = f"commit {row.seq} does not follow commit {seq}: the log was changed, or lost commits between"
+            raise CorruptError(message, seq=row.seq)
+        seq, chain = row.seq, row.chain
+        yield row, read_entry(row)

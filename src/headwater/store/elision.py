@@ -1,10 +1,8 @@
-"""What a run came to that stands there already, for the same reasons: it takes no place in the log.
+"""Elision: a commit whose result is already stored, computed from the same reads, is accepted without a log entry.
 
-Several runtimes may run the same function for the same change. The first of them writes the result; what the others
-come to changes nothing, and what they have read is still so. They are told that it is accepted, and nobody else is told
-anything. What is kept of the runs is brought up to date where it is older than what this run has read.
-
-Must never know: how the commits before it were decided, and who is told.
+Several runtimes may run the same function for the same change. The first commit writes the result; the others change
+nothing, and their reads are still current. They are answered as accepted, and no other replica is notified. The stored
+observation is updated if it is older than the reads of this run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Decides commits: check, apply, append, one function per stage. The log is written here and nowhere else.
+"""The engine decides commits: check, apply, append, one function per stage. Only this module writes the log.
 
-A batch is decided in memory, commit by commit, then written as one transaction. Only when that is durable does
-anything become visible outside: the tail, the sequence number, the outcomes. If it fails, it never happened.
-
-Must never know: threads, sockets, who waits for a verdict.
+A batch is decided in memory, commit by commit, then written as one transaction. The tail, the sequence number and the
+outcomes change only after that is durable. If the write fails, none of the batch happened.
 
 Length: the stages of a commit, in their order, and each needs what the one before found.
 """
@@ -55,13 +53,11 @@ from headwater.store.commit import (
     encode_operations,
 )
 from headwater.store.conflict import first_unseen, notices, possible_touches
-from headwater.store.document import Documents, apply_operation, read_entry
+from headwater.store.document import Documents, apply_operation, read_entry, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.folding import build_fold
-from headwater.store.log_recovery import unfolded
-from headwater.store.pending_layers import are_all_writes, layered_writes
 from headwater.store.sessions import Session, Sessions
-from headwater.store.state_cache import DocState, Recent, StateCache
+from headwater.store.state_cache import DocState, Recent, StateCache, are_all_writes, layered_writes
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.values.address import address_text
 from headwater.values.codec import digest, encode

@@ -1,10 +1,8 @@
-"""Features: names of what a space uses beyond the number of its format. A program has to know all of them to open it.
+"""Features: names of what a space uses beyond its format number. A program must know all of them to open the space.
 
-A number that rises with every addition would lock older programs out of files that use nothing of it. A name is in the
-file before the first commit that uses it, and with it the first version of Headwater that knows it, so that an older
-program can say which one to install.
-
-Must never know: where they are kept.
+A number that rises with every addition would lock older programs out of files that do not use the addition. A name is
+in the file before the first commit that uses it, together with the first version of Headwater that knows it, so that an
+older program can say which version to install.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""From the log's tail to the caches: which documents it touched, where their heads are, which deserve a snapshot.
-
-Must never know: the database.
-"""
+"""Folding: the rows that the tail of the log adds to the caches (revisions, heads, snapshots, observations)."""
 
 from __future__ import annotations
 

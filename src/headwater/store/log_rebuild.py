@@ -1,7 +1,4 @@
-"""A space made again from its exported log: the rows checked, compared with a past that is there, and put in.
-
-Must never know: files, or where the lines come from.
-"""
+"""Rebuilding a space from an exported log: check the rows, compare them with existing ones, append the rest."""
 
 from __future__ import annotations
 

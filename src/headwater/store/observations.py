@@ -1,13 +1,11 @@
-"""What each computation has observed in its last run that counts: kept, so that the next opening need not run it again.
+"""Observations: what the last run of each computation read, stored so that the next opening need not run it again.
 
-One row for each, overwritten in place. It rides on the commit of the run: in the log with the commit, or as its digest
-if the run observed the same as the one before; when the log is folded the newest go into a table. A run that wrote
-nothing, and a run that failed, is noted in that table at once, if what it has read is still so. A row that is missing,
-damaged or does not fit is no observation: then the computation runs.
+One row for each computation, overwritten in place. It is part of the commit of the run: in the log with the commit, or
+as its digest if the run observed the same as the one before. A fold writes the newest into a table. A run that wrote
+nothing, and a run that failed, is written to that table at once, if what it read is still current. A row that is
+missing, damaged or of another format is no observation: the computation then runs.
 
-What has changed since is not written anywhere: it follows from the log (`resumption`).
-
-Must never know: nodes, functions, schedulers.
+What has changed since is not stored: it follows from the log (`resumption`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""A space as lines of JSON, out and in again: lossless, one line at a time, readable by anything.
+"""Export and import of a space as lines of JSON: lossless, one line at a time.
 
-The first line says what follows. Then comes either one line per document (`doc`, `value`), as of one place of the
-log; or, with the past included, one line per entry of the log (`seq`, `body` in base64), from which the very same space
-is rebuilt, hash chain and all. The last line counts them, and has a digest of all lines before it, the first included.
+The first line is a header. Then comes either one line per document (`doc`, `value`), as of one sequence number, or,
+with history, one line per entry of the log (`seq`, `body` in base64), from which the same space is rebuilt, with the
+same hash chain. The last line has their count, and a digest of all lines before it, the first included.
 
 Format 1 had no digest, and no last line for a log.
-
-Must never know: files.
 """
 
 from __future__ import annotations

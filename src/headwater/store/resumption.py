@@ -1,9 +1,7 @@
-"""What an opening finds of the runs of those before it: which observations there are, and what has changed since.
+"""Observations of earlier openings: which are stored, and what has changed since.
 
-Changes are found as the live index finds them, by what they did to what was read; whoever made them, and on whichever
-branch. Of what the log does not hold any more nothing can be proven, and whoever read it runs.
-
-Must never know: nodes, functions, schedulers.
+Changes are found as the live index finds them, by their effect on what was read, on any branch and by any session. If
+the log does not reach back far enough, nothing can be proven, and the computation runs.
 """
 
 from __future__ import annotations

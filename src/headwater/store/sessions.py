@@ -1,7 +1,4 @@
-"""Which commits of a session were decided, and how: what makes sending one twice harmless.
-
-Must never know: what commits contain.
-"""
+"""The decided commits of each session: sending a commit twice is idempotent."""
 
 from __future__ import annotations
 

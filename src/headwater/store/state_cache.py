@@ -1,20 +1,18 @@
-"""The newest state of documents in use, and who wrote it last. A cache: everything in it can be read again.
-
-Must never know: verdicts.
-"""
+"""The newest state of documents in use, with their recent writes and authors. A cache: it can be read again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from headwater.store.backend import Backend, Fold
-from headwater.store.commit import Commit, Effect
-from headwater.store.conflict import EVERYTHING, TouchIndex
+from headwater.store.commit import Commit, Effect, PatchDoc, PendingRead
+from headwater.store.conflict import EVERYTHING, TouchIndex, Write
 from headwater.store.document import Documents
+from headwater.store.sessions import Session
 from headwater.store.store_limits import CACHE_BYTES
 from headwater.values.address import Depth
 from headwater.values.codec import encode
@@ -200,3 +198,35 @@ class StateCache:
                 state.used = False
                 self._bytes += _STATE_BYTES + _BLOWUP * state.bound
         # If everything was in use, the next sweep finds what was not used since this one.
+
+
+def are_all_writes(session: Session, state: DocState, read: PendingRead) -> bool:
+    """One layer, or two: are they in the log, and all that was written since what was confirmed? Mostly so."""
+    recent, layers, basis = state.recent, read.layers, read.basis
+    count = len(layers)
+    if count > len(recent) or count > 2 or state.author != session.id or state.others > basis:  # noqa: PLR2004
+        return False
+    newest = recent[-1].commit.local_seq
+    if layers[-1] != (newest, newest):
+        return False
+    if count > 1:
+        older = recent[-2].commit
+        if older.session != session.id or layers[0] != (older.local_seq, older.local_seq):
+            return False
+    return (recent[-count - 1].seq if len(recent) > count else state.floor) <= basis
+
+
+def layered_writes(later: Iterable[Recent], session: Session, read: PendingRead) -> Iterator[Write]:
+    """Writes of a document, newest first, as `first_unseen` wants them: oldest first, named layers with operations.
+
+    What came before a layer that wrote the document whole shows nowhere any more, and is left out.
+    """
+    told: list[Write] = []
+    for recent in later:
+        commit = recent.commit
+        named = commit.session == session.id and any(a <= commit.local_seq <= b for a, b in read.layers)
+        layer = tuple(operation for operation in commit.operations if operation.doc == read.doc) if named else ()
+        told.append((recent.seq, recent.touches, layer))
+        if layer and type(layer[0]) is not PatchDoc:
+            break
+    return reversed(told)

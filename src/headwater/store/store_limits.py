@@ -1,4 +1,4 @@
-"""The store's bounds and defaults, each with its reason."""
+"""The limits and defaults of the store, each with its reason."""
 
 from __future__ import annotations
 

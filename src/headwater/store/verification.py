@@ -1,9 +1,7 @@
-"""Is everything there, and is it what was written? Reads all, changes nothing.
+"""Verification of a space: reads everything, changes nothing.
 
-The database checks its own file; then the hash chain is walked from the first kept commit to the newest; then the
-documents are folded from the log once more and compared with what the caches say.
-
-Must never know: repair.
+First the database checks its own file. Then the hash chain is checked from the first commit of the log to the newest.
+Then the documents are folded from the log again and compared with the caches.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Is an operation what its type says? Asked once, where it enters: whatever is logged can be read again.
+"""Checks of an operation before it enters the log, so that everything in the log can be read again.
 
-The records are plain structs and check nothing when they are made. Here every value must be one that `freeze` made or
-would take as it is, every path a tuple, every list of items an array, every key a document's.
-
-Must never know: documents.
+The operations are plain structs and check nothing when they are made. Here every value must be one that `freeze` made
+or would accept unchanged, every path a tuple, every list of items an array, every key the key of a document.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Where a value lives: scope, document, path; and when two places overlap.
+"""Addresses: scope, document and path of a value, as records and as text, and when two paths overlap.
 
-A document is found by its key, `<scope>/<id>`: the scope instance is part of every key from the first commit on
-and never part of how an id is derived. As text an address is `id/step/step`, with `~1` for a slash and `~0` for
-a tilde in a step, `~` for the empty key, and the scope in front as `user:ann!id` where it is not the space's own.
-
-Must never know: what stands at an address.
+A document is found by its key, `<scope>/<id>`. The scope instance is part of every key from the first commit on, and
+never part of how an id is derived. As text an address is `id/step/step`, with `~1` for a slash and `~0` for a tilde in
+a step, `~` for the empty key, and the scope in front, as in `user:ann!id`, unless it is the scope of the space.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Text of objects that belong to an author: exceptions and values. Every function here is total: none of them raises.
 
-An author's `__str__`, `__repr__`, `__notes__` or `message` is code, and may raise anything, return anything, or be
-missing. Each module that stores, logs or prints an error takes its text from here; a structure test finds those that
+An author's `__str__`, `__repr__`, `__notes__` or `message` is code: it may raise anything, return anything, or be
+missing. Each module that stores, logs or prints an error takes its text from here; a structure test finds modules that
 do not.
 
-`BaseException` is caught as well, as the module `traceback` does: a text that is missing is less harm than an event
-that is lost on its way to the list of failed ones.
-
-Must never know: where a text goes.
+`BaseException` is caught too, as in the module `traceback`: a missing text is less harm than an event that is lost on
+its way to the list of failed events.
 """
 
 from __future__ import annotations

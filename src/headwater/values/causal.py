@@ -1,6 +1,6 @@
-"""Ids derived from causes: the same cause gives the same id, everywhere and after every restart.
+"""Ids derived from causes: the same cause gives the same id, in every process and after every restart.
 
-Must never know: chance. What has no cause inside the system gets its id at the outside edge (`seams.Entropy`).
+No randomness here. What has no cause inside the system gets its id from `seams.Entropy`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Large containers, kept in chunks that versions share: an update copies one chunk, not the container.
+"""Large containers, stored in chunks that versions share: an update copies one chunk, not the container.
 
-A wide map is a row of small sorted dicts, found by the first key of each; a wide list is a row of lists,
-found by the index each starts at. Two levels are enough: the document limit bounds the row. No chunk is empty or
-holds more than CHUNK_MAX entries, and two neighbours together hold more than half of that, so the row stays
-short whatever is put and dropped.
+A chunked map is a row of small sorted dicts, found by the first key of each. A chunked list is a row of lists, found by
+the index at which each starts. Two levels are enough, because the document limit bounds the row. No chunk is empty or
+holds more than CHUNK_MAX entries, and two neighbours together hold more than half of that, so the row stays short
+after any sequence of updates.
 
-They are not dicts and lists, but have every method of theirs that reads, and refuse those that write. The
-built-in dicts and lists in here are never changed once a container is made, though nothing but this module's
-discipline keeps them.
+The classes are not dicts and lists, but have all of their reading methods, and refuse the writing ones. The built-in
+dicts and lists inside are never changed once a container is made; only this module's discipline ensures that.
 
-Must never know: when a container becomes wide (see `tree`).
+`tree` decides when a container becomes chunked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Which classes have rules of their own: a constructor that may refuse fields although each is of its type.
+"""Which classes validate more than the types of their fields: their constructor may refuse fields that fit their types.
 
-A class that is not known to be without rules is taken to have some: then a write to a part costs a look at the whole.
-
-Must never know: fields and their types.
+A class that is not known to be without rules counts as having some: a write to a part then also reads the whole.
 """
 
 from __future__ import annotations

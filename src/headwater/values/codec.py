@@ -1,7 +1,4 @@
-"""The one codec, for disk and wire: msgpack with sorted keys. Equal values have equal bytes, and no others have.
-
-Must never know: what the bytes are for.
-"""
+"""The one codec, for disk and wire: msgpack with sorted keys. Values have equal bytes exactly if they are the same."""
 
 from __future__ import annotations
 

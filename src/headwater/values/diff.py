@@ -1,7 +1,4 @@
-"""Where two trees differ, told as the shallowest places that changed. Shared parts are skipped without a look.
-
-Must never know: what made the difference.
-"""
+"""Differences of two trees, as the shallowest paths that changed. Shared parts are skipped without comparing them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How long: "250ms", "5m", or a timedelta. A bare number says no unit, and is refused; but 0 is the same in all.
-
-Must never know: what time it is.
-"""
+"""Durations: "250ms", "5m", or a timedelta. A bare number has no unit and is refused, except 0."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
-"""Containers that documents are made of: a dict and a list that refuse to be changed in place.
+"""The containers of documents: a dict and a list that cannot be changed in place.
 
-They are real dicts and lists (`==`, `json.dumps`, `isinstance` and pattern matching work), so what an author
-reads is the stored tree itself, not a copy. Keys of a map stand in sorted order, always: two maps that are
-equal are then also iterated equally, whatever order their keys were written in.
+They are real dicts and lists (`==`, `json.dumps`, `isinstance` and pattern matching work), so an author reads the
+stored tree itself, not a copy. The keys of a map are always sorted: two equal maps are then also iterated in the same
+order, in whatever order their keys were written.
 
-Two holes are left: C code that writes into any list or dict without asking it, as `heapq` does, and calling
-`__init__` a second time. Give `list(value)` to algorithms that work in place.
-
-Must never know: what a document is.
+Two gaps remain: C code that writes into any list or dict without calling its methods, as `heapq` does, and a second
+call of `__init__`. Pass `list(value)` to algorithms that work in place.
 """
 
 from __future__ import annotations

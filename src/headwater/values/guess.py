@@ -1,7 +1,4 @@
-"""What an author gets back of a value for which no type was declared, and the type to declare instead.
-
-Must never know: what a hint means (`hints` does).
-"""
+"""Values without a declared type: whether they round-trip unchanged, and the type hint to declare instead."""
 
 from __future__ import annotations
 

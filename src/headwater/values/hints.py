@@ -1,11 +1,9 @@
-"""From type hints, or default values, to schemas: what may be declared, and what to write instead.
+"""Schemas from type hints and default values: which types can be declared, and what to write instead of the others.
 
 A class may bring its own schema, by a class method `__headwater_schema__(args, schema_of)`.
 
-Types that contain themselves are read once: a record is known before its fields are, and any other type has a stand-in
-until it is. Unions and defaults are looked at when all is read.
-
-Must never know: cells, documents; what time it is (of `datetime` and `uuid` only the types are used).
+A recursive type is read once: a record is registered before its fields are read, and any other type is represented by a
+LazySchema until it is complete. Unions and defaults are checked when everything is read.
 """
 
 from __future__ import annotations
@@ -20,11 +18,11 @@ from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.codec import encode
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import SIZE_SPREAD, RefusedError, spend
-from headwater.values.records import RecordSchema
 from headwater.values.schema import ANY, Handle, LazySchema, Schema, short, solid, to_chunked, too_deep
 from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema, LiteralSchema
 from headwater.values.schema_containers import ListSchema, MapSchema, RowSchema, TupleSchema
 from headwater.values.schema_fields import QUALIFIERS, complete, fill, record_kind
+from headwater.values.schema_records import RecordSchema
 from headwater.values.schema_ruled import RuledSchema, bounds_of, rules_of
 from headwater.values.schema_scalars import BOOL, BYTES, FLOAT, INT, NONE, STR
 from headwater.values.schema_text_types import TEXTS

@@ -1,4 +1,4 @@
-"""The names things go by. NewTypes only: an id of one kind cannot be passed for another."""
+"""The id types. NewTypes only, so that an id of one kind cannot be passed for another."""
 
 from __future__ import annotations
 

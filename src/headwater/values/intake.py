@@ -1,7 +1,4 @@
-"""What a scalar or a key from outside must be, and the refusal that tells where in a value it was found.
-
-Must never know: containers.
-"""
+"""Checks of scalars and keys that come from outside, and the refusal that collects the path to the bad part."""
 
 from __future__ import annotations
 

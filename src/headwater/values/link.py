@@ -1,9 +1,7 @@
-"""Links between documents: values that name a place, relative to where they stand unless they say otherwise.
+"""Links between documents: values that name an address, relative to their own document by default.
 
-A plain link is replaced by a write; a redirect sends the write on to its target. A missing target reads as
-absent, and a chain that comes back to itself is found, never followed for ever.
-
-Must never know: how documents are read (it is handed a function that does).
+A plain link is replaced by a write; a redirect sends the write on to its target. A missing target reads as absent, and
+a cycle of links is detected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What happened, told once: the records that flow from the replica to whoever depends on documents.
-
-Must never know: who listens.
-"""
+"""The records that a replica sends to its listeners: changes, derived results, arrived documents."""
 
 from __future__ import annotations
 

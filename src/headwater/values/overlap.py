@@ -1,13 +1,11 @@
-"""Was a read touched by a change? The exact rules; the scheduler's index and the store's checks obey them.
+"""The exact rules for whether a change touches a read. The scheduler's index and the store's checks follow them.
 
-A read is a path and a depth. Walk both values, before and after, down the read's path. A side *reaches* when
-every place above the end is a container; the end itself may be absent.
+A read is a path and a depth. Walk both values, before and after, down the path of the read. A side *reaches* if every
+value above the end is a container; the end itself may be absent.
 
-- Both reach: a deep read is touched when the values differ, a shallow one when their shapes differ.
+- Both reach: a deep read is touched if the values differ, a shallow one if their shapes differ.
 - One reaches: touched.
-- Neither: touched when the walks stopped at different depths, for then something in between appeared or vanished.
-
-Must never know: who reads.
+- Neither: touched if the walks stopped at different depths, because then something in between appeared or vanished.
 """
 
 from __future__ import annotations

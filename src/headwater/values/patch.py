@@ -1,13 +1,10 @@
-"""Patch operations: the small edits a commit is made of, how each is applied, and which places it touched.
+"""Patch operations: the small edits of a commit, how each is applied, and which paths it touched.
 
-`replace`, `add`, `remove`, `splice` and `move` say what they want exactly. `append`, `add_unique`, `increment`
-and `remove_by_value` are mergeable: they mean the same whatever landed in between, so they need no read to be
-safe.
+`replace`, `add`, `remove`, `splice` and `move` are exact. `append`, `add_unique`, `increment` and `remove_by_value` are
+mergeable: they mean the same whatever was committed in between, so they need no read to be safe.
 
-Above every touched place stood containers before and stand containers after. To keep that so, no edit inside a
-map may turn the map into a link, which is a leaf: links are written in one piece.
-
-Must never know: documents, commits.
+Every container above a touched path is a container before and after. To ensure that, no edit inside a map may turn the
+map into a link, which is a leaf: links are written as a whole.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What a schema is: the way from an author's types into the tree, checked, and the way back, frozen.
+"""The schema interface: from an author's types to the tree, with checks, and back, frozen.
 
-`store` takes a value of the declared type and gives the tree that stands for it; `load` takes that tree and gives a
-value of the declared type that cannot be changed in place. What comes out of `load` needs no copy where the tree
-already is what the author is to see. There is one subclass for each kind of type, see the modules next to this one.
-
-Must never know: type hints (see `hints`), cells, documents.
+`store` takes a value of the declared type and returns its tree. `load` takes that tree and returns a value of the
+declared type that cannot be changed in place. `load` makes no copy where the tree already is what the author should
+see. There is one subclass for each kind of type, in the modules next to this one.
 """
 
 from __future__ import annotations

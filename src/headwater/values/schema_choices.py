@@ -1,7 +1,4 @@
-"""Schemas of one among given values: literals, enums, flags.
-
-Must never know: how choices were declared (see `hints`).
-"""
+"""Schemas with a fixed set of values: literals, enums, flags."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Schemas of lists, tuples and dicts.
 
-A container whose items all load as themselves loads as itself: `load(tree) is tree`. A wide one loads as a real
-list or dict, which it keeps, so that the second time is free.
-
-Must never know: records, whose parts differ in type (see `records`).
+A container whose items all load as themselves loads as itself: `load(tree) is tree`. A chunked container loads as a
+real list or dict, which it caches.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The fields of a class: read from its annotations, for each of the ways Python has to declare a record.
+"""The fields of a record class, read from its annotations, for each way to declare a record in Python.
 
-What cannot be declared is a ValueError with the reason; whoever asked knows where.
-
-Must never know: what a hint means (it is handed a function that does).
+A declaration that is not possible raises ValueError with the reason; the caller adds where it was declared.
 """
 
 from __future__ import annotations
@@ -18,7 +16,8 @@ import msgspec
 
 from headwater.values.author_text import text_of
 from headwater.values.class_rules import is_ruled_dataclass, is_ruled_model, is_ruled_tuple
-from headwater.values.records import (
+from headwater.values.schema import Schema
+from headwater.values.schema_records import (
     DataclassSchema,
     ModelSchema,
     NamedTupleSchema,
@@ -27,7 +26,6 @@ from headwater.values.records import (
     StructSchema,
     TypedDictSchema,
 )
-from headwater.values.schema import Schema
 
 Read: TypeAlias = Callable[[object, str], Schema]
 """Makes the schema of a hint; the text says whose it is."""

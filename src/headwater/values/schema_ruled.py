@@ -1,11 +1,10 @@
-"""Types with rules of their own: `Annotated[int, Field(gt=0)]`, `Annotated[str, msgspec.Meta(max_length=8)]`.
+"""Types with rules: `Annotated[int, Field(gt=0)]`, `Annotated[str, msgspec.Meta(max_length=8)]`.
 
-Constraints of msgspec and of annotated-types are checked here; what only pydantic understands (a validator, a pattern)
-is checked by pydantic. Any other annotation is no rule, and is passed over.
+Constraints of msgspec and annotated-types are checked here; rules that only pydantic understands (a validator, a
+pattern) are checked by pydantic. Any other annotation is ignored.
 
-What a rule changes (a validator that strips blanks) is stored as changed. Loading checks, and hands out what is stored.
-
-Must never know: classes with rules (`records` does), cells.
+If a rule changes the value (a validator that strips blanks), the changed value is stored. Loading only checks, and
+returns what is stored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Schemas of what has no parts: the tree's own scalars, and types that are kept as text.
+"""Schemas without parts: the scalars of the tree, and types that are stored as text.
 
-Storing or loading one that fits is one look at its type; everything else is on the way to a refusal.
-
-Must never know: which types are kept as text (see `hints`).
+Storing or loading a value that fits takes one look at its type.
 """
 
 from __future__ import annotations

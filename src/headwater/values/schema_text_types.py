@@ -1,8 +1,6 @@
-"""Types that are kept as text: dates and times, durations, UUIDs, decimals.
+"""Types that are stored as text: dates and times, durations, UUIDs, decimals.
 
-Python's own isoformat is used, not msgspec's: that one rounds offsets from UTC to minutes, which moves old local times.
-
-Must never know: what time it is (of `datetime` and `uuid` only the types are used).
+Python's own isoformat is used, not msgspec's, which rounds offsets from UTC to minutes and so moves old local times.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Frozen twins: instances of authors' own mutable classes that refuse to be changed.
+"""Frozen twins: instances of authors' own mutable classes that cannot be changed.
 
-A class `Note` gets a hidden subclass of the same name. An instance is made through `Note(...)`, so that all of its
-checks have run, and then turned into the twin by assigning its class. It is a Note wherever one looks (`isinstance`,
-`==` from both sides, `repr`, `__class__`, pattern matching), and every way to make another one of it gives a plain,
-changeable Note: `copy`, `deepcopy`, `pickle`, `dataclasses.replace`, `msgspec.structs.replace`, `model_copy`,
-`type(note)(...)`. Only writing to its attributes is refused.
+A class `Note` gets a hidden subclass of the same name. An instance is made by `Note(...)`, so that all of its checks
+have run, and then turned into the twin by assigning its class. The twin is a Note for `isinstance`, `==` from both
+sides, `repr`, `__class__` and pattern matching, and every way to make another one from it gives a plain, mutable Note:
+`copy`, `deepcopy`, `pickle`, `dataclasses.replace`, `msgspec.structs.replace`, `model_copy`, `type(note)(...)`. Only
+writing to its attributes is refused.
 
-Authors' hooks do not see the twin being made: neither `__init_subclass__` nor a metaclass is called.
-
-Must never know: fields and their types.
+Hooks of authors do not run for the twin: neither `__init_subclass__` nor a metaclass is called.
 """
 
 from __future__ import annotations

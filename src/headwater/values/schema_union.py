@@ -1,17 +1,15 @@
-"""Unions: which option a value belongs to, on the way in and on the way back.
+"""Unions: which option a value belongs to, when it is stored and when it is loaded.
 
-Nothing extra is stored, so what is stored must tell. The rules, checked when the type is declared:
+No discriminator is stored, so the stored value itself must identify its option. The rules, checked at declaration:
 
-- Scalars are told apart by type: bool is not int, and an int goes to int if there is one, else to float.
-- Literals and members of enums are told apart by value. A literal may stand beside its own type (`Literal["auto"] |
-  str`), a member of an enum may not: is "red" the text, or the colour?
-- Of types that are kept as text (str, datetime, UUID, Decimal ...) there may be one, of lists and tuples one, of dicts
-  one, and no dict beside a record.
+- Scalars are distinguished by type: bool is not int, and an int goes to int if there is one, else to float.
+- Literals and members of enums are distinguished by value. A literal may be combined with its own type
+  (`Literal["auto"] | str`), a member of an enum may not: is "red" the text, or the colour?
+- At most one type that is stored as text (str, datetime, UUID, Decimal ...), one list or tuple, one dict, and no dict
+  together with a record.
 - Two records differ in a field that is a Literal in both, with different values (a tag), or each has a field without
   default that the other does not have at all.
-- Handles are told by the link that stands for them.
-
-Must never know: how options were written down (see `hints`).
+- Handles are identified by the link that is stored for them.
 """
 
 from __future__ import annotations

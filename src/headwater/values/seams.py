@@ -1,4 +1,4 @@
-"""Protocols for the outside world. The core asks for time and chance here and nowhere else."""
+"""Protocols for time and randomness. The core gets both from here and nowhere else."""
 
 from __future__ import annotations
 

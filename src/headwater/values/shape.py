@@ -1,6 +1,6 @@
-"""Types as data: what an app declares, kept in the file, and read where none of its classes are at hand.
+"""Types as data: the schema of an app, stored in the file, and read by programs that do not have its classes.
 
-A shape is a tree. A word names a simple type; a map with one or two keys says what a type is made of:
+A shape is a tree. A word names a simple type; a map with one or two keys describes a type with parts:
 
     "int"  "str"  "datetime"  "any"        {"list": S}  {"tuple": [S, ...]}  {"dict": S, "keys": S}
     {"choice": [value, ...]}               {"union": [S, ...]}
@@ -8,9 +8,7 @@ A shape is a tree. A word names a simple type; a map with one or two keys says w
     {"handle": S}                          {"of": S, "rules": {"ge": 0}}
 
 Records are in a table beside it, so that a type can contain itself: `{"Note": {"fields": {"title": S}, "required":
-["title"]}}`. A word that a reader does not know means anything: what is kept here is advice, and never hides data.
-
-Must never know: documents, apps, and where shapes are kept.
+["title"]}}`. A word that a reader does not know means any value: shapes are advice, and never hide data.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ import msgspec
 
 from headwater.values.frozen import FrozenDict
 from headwater.values.intake import RefusedError
-from headwater.values.records import RecordField, RecordSchema
 from headwater.values.schema import ANY, Handle, LinkFound, Schema, misfit, solid
 from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema, LiteralSchema
 from headwater.values.schema_containers import ListSchema, MapSchema, ReadDict, RowSchema, TupleSchema
+from headwater.values.schema_records import RecordField, RecordSchema
 from headwater.values.schema_ruled import BOUNDS, RuledSchema, rules_of
 from headwater.values.schema_scalars import BOOL, BYTES, FLOAT, INT, NONE, STR
 from headwater.values.schema_text_types import TEXTS

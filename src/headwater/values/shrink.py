@@ -1,7 +1,4 @@
-"""Tables that were much larger once: Python never makes one smaller, so it is made anew.
-
-Must never know: what is in them.
-"""
+"""Dicts that have become much smaller are copied, because Python never shrinks the table of a dict."""
 
 from __future__ import annotations
 

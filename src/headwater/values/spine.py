@@ -1,7 +1,4 @@
-"""The way from the root to a place: walked, copied for an edit, and what is said when something stands in it.
-
-Must never know: operations. They say what they are doing by a verb, for the message.
-"""
+"""The spine of a path: walking it, copying it for an edit, and the errors for a path that does not fit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Text for people: characters that a terminal would obey or not show are escaped; durations are written in one way.
-
-Must never know: where a text came from, or where it goes.
-"""
+"""Text for people: control and invisible characters are escaped; durations are written in one way."""
 
 from __future__ import annotations
 

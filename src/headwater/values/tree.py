@@ -1,10 +1,7 @@
-"""The value tree: what may stand in a document, when two values are the same, how one is edited by sharing.
+"""The value tree: which values a document can hold, when two values are the same, and edits that share unchanged parts.
 
-A value is None, bool, int, float, str, bytes, a list or a map with string keys. Containers are immutable; an
-edit copies the containers on the way to the place and shares the rest, so `before is after` answers "unchanged"
-in O(1).
-
-Must never know: documents, addresses, operations.
+A value is None, bool, int, float, str, bytes, a list or a map with string keys. Containers are immutable. An edit
+copies the containers on its path and shares the rest, so `before is after` answers "unchanged" in O(1).
 """
 
 from __future__ import annotations

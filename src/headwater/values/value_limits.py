@@ -1,4 +1,4 @@
-"""Every bound on what one value, document or commit may be. Each says why it is where it is."""
+"""The limits of values, documents and commits, each with its reason."""
 
 from __future__ import annotations
 

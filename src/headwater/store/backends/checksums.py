@@ -1,8 +1,6 @@
-"""Checksums of rows: each covers the place of the row as well as what it holds, so that a moved row is noticed.
+"""Checksums of rows. Each covers the key of the row as well as its content, so that a moved row is detected.
 
 From format 4 on. Bodies of earlier formats have a checksum of the body alone; the two are distinguished by `_PLACED`.
-
-Must never know: the database.
 """
 
 from __future__ import annotations

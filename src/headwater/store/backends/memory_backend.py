@@ -1,4 +1,4 @@
-"""A backend that lives and dies with its process; also the plainest statement of what a backend does."""
+"""A backend in memory, for one process; also the simplest description of what a backend does."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """A space in one SQLite file: one connection, write-ahead log, every transaction on disk before it returns.
 
-Keys are kept once and referred to by number, because the index of revisions repeats them for every commit.
-
-Must never know: what a row means.
+Keys are stored once and referred to by number, because the index of revisions repeats them for every commit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Writing the caches of a space: the statements of a fold, and of what computations have read.
-
-Must never know: when a fold is due.
-"""
+"""SQL statements that write the caches of a space: folds and observations."""
 
 from __future__ import annotations
 

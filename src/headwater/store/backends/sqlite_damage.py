@@ -1,10 +1,8 @@
-"""Damage that SQLite does not notice: a row that is missing is distinguished from one that was never written.
+"""Damage that SQLite does not detect: a missing row is distinguished from one that was never written.
 
 A flipped byte in a key, or in the pages above it, makes a lookup find nothing, and SQLite does not know that there was
-something. So every miss is confirmed by a second structure that a single damage cannot reach: the index of checksums
-for keys, revisions and snapshots for heads, links between revisions, counts for listings.
-
-Must never know: what a document is.
+a row. So every miss is confirmed by a second structure that the same damage cannot reach: the index of checksums for
+keys, revisions and snapshots for heads, links between revisions, counts for listings.
 """
 
 from __future__ import annotations

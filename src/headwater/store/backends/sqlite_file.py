@@ -1,9 +1,7 @@
-"""Opening a SQLite file safely, saying who holds it, and telling its errors in our words.
+"""Opening a SQLite file safely: lock, format, checks before the first write, and SQLite's errors in our words.
 
 Write-ahead log, `synchronous=full` and exclusive locking: in every crash image of a disk this combination loses no
-acknowledged commit. Exclusive locking also means one connection, which keeps the log's index in memory.
-
-Must never know: tables.
+acknowledged commit. Exclusive locking also means one connection, so the index of the log is in memory.
 """
 
 from __future__ import annotations
@@ -32,8 +30,11 @@ from headwater.errors import (
     UnsafeLibraryError,
 )
 from headwater.machine import machine
-from headwater.store.backends import sqlite_inspection, sqlite_schema
+from headwater.store.backends import sqlite_schema
 from headwater.store.backends.checksums import sum_of
+from headwater.store.backends.sqlite_schema import check_schema
+from headwater.store.backends.sqlite_wal import lost_transactions
+from headwater.store.features import check_known
 
 Durability: TypeAlias = Literal["full", "normal"]
 """`full`: a commit is on disk before it is confirmed. `normal`: a power cut may lose the newest, never half of one."""
@@ -89,7 +90,7 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
             fresh = _is_fresh(db, path)
             if not fresh:
                 found = db.execute("pragma user_version").get
-                sqlite_inspection.inspect(db, path, vfs, max(int(str(found)), 1))
+                _inspect(db, path, vfs, max(int(str(found)), 1))
             if fresh and not create:
                 message = f"{path} holds no space; if it should, its newest part (-wal) is missing: restore a backup"
                 raise NotFoundError(message, path=path)
@@ -275,3 +276,32 @@ def copying(db: apsw.Connection, path: str) -> Generator[tuple[int, int], None, 
                 yield backup.page_count - backup.remaining, backup.page_count
     finally:
         target.close()
+
+
+_FIRST_WITH_FACTS = 4
+"""The first format whose files say which features they use, and how durable their commits are."""
+
+
+def _inspect(db: apsw.Connection, path: str, vfs: str | None, version: int) -> None:
+    """Raise CorruptError or MigrationError if the file of this format must not be opened."""
+    check_schema(db, path, version)
+    if version < _FIRST_WITH_FACTS:
+        return
+    check_known(_fact(db, path, "features"), path)
+    lost = lost_transactions(db, path, vfs)
+    # Without a sync for each commit, a power cut may take earlier ones and leave later ones: that was asked for.
+    if lost is not None and _fact(db, path, "durability") == "full":
+        message = (
+            f"{path}-wal is damaged at byte {lost.offset:,}: {lost.transactions} transactions after that were "
+            f"committed, and cannot be read. Restore a backup; or, to open the space without them, keep a copy of both "
+            f"files, and cut the log: `truncate -s {lost.offset} {path}-wal`"
+        )
+        raise CorruptError(message, path=path, transactions=lost.transactions, offset=lost.offset)
+
+
+def _fact(db: apsw.Connection, path: str, key: str) -> str:
+    found = db.execute("select value, sum from meta where key = ?", (key,)).fetchall()
+    if not found or sum_of(key, found[0][0]) != found[0][1]:
+        message = f"{path} is damaged: the space's {key} does not match its checksum; restore a backup"
+        raise CorruptError(message, path=path, found=key)
+    return str(found[0][0])

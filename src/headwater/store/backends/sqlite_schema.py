@@ -1,7 +1,4 @@
-"""The tables of a space's file, format by format, and whether a file has these and nothing else.
-
-Must never know: what the rows mean.
-"""
+"""The tables of a space's file, for each format, and the check that a file has exactly these."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tables that others keep in the database of a space: theirs to fill, in the transactions of its commits.
+"""Tables of other packages in the database of a space, written in the transactions of its commits.
 
-Must never know: what they hold. The tables themselves are part of the file's format, so they are made here.
+The tables are part of the file's format, so they are created here.
 """
 
 from __future__ import annotations

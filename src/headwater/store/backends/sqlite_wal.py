@@ -1,11 +1,9 @@
-"""Commits that are in a write-ahead log and that SQLite does not see, because something before them is damaged.
+"""Committed transactions that SQLite does not read, because the write-ahead log is damaged before them.
 
-SQLite reads the log up to the first frame whose checksum is wrong and takes that for its end. After a power cut that is
-right: the last transaction may be there in parts, and nothing of it was acknowledged. But a transaction is written only
-when the one before it is on disk. So if two transactions end after the frame where SQLite stopped, or one ends and
-another has begun, then an acknowledged one is lost, and the log is damaged.
-
-Must never know: tables.
+SQLite reads the log up to the first frame with a wrong checksum and takes that for its end. After a power cut that is
+right: the last transaction may be incomplete, and was not acknowledged. But a transaction is written only when the one
+before it is on disk. So if two transactions end after the frame where SQLite stopped, or one ends and another has
+begun, then an acknowledged one is lost, and the log is damaged.
 """
 
 from __future__ import annotations

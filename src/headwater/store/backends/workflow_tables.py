@@ -1,8 +1,7 @@
-"""The tables of workflows, and what the database itself holds true of them.
+"""The tables of workflows, with the constraints that the database enforces.
 
-They are part of the format of a space's file. What may be written when is the business of `workflow.transitions`; that
-there is no second active run, no successor twice, no step back and no event reserved by nobody, is held here, whoever
-writes.
+They are part of the format of a space's file. `workflow.transitions` decides what may be written when. The constraints
+hold for every writer: no second active run, no second successor, no step back, no reserved event without a run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is visible of a space in one process, and who is told when it changes.
-
-Must never know: how a document comes to look as it does (`replica` does).
-"""
+"""The visible documents of a replica, and its listeners."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""Records: types with named fields, kept as maps. Dataclasses, Structs, pydantic models, named tuples, typed dicts.
+"""Record schemas: dataclasses, Structs, pydantic models, named tuples and typed dicts, stored as maps.
 
-All fields are stored, also those that hold their default, so that a later change of the default does not change what
-was written. Reading, a field that is not there has its default, and keys that are no fields are passed over. Of an
-instance of a subclass the fields of the declared class are stored. A record is made through its constructor: what the
-constructor refuses cannot be read, and what it changes is changed.
-
-Must never know: how fields were declared (see `schema_fields`).
+All fields are stored, also those that hold their default: a later change of the default does not change stored data. On
+reading, a missing field has its default, and unknown keys are ignored. Of an instance of a subclass, the fields of the
+declared class are stored. A record is made by its constructor: data that the constructor refuses cannot be read, and
+what the constructor changes is changed.
 """
 
 from __future__ import annotations
