@@ -15,7 +15,7 @@ from headwater.inspect.envelope import WAIT_MS
 from headwater.inspect.inspector import Scope
 from headwater.inspect.questions import Question
 from headwater.inspect.socket_client import SocketInspector
-from headwater.inspect.sockets import Door, doors
+from headwater.inspect.sockets import FileSocket, socket_registry
 
 V = TypeVar("V", bound=OpeningView)
 
@@ -31,7 +31,7 @@ sockets.GRACE_S = 0
 
 def ready(*words):
     # When there is a door, and whoever reads this can go on.
-    for each in list(sockets.doors().open.values()):
+    for each in list(sockets.socket_registry().sockets.values()):
         assert each.tried.wait(120)
     # In one write: what a handler prints in another thread comes before or after it, never in the middle.
     print(" ".join(words or ["ready"]) + "\\n", end="", flush=True)
@@ -79,9 +79,9 @@ with app.open(sys.argv[1]):
 BRIEF = SHOP + "\nwith app.open(sys.argv[1]):\n    tax.value = 20\n"
 
 
-def door_of(file: Path | str) -> Door:
+def door_of(file: Path | str) -> FileSocket:
     """Of a space that is open here, when it was tried to make one."""
-    door = doors().open[str(Path(file).resolve())]
+    door = socket_registry().sockets[str(Path(file).resolve())]
     assert door.tried.wait(SAFETY_S)
     return door
 

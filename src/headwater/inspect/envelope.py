@@ -40,14 +40,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """At a server: the user whose documents are meant."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class ErrorRecord(msgspec.Struct, frozen=True):
     """A class of `headwater.errors`, and its message."""
 
     kind: str
     message: str
 
     @classmethod
-    def of(cls, error: HeadwaterError) -> Failure:
+    def of(cls, error: HeadwaterError) -> ErrorRecord:
         """The record of an error."""
         return cls(type(error).__name__, error.message)
 
@@ -69,7 +69,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Changes if anything has happened."""
     answer: msgspec.Raw = msgspec.Raw()
     """As the question or the command declares; empty: nothing has happened since `unless`."""
-    failure: Failure | None = None
+    failure: ErrorRecord | None = None
     refused: str = ""
     """Why the request is not understood."""
 

@@ -16,7 +16,7 @@ from headwater.cells.reading import FIX_ADVICE
 from headwater.declare.workflows.topic import TITLE_MAX, check_id
 from headwater.errors import NotFoundError, SchemaError, UsageError
 from headwater.inspect.commands import PublishEvent
-from headwater.inspect.workflow_answers import News, Published
+from headwater.inspect.workflow_answers import News, PublishedEvent
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.values.codec import encode, from_json
 from headwater.values.tree import Value, freeze
@@ -25,7 +25,7 @@ from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import FlowSpec
 
 
-def publish_event(hub: Hub, name: str, command: PublishEvent) -> Published:
+def publish_event(hub: Hub, name: str, command: PublishEvent) -> PublishedEvent:
     """Publish to a topic of a workflow: on disk when this returns. Raises what refuses it."""
     topics = hub.look(lambda book: _topics(book, name))
     if command.topic not in topics:
@@ -44,7 +44,7 @@ def publish_event(hub: Hub, name: str, command: PublishEvent) -> Published:
     payload = encode(_value(hosted, command.topic, address, given))
     event = Publication(name, command.topic, message, payload, command.title[:TITLE_MAX])
     news, status = hub.do(lambda book: _put(book, event))
-    return Published(topic=command.topic, id=message, news=news, status=status, checked=hosted is not None)
+    return PublishedEvent(topic=command.topic, id=message, news=news, status=status, checked=hosted is not None)
 
 
 def _topics(book: WorkflowTables, name: str) -> tuple[str, ...]:

@@ -1,9 +1,7 @@
-"""The thread behind the doors: makes them, answers at them, and goes when there are none.
+"""The thread of the local sockets: it opens them, answers requests, and ends when there are none.
 
-It waits for all of them at once, and never for one who asks: whoever does not read what is sent is left behind. What
-somebody wants done takes its time, and may call functions of the author's: that has a thread of its own.
-
-Must never know: what an answer says.
+It waits for all sockets at once, and never for one peer: a peer that does not read is disconnected. A command takes
+its time, and may call functions of the author: it has a thread of its own.
 """
 
 from __future__ import annotations
@@ -24,251 +22,251 @@ from headwater.errors import HeadwaterError
 from headwater.inspect import socket_paths
 from headwater.inspect.answers import TraceLine
 from headwater.inspect.commands import AnyCommand
-from headwater.inspect.envelope import VERSION, Failure, Request, Response, answered, read_request
+from headwater.inspect.envelope import VERSION, ErrorRecord, Request, Response, answered, read_request
 from headwater.inspect.live_functions import since_1970
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.questions import GetTrace
-from headwater.inspect.sockets import LINGER_S, LOOK_S, Bell, Door, Doors, log
+from headwater.inspect.sockets import LINGER_S, LOOK_S, FileSocket, SocketRegistry, Waker, log
 from headwater.inspect.view import Window
 from headwater.machine import machine
 from headwater.scheduler.inspect.trace import TRACE_KINDS, TraceRecord
 from headwater.values.author_text import describe
 
-CALLERS_MAX: Final = 32
-"""At all doors of a process together: a handful of people look at it, and no more."""
+PEERS_MAX: Final = 32
+"""Connections to all sockets of a process together."""
 
 REQUEST_MAX: Final = 32 * 1024 * 1024
-"""Bytes of one request: a name, mostly; or what an event carries."""
+"""Bytes of one request: a name, mostly; or the payload of an event."""
 
 UNREAD_MAX: Final = 1024 * 1024
-"""Bytes that somebody who follows may leave unread. Then records wait, and in the end some are left out."""
+"""Bytes that a follower may leave unread. Then records wait, and in the end some are left out."""
 
 RECORDS_MAX: Final = 10_000
-"""Records that wait for one who follows."""
+"""Records that wait for one follower."""
 
 _CHUNK: Final = 256 * 1024
 
 _SOON_S: Final = 0.5
-"""How long the end of the program waits for what is being done. Less than it waits for the thread."""
+"""How long the end of the program waits for commands. Less than it waits for the thread."""
 
 
-class Followed:
-    """What happens in the spaces of one door, until it is sent to one who follows."""
+class TraceFollower:
+    """Records of the openings of one file that wait to be sent to one peer."""
 
-    def __init__(self, kind: str, bell: Bell) -> None:
+    def __init__(self, kind: str, waker: Waker) -> None:
         self._kind = TRACE_KINDS.get(kind)
-        self._bell = bell
+        self._waker = waker
         self._records: deque[tuple[Window, TraceRecord]] = deque(maxlen=RECORDS_MAX)
-        self._heard = 0
-        self._told = 0
+        self._recorded = 0
+        self._sent = 0
         self._ends: dict[Window, Callable[[], None]] = {}
 
-    def attend(self, windows: list[Window]) -> None:
-        """Listen at all of these, and at no other."""
-        for window in windows:
-            if window not in self._ends:
-                self._ends[window] = window.space.scheduler.on_trace(partial(self._hear, window))
-        for window in [window for window in self._ends if window not in windows]:
-            self._ends.pop(window)()
+    def listen_to(self, openings: list[Window]) -> None:
+        """Record what happens in these openings, and in no other."""
+        for opening in openings:
+            if opening not in self._ends:
+                self._ends[opening] = opening.space.scheduler.on_trace(partial(self._record, opening))
+        for opening in [opening for opening in self._ends if opening not in openings]:
+            self._ends.pop(opening)()
 
-    def _hear(self, window: Window, record: TraceRecord) -> None:
-        """In the middle of a pass: nothing here waits, and nothing raises."""
+    def _record(self, opening: Window, record: TraceRecord) -> None:
+        """Called during a pass: nothing here waits, and nothing raises."""
         if self._kind is None or type(record) is self._kind:
-            self._records.append((window, record))
-            self._heard += 1
-            self._bell.ring()
+            self._records.append((opening, record))
+            self._recorded += 1
+            self._waker.wake()
 
     def lines(self, room: int) -> Iterator[bytes]:
-        """What there is, as far as there is room."""
+        """The records, as far as there is room."""
         while self._records and room > 0:
-            window, record = self._records.popleft()
-            self._told += 1
-            missed = self._heard - self._told - len(self._records)
+            opening, record = self._records.popleft()
+            self._sent += 1
+            missed = self._recorded - self._sent - len(self._records)
             if missed > 0:
-                self._told += missed
-                yield _line(TraceLine(app=window.app, missed=missed))
-            line = _line(TraceLine(app=window.app, record=since_1970(window, record)))
+                self._sent += missed
+                yield _line(TraceLine(app=opening.app, missed=missed))
+            line = _line(TraceLine(app=opening.app, record=since_1970(opening, record)))
             room -= len(line)
             yield line
 
 
-class Call:
-    """One who came to a door."""
+class SocketPeer:
+    """One connection to the socket of a file."""
 
-    def __init__(self, connection: socket.socket, door: Door) -> None:
+    def __init__(self, connection: socket.socket, file_socket: FileSocket) -> None:
         self.connection = connection
-        self.door = door
-        self.heard = bytearray()
-        # There is no end of a line before this place.
-        self.sought = 0
+        self.file_socket = file_socket
+        self.received = bytearray()
+        # No line ends before this position.
+        self.searched = 0
         self.unsent = bytearray()
-        self.followed: Followed | None = None
-        # Something is being done for them: what else they ask waits for that.
+        self.follower: TraceFollower | None = None
+        # A command is being carried out: further requests wait for it.
         self.is_busy = False
 
 
-class Service:
-    """All doors and everybody at them."""
+class SocketService:
+    """All sockets of a process and the connections to them."""
 
-    def __init__(self, doors: Doors, bell: Bell) -> None:
-        self._doors = doors
-        self._bell = bell
-        self._made: dict[Door, socket.socket] = {}
-        self._calls: list[Call] = []
-        # Appended to by the threads that did something.
-        self._done: deque[tuple[Call, Response]] = deque()
+    def __init__(self, registry: SocketRegistry, waker: Waker) -> None:
+        self._registry = registry
+        self._waker = waker
+        self._listeners: dict[FileSocket, socket.socket] = {}
+        self._peers: list[SocketPeer] = []
+        # Appended to by the threads of commands.
+        self._done: deque[tuple[SocketPeer, Response]] = deque()
         # Not the kind that is shared with a forked child.
         self._selector = selectors.PollSelector()
-        self._selector.register(bell.reader, selectors.EVENT_READ, None)
+        self._selector.register(waker.reader, selectors.EVENT_READ, None)
         self._pid = os.getpid()
-        doors.drop = self._drop
+        registry.drop = self._drop
 
     def run(self) -> None:
-        """Until there is nothing to do."""
-        doors = self._doors
+        """Serve until there is nothing to do."""
+        registry = self._registry
         quiet_since = machine().monotonic()
         while True:
-            due = doors.next_due()
-            if doors.ended or (doors.looks and machine().monotonic() - quiet_since >= LINGER_S):
-                if doors.retire():
+            due = registry.next_due()
+            if registry.ended or (registry.polls and machine().monotonic() - quiet_since >= LINGER_S):
+                if registry.retire():
                     break
-            elif not doors.looks:
+            elif not registry.polls:
                 quiet_since = machine().monotonic()
-            wait = LOOK_S if doors.looks else None if due is None else max(due - machine().monotonic(), 0.0)
+            wait = LOOK_S if registry.polls else None if due is None else max(due - machine().monotonic(), 0.0)
             for key, events in self._selector.select(wait):
-                self._attend(key.data, events)
-            self._look_after()
+                self._serve(key.data, events)
+            self._maintain()
         self._finish()
         self._drop()
 
     def _finish(self) -> None:
-        """The program ends: whoever waits for something that is being done is told, if it is soon."""
+        """The program ends: a peer that waits for a command gets its response, if that is soon."""
         end = machine().monotonic() + _SOON_S
-        while any(call.is_busy for call in self._calls) and (left := end - machine().monotonic()) > 0:
+        while any(peer.is_busy for peer in self._peers) and (left := end - machine().monotonic()) > 0:
             if self._done:
-                self._tell_done(*self._done.popleft())
-            elif select([self._bell.reader], [], [], left)[0]:
-                self._bell.hear()
+                self._finish_command(*self._done.popleft())
+            elif select([self._waker.reader], [], [], left)[0]:
+                self._waker.clear()
 
-    def _look_after(self) -> None:
-        """Make the doors whose time has come, close others, tell those who follow."""
-        with self._doors.lock:
+    def _maintain(self) -> None:
+        """Open the sockets that are due, close others, send records to followers."""
+        with self._registry.lock:
             due = [
-                door
-                for door in self._doors.open.values()
-                if not door.tried.is_set() and door.due <= machine().monotonic()
+                file_socket
+                for file_socket in self._registry.sockets.values()
+                if not file_socket.tried.is_set() and file_socket.due <= machine().monotonic()
             ]
         while self._done:
-            self._tell_done(*self._done.popleft())
-        for door in due:
-            self._make(door)
-        for door in [door for door in self._made if door.closed]:
-            self._unmake(door)
-        for call in list(self._calls):
-            if call.followed is not None:
-                self._tell(call, call.followed)
+            self._finish_command(*self._done.popleft())
+        for file_socket in due:
+            self._make(file_socket)
+        for file_socket in [file_socket for file_socket in self._listeners if file_socket.closed]:
+            self._unmake(file_socket)
+        for peer in list(self._peers):
+            if peer.follower is not None:
+                self._tell(peer, peer.follower)
 
-    def _make(self, door: Door) -> None:
-        with self._doors.lock:
-            if not door.closed:
+    def _make(self, file_socket: FileSocket) -> None:
+        with self._registry.lock:
+            if not file_socket.closed:
                 try:
-                    door.way = socket_paths.make(door.file)
-                    self._made[door] = door.way.listener
-                    self._selector.register(door.way.listener, selectors.EVENT_READ, door)
+                    file_socket.listening = socket_paths.make(file_socket.file)
+                    self._listeners[file_socket] = file_socket.listening.listener
+                    self._selector.register(file_socket.listening.listener, selectors.EVENT_READ, file_socket)
                 except (OSError, AttributeError) as error:
                     # Nor is there such a socket on every system.
-                    log.debug("%s has no door: %s", door.file, error)
-            door.tried.set()
+                    log.debug("%s has no socket: %s", file_socket.file, error)
+            file_socket.tried.set()
 
-    def _unmake(self, door: Door) -> None:
-        with self._doors.lock:
-            listener = self._made.pop(door)
+    def _unmake(self, file_socket: FileSocket) -> None:
+        with self._registry.lock:
+            listener = self._listeners.pop(file_socket)
             self._selector.unregister(listener)
             listener.close()
-        for call in [call for call in self._calls if call.door is door]:
-            if call.followed is not None:
-                self._tell(call, call.followed)
-            if not call.is_busy:
+        for peer in [peer for peer in self._peers if peer.file_socket is file_socket]:
+            if peer.follower is not None:
+                self._tell(peer, peer.follower)
+            if not peer.is_busy:
                 # Else when that is done, which is soon: it is told that the space is closed.
-                self._leave(call)
+                self._disconnect(peer)
 
-    # -- callers -------------------------------------------------------------------------------------------
+    # -- peers ---------------------------------------------------------------------------------------------
 
-    def _attend(self, what: Door | Call | None, events: int) -> None:
+    def _serve(self, what: FileSocket | SocketPeer | None, events: int) -> None:
         if what is None:
-            self._bell.hear()
-        elif isinstance(what, Door):
-            self._let_in(what)
-        elif what in self._calls:
+            self._waker.clear()
+        elif isinstance(what, FileSocket):
+            self._accept(what)
+        elif what in self._peers:
             try:
                 if events & selectors.EVENT_READ:
-                    self._hear(what)
-                if events & selectors.EVENT_WRITE and what in self._calls:
+                    self._receive(what)
+                if events & selectors.EVENT_WRITE and what in self._peers:
                     self._send(what)
             except OSError:
-                self._leave(what)
+                self._disconnect(what)
 
-    def _let_in(self, door: Door) -> None:
-        # Noted before anybody can fork: a child must not keep it open.
-        with self._doors.lock:
+    def _accept(self, file_socket: FileSocket) -> None:
+        # Recorded before a fork is possible: a child must not keep it open.
+        with self._registry.lock:
             try:
-                connection, _ = self._made[door].accept()
+                connection, _ = self._listeners[file_socket].accept()
             except (OSError, KeyError):
                 return  # gone again
-            if len(self._calls) >= CALLERS_MAX:
+            if len(self._peers) >= PEERS_MAX:
                 connection.close()
                 return
             connection.setblocking(False)
-            call = Call(connection, door)
-            self._calls.append(call)
-            self._selector.register(connection, selectors.EVENT_READ, call)
+            peer = SocketPeer(connection, file_socket)
+            self._peers.append(peer)
+            self._selector.register(connection, selectors.EVENT_READ, peer)
 
-    def _hear(self, call: Call) -> None:
+    def _receive(self, peer: SocketPeer) -> None:
         with suppress(BlockingIOError):
-            chunk = call.connection.recv(_CHUNK)
+            chunk = peer.connection.recv(_CHUNK)
             if not chunk:
-                self._leave(call)
+                self._disconnect(peer)
                 return
-            call.heard += chunk
-        self._answer_all(call)
-        if len(call.heard) > REQUEST_MAX:
-            self._leave(call)
+            peer.received += chunk
+        self._answer_all(peer)
+        if len(peer.received) > REQUEST_MAX:
+            self._disconnect(peer)
             return
-        self._send(call)
+        self._send(peer)
 
-    def _answer_all(self, call: Call) -> None:
-        while not call.is_busy and (end := call.heard.find(b"\n", call.sought)) >= 0:
-            line = bytes(call.heard[:end])
-            del call.heard[: end + 1]
-            call.sought = 0
-            reply = self._answer(call, line)
-            if reply is not None:
-                call.unsent += _line(reply)
-        if not call.is_busy:
-            call.sought = len(call.heard)
+    def _answer_all(self, peer: SocketPeer) -> None:
+        while not peer.is_busy and (end := peer.received.find(b"\n", peer.searched)) >= 0:
+            line = bytes(peer.received[:end])
+            del peer.received[: end + 1]
+            peer.searched = 0
+            response = self._answer(peer, line)
+            if response is not None:
+                peer.unsent += _line(response)
+        if not peer.is_busy:
+            peer.searched = len(peer.received)
 
-    def _answer(self, call: Call, line: bytes) -> Response | None:
+    def _answer(self, peer: SocketPeer, line: bytes) -> Response | None:
         """The response; None if it comes when a command is carried out."""
         request = read_request(line)
         if isinstance(request, str):
             return self._refused(request)
-        with self._doors.lock:
-            windows = list(call.door.windows)
+        with self._registry.lock:
+            openings = list(peer.file_socket.openings)
         if request.do is not None:
             command = request.do
             verb = str(command.__struct_config__.tag)
-            work = partial(self._do, call, LiveInspector(windows, request.scope, apart=True), command)
+            work = partial(self._do, peer, LiveInspector(openings, request.scope, apart=True), command)
             machine().thread(work, name=f"headwater-{verb}").start()
-            call.is_busy = True
+            peer.is_busy = True
             return None
         if request.follow is not None:
-            return self._follow(call, windows, request.follow)
+            return self._follow(peer, openings, request.follow)
         try:
-            return self._asked(LiveInspector(windows, request.scope, wait_ms=request.wait_ms), request)
+            return self._asked(LiveInspector(openings, request.scope, wait_ms=request.wait_ms), request)
         except HeadwaterError as error:
-            return Response(v=VERSION, pid=self._pid, failure=Failure.of(error))
+            return Response(v=VERSION, pid=self._pid, failure=ErrorRecord.of(error))
         except Exception as bug:  # noqa: BLE001  # of ours: it must not end the thread, nor harm the program
-            log.debug("a question about %s could not be answered", call.door.file, exc_info=True)
+            log.debug("a question about %s could not be answered", peer.file_socket.file, exc_info=True)
             return self._refused(describe(bug))
 
     def _asked(self, inspector: LiveInspector, request: Request) -> Response:
@@ -283,82 +281,82 @@ class Service:
             return Response(v=VERSION, pid=self._pid, mark=mark)
         return answered(inspector.ask(question), pid=self._pid, mark=mark)
 
-    def _follow(self, call: Call, windows: list[Window], kind: str) -> Response:
+    def _follow(self, peer: SocketPeer, openings: list[Window], kind: str) -> Response:
         if kind and kind not in TRACE_KINDS:
             return self._refused(f"{kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
-        if call.followed is not None:
-            call.followed.attend([])
-        call.followed = Followed(kind, self._bell)
-        call.followed.attend(windows)
+        if peer.follower is not None:
+            peer.follower.listen_to([])
+        peer.follower = TraceFollower(kind, self._waker)
+        peer.follower.listen_to(openings)
         return Response(v=VERSION, pid=self._pid)
 
-    def _do(self, call: Call, inspector: LiveInspector, command: AnyCommand) -> None:
+    def _do(self, peer: SocketPeer, inspector: LiveInspector, command: AnyCommand) -> None:
         """In a thread of its own, so that others are answered meanwhile."""
         try:
             response = answered(inspector.do(command), pid=self._pid)
         except HeadwaterError as error:
-            response = Response(v=VERSION, pid=self._pid, failure=Failure.of(error))
+            response = Response(v=VERSION, pid=self._pid, failure=ErrorRecord.of(error))
         except BaseException as bug:  # noqa: BLE001  # of ours, or what no handler may raise: a client waits for it
-            log.debug("a command was not carried out in %s", call.door.file, exc_info=True)
+            log.debug("a command was not carried out in %s", peer.file_socket.file, exc_info=True)
             response = self._refused(describe(bug))
-        self._done.append((call, response))
-        self._bell.ring()
+        self._done.append((peer, response))
+        self._waker.wake()
 
-    def _tell_done(self, call: Call, reply: Response) -> None:
-        if call not in self._calls:
+    def _finish_command(self, peer: SocketPeer, response: Response) -> None:
+        if peer not in self._peers:
             return
-        call.is_busy = False
-        call.unsent += _line(reply)
+        peer.is_busy = False
+        peer.unsent += _line(response)
         try:
-            self._answer_all(call)
-            self._send(call)
+            self._answer_all(peer)
+            self._send(peer)
         except OSError:
-            self._leave(call)
-        if call.door.closed and not call.is_busy:
-            self._leave(call)
+            self._disconnect(peer)
+        if peer.file_socket.closed and not peer.is_busy:
+            self._disconnect(peer)
 
     def _refused(self, why: str) -> Response:
         return Response(v=VERSION, pid=self._pid, refused=why)
 
-    def _tell(self, call: Call, followed: Followed) -> None:
-        """What has happened since, to one who follows; of spaces that were opened since, too."""
-        with self._doors.lock:
-            windows = list(call.door.windows)
-        followed.attend(windows)
-        for line in followed.lines(UNREAD_MAX - len(call.unsent)):
-            call.unsent += line
+    def _tell(self, peer: SocketPeer, follower: TraceFollower) -> None:
+        """Send the records since the last time, also of openings that came since."""
+        with self._registry.lock:
+            openings = list(peer.file_socket.openings)
+        follower.listen_to(openings)
+        for line in follower.lines(UNREAD_MAX - len(peer.unsent)):
+            peer.unsent += line
         try:
-            self._send(call)
+            self._send(peer)
         except OSError:
-            self._leave(call)
+            self._disconnect(peer)
 
-    def _send(self, call: Call) -> None:
-        """As much as is taken; the rest when there is room."""
+    def _send(self, peer: SocketPeer) -> None:
+        """As much as the peer accepts; the rest when there is room."""
         with suppress(BlockingIOError):
-            while call.unsent:
-                del call.unsent[: call.connection.send(call.unsent[:_CHUNK])]
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if call.unsent else 0)
-        self._selector.modify(call.connection, events, call)
+            while peer.unsent:
+                del peer.unsent[: peer.connection.send(peer.unsent[:_CHUNK])]
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.unsent else 0)
+        self._selector.modify(peer.connection, events, peer)
 
-    def _leave(self, call: Call) -> None:
-        if call not in self._calls:
+    def _disconnect(self, peer: SocketPeer) -> None:
+        if peer not in self._peers:
             return
-        if call.followed is not None:
-            call.followed.attend([])
-        with self._doors.lock:
-            self._calls.remove(call)
-            self._selector.unregister(call.connection)
-            call.connection.close()
+        if peer.follower is not None:
+            peer.follower.listen_to([])
+        with self._registry.lock:
+            self._peers.remove(peer)
+            self._selector.unregister(peer.connection)
+            peer.connection.close()
 
     def _drop(self) -> None:
-        """Let go of everything: the thread ends, or this is a child that was forked."""
-        for call in self._calls:
-            if call.followed is not None:
-                call.followed.attend([])
-            call.connection.close()
-        for listener in self._made.values():
+        """Close everything: the thread ends, or this is a forked child."""
+        for peer in self._peers:
+            if peer.follower is not None:
+                peer.follower.listen_to([])
+            peer.connection.close()
+        for listener in self._listeners.values():
             listener.close()
-        self._calls, self._made = [], {}
+        self._peers, self._listeners = [], {}
 
 
 class _Versioned(msgspec.Struct):

@@ -1,9 +1,7 @@
-"""Doors of the spaces that this process has open: through them other processes ask what its functions are doing.
+"""The local sockets of the spaces that this process has open: other processes ask through them.
 
-One door for each file, however often it is open here. A space that is open for a moment only gets none: the thread
-that makes doors and answers at them begins with a short wait. What cannot be made is missing; the space works without.
-
-Must never know: what is asked, and how it travels.
+There is one socket for each file, however often it is open here. A space that is open for a moment gets none: the
+thread that opens sockets begins with a short wait. Without a socket, the space works all the same.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ if TYPE_CHECKING:
     from headwater.inspect.view import Window
 
 GRACE_S = 0.05
-"""A program that has come to its end by then was not asked anything, and shall not pay for it."""
+"""A program that ends before has no socket, and does not pay for one."""
 
 LINGER_S: Final = 5.0
-"""How long the thread waits for another space when there is none: starting it anew would cost more."""
+"""How long the thread waits for another space when there is none: a new thread would cost more."""
 
 LOOK_S: Final = 0.05
-"""How often it looks for one meanwhile: who opens a space is quicker if nobody has to be woken."""
+"""How often it polls for one meanwhile: opening a space is faster if no thread has to be woken."""
 
 _END_S: Final = 1.0
 """How long the end of the program, or a fork, waits for the thread."""
@@ -37,22 +35,22 @@ _END_S: Final = 1.0
 log: Final = logging.getLogger("headwater")
 
 
-class Door:
+class FileSocket:
     """What all openings of one file in this process share."""
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.windows: list[Window] = []
+        self.openings: list[Window] = []
         self.due = machine().monotonic() + GRACE_S
-        # The thread: what it made, or that it tried. Whoever waits for that is told.
-        self.way: ListeningSocket | None = None
+        # Set by the thread: the socket, and that it tried to open one.
+        self.listening: ListeningSocket | None = None
         self.tried = machine().event()
-        # Nobody has the file open any more.
+        # The file is not open any more.
         self.closed = False
 
 
-class Bell:
-    """Wakes the thread. It is rung in the middle of anything, so it has no lock that a signal could find held.
+class Waker:
+    """Wakes the thread. It is called at any moment, so it has no lock that a signal could find held.
 
     It is never taken down: whoever is about to ring must not find that its number means another file by now.
     """
@@ -61,23 +59,23 @@ class Bell:
         self.reader, self._writer = os.pipe()
         os.set_blocking(self.reader, False)
         os.set_blocking(self._writer, False)
-        self._rung = False
+        self._is_set = False
 
-    def ring(self) -> None:
-        """Once is enough until it is heard."""
-        if not self._rung and self._writer >= 0:
-            self._rung = True
+    def wake(self) -> None:
+        """Once is enough until it is cleared."""
+        if not self._is_set and self._writer >= 0:
+            self._is_set = True
             with suppress(OSError):
                 os.write(self._writer, b"!")
 
-    def hear(self) -> None:
-        """Be ready for the next. Who rings before that is seen by a look after it."""
+    def clear(self) -> None:
+        """Be ready for the next call. Work that came before it is found after it."""
         with suppress(OSError):
             os.read(self.reader, 64)
-        self._rung = False
+        self._is_set = False
 
     def disown(self) -> None:
-        """In a forked child: there is nobody to hear it."""
+        """In a forked child: there is no thread to wake."""
         reader, writer = self.reader, self._writer
         self.reader = self._writer = -1
         for descriptor in (reader, writer):
@@ -85,85 +83,85 @@ class Bell:
                 os.close(descriptor)
 
 
-class Doors:
-    """All of them, and the thread that looks after them while there are any."""
+class SocketRegistry:
+    """The sockets of a process, and the thread that serves them while there are any."""
 
     def __init__(self) -> None:
         self.lock = machine().lock()
-        self.open: dict[str, Door] = {}
+        self.sockets: dict[str, FileSocket] = {}
         self.ended = False
-        # The thread: it looks around by itself; and how to let go of everything it has.
-        self.looks = False
+        # Set by the thread: that it polls, and how to close everything it has.
+        self.polls = False
         self.drop: Callable[[], None] = _nothing
         # The thread that forks right now, if it has the lock.
         self._forker = 0
         self._registered = False
         self._thread: Thread | None = None
-        self._bell: Bell | None = None
+        self._waker: Waker | None = None
 
-    def enter(self, window: Window, file: str) -> Callable[[], None]:
-        """From now on questions about the file are answered with what is seen there, too. Returns what ends it."""
+    def enter(self, opening: Window, file: str) -> Callable[[], None]:
+        """From now on answers about the file include this opening. Returns the function that ends this."""
         with self.lock:
-            door = self.open.get(file)
-            if door is None:
-                door = self.open[file] = Door(file)
-            door.windows.append(window)
+            file_socket = self.sockets.get(file)
+            if file_socket is None:
+                file_socket = self.sockets[file] = FileSocket(file)
+            file_socket.openings.append(opening)
             if not self._registered:
-                # Not before: what ends at last was begun first, and there is an open file by now.
+                # Not earlier: functions registered later run earlier, and a file is open by now.
                 atexit.register(self.end)
                 self._registered = True
             try:
                 self._begin()
             except (OSError, RuntimeError, AttributeError) as error:
-                # Too many files or threads are open; or this is no system for it.
-                log.debug("%s has no door: %s", file, error)
-        return lambda: self._leave(door, window)
+                # Too many files or threads are open; or the system has no such sockets.
+                log.debug("%s has no socket: %s", file, error)
+        return lambda: self._leave(file_socket, opening)
 
     def _begin(self) -> None:
-        """There is something to do for the thread."""
+        """Start or wake the thread."""
         if self.ended:
             return
-        bell = self._bell = self._bell or Bell()
+        waker = self._waker = self._waker or Waker()
         if self._thread is None:
-            thread = machine().thread(self._run, args=(bell,), name="headwater-door")
+            thread = machine().thread(self._run, args=(waker,), name="headwater-inspect")
             thread.start()
             self._thread = thread
-        elif not self.looks:
-            bell.ring()
+        elif not self.polls:
+            waker.wake()
 
-    def _leave(self, door: Door, window: Window) -> None:
+    def _leave(self, file_socket: FileSocket, opening: Window) -> None:
         with self.lock:
-            if self.open.get(door.file) is not door:
-                return  # it is another process's, and this one was forked from that
-            door.windows.remove(window)
-            if not door.windows:
-                self._close(door)
-            bell = self._bell
-        if bell is not None and door.tried.is_set():
-            bell.ring()
+            if self.sockets.get(file_socket.file) is not file_socket:
+                return  # it is that of the parent, from which this process was forked
+            file_socket.openings.remove(opening)
+            if not file_socket.openings:
+                self._close(file_socket)
+            waker = self._waker
+        if waker is not None and file_socket.tried.is_set():
+            waker.wake()
 
-    def _close(self, door: Door) -> None:
-        """Before the file is let go: whoever has it then may make a door of their own."""
-        del self.open[door.file]
-        door.closed = True
-        if door.way is not None:
-            door.way.remove()
+    def _close(self, file_socket: FileSocket) -> None:
+        """Before the file is released: the next process may open a socket of its own."""
+        del self.sockets[file_socket.file]
+        file_socket.closed = True
+        if file_socket.listening is not None:
+            file_socket.listening.remove()
 
     # -- the thread ----------------------------------------------------------------------------------------
 
-    def _run(self, bell: Bell) -> None:
+    def _run(self, waker: Waker) -> None:
         try:
-            if self._wait(bell):
+            if self._wait(waker):
                 # Not before it is needed: it takes longer to load than a small program takes to run.
-                from headwater.inspect.socket_service import Service  # noqa: PLC0415
+                from headwater.inspect.socket_service import SocketService  # noqa: PLC0415
 
-                Service(self, bell).run()
+                SocketService(self, waker).run()
         except Exception:
             log.exception("from now on nobody can ask what the functions of open spaces are doing")
             self.ended = True
 
-    def _wait(self, bell: Bell) -> bool:
-        """Until there is a door to be made. False: there is none, and the thread has ended."""
+    def _wait(self, waker: Waker) -> bool:
+        """Wait until a socket is due. False: there is none, and the thread has ended."""
         quiet_since = machine().monotonic()
         while not self.ended:
             due = self.next_due()
@@ -173,79 +171,82 @@ class Doors:
                     return True
             elif machine().monotonic() - quiet_since >= LINGER_S:
                 break
-            if select([bell.reader], [], [], LOOK_S if due is None else due - quiet_since)[0]:
-                bell.hear()
+            if select([waker.reader], [], [], LOOK_S if due is None else due - quiet_since)[0]:
+                waker.clear()
         return not self.retire()
 
     def next_due(self) -> float | None:
-        """When the next door is to be made. If there is none at all, the thread has to look again."""
+        """When the next socket is due. If there are no files at all, the thread polls."""
         with self.lock:
-            self.looks = not self.open
-            return min((door.due for door in self.open.values() if not door.tried.is_set()), default=None)
+            self.polls = not self.sockets
+            return min(
+                (file_socket.due for file_socket in self.sockets.values() if not file_socket.tried.is_set()),
+                default=None,
+            )
 
     def retire(self) -> bool:
-        """The thread has nothing to do: it may end, unless somebody has come meanwhile."""
+        """The thread has nothing to do: it may end, unless a space was opened meanwhile."""
         with self.lock:
-            if self.open and not self.ended:
+            if self.sockets and not self.ended:
                 return False
-            self._thread, self.looks = None, False
+            self._thread, self.polls = None, False
             return True
 
     # -- the end -------------------------------------------------------------------------------------------
 
     def before_fork(self) -> None:
-        """Nothing may be half done: the child could not let go of a socket that nobody has noted yet."""
+        """Take the lock: the child could not close a socket that is not recorded yet."""
         if self.lock.acquire(timeout=_END_S):
             self._forker = machine().thread_id()
 
     def after_fork(self) -> None:
-        """In the parent, everything goes on."""
+        """In the parent: release the lock."""
         if self._forker == machine().thread_id():
             self._forker = 0
             self.lock.release()
 
     def disown(self) -> None:
-        """In a forked child: the doors are the parent's. Not even their sockets may be left open here."""
+        """In a forked child: the sockets are those of the parent, and are closed here."""
         self.lock = machine().lock()
         self._forker = 0
-        self.looks = False
-        self.open = {}
+        self.polls = False
+        self.sockets = {}
         self.drop()
         self.drop = _nothing
         self._thread = None
-        if self._bell is not None:
-            self._bell.disown()
-            self._bell = None
+        if self._waker is not None:
+            self._waker.disown()
+            self._waker = None
 
     def end(self) -> None:
-        """The program ends: what it forgot to close leaves no door, and what is known of it is kept."""
+        """The program ends: openings that it has not closed leave no socket, and their last state is stored."""
         with self.lock:
             self.ended = True
-            left = list(self.open.values())
-        for door in left:
-            for window in list(door.windows):
-                window.end()
+            left = list(self.sockets.values())
+        for file_socket in left:
+            for opening in list(file_socket.openings):
+                opening.end()
             with self.lock:
-                if self.open.get(door.file) is door:
-                    self._close(door)
-        thread, bell = self._thread, self._bell
-        if thread is not None and bell is not None:
-            bell.ring()
+                if self.sockets.get(file_socket.file) is file_socket:
+                    self._close(file_socket)
+        thread, waker = self._thread, self._waker
+        if thread is not None and waker is not None:
+            waker.wake()
             thread.join(_END_S)
 
 
 def _nothing() -> None:
-    """There is nothing to let go of."""
+    """There is nothing to close."""
 
 
-def doors() -> Doors:
-    """Those of this process."""
-    return machine().state(Doors)
+def socket_registry() -> SocketRegistry:
+    """The sockets of this process."""
+    return machine().state(SocketRegistry)
 
 
 if hasattr(os, "register_at_fork"):  # not where there is no fork
     os.register_at_fork(
-        before=lambda: doors().before_fork(),
-        after_in_parent=lambda: doors().after_fork(),
-        after_in_child=lambda: doors().disown(),
+        before=lambda: socket_registry().before_fork(),
+        after_in_parent=lambda: socket_registry().after_fork(),
+        after_in_child=lambda: socket_registry().disown(),
     )

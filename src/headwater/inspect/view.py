@@ -1,9 +1,4 @@
-"""What others can see of an open space, while it is open and after it was closed.
-
-Spaces in memory have nothing to be seen from outside.
-
-Must never know: who looks, and what is asked.
-"""
+"""One opening as other processes see it: while it is open through the local socket, and after it in the file."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from headwater.host.storage import Storage, storage_of
 from headwater.inspect.live_functions import drawn, last_state
 from headwater.inspect.snapshot import StoredOpening, store_opening
-from headwater.inspect.sockets import doors
+from headwater.inspect.sockets import socket_registry
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.inspection_port import GraphForm
 from headwater.runtime.lease import Lease
@@ -29,30 +24,30 @@ _END_S: Final = 0.5
 
 
 class Window:
-    """Of one opening. `turn` is the lock by which threads take turns with its scheduler."""
+    """One opening. Its `turn` is the lock of its scheduler. A space in memory has no socket."""
 
     def __init__(self, space: BaseSpace, lease: Lease, options: Options, replica: AttachedReplica) -> None:
         self.space = space
         self._replica = replica
         self.app = str(getattr(space.owner, "name", ""))
         self.branch = options.branch
-        # A clock in milliseconds that never goes back: the scheduler's.
+        # The monotonic clock of the scheduler, in milliseconds.
         self.now = options.now
-        # Called when a turn is over in which nothing was done.
+        # Called when the lock was released.
         self.after: Callable[[], None] = _nothing
         self._turn = space.turn
         self._lease = lease
         self.is_in_memory = lease.path is None
-        self._whole = True
-        self._word: StoredOpening | None = None
+        self._is_complete = True
+        self._last_state: StoredOpening | None = None
         self._names: dict[str, str] = {}
         self._closers: list[Callable[[], None]] = []
         if lease.path is not None:
-            self._closers.append(doors().enter(self, lease.path))
+            self._closers.append(socket_registry().enter(self, lease.path))
 
     @contextmanager
     def in_turn(self, wait_s: float) -> Iterator[bool]:
-        """Look when it is our turn; or without one, after that long. Says which."""
+        """Take the lock of the scheduler, or go on without it after that long. Says which."""
         has_turn = self._turn.acquire(timeout=wait_s)
         try:
             yield has_turn
@@ -66,7 +61,7 @@ class Window:
         self._replica.refresh()
 
     def name_of(self, address: str) -> str:
-        """Of the node that writes a document which is named by nobody; the address itself if there is none."""
+        """The node that writes a document with a generated name; the address itself if there is none."""
         if address not in self._names:
             nodes = list(self.space.scheduler.registry.nodes)
             self._names = {address_text(node.outputs[0], ()): node.name for node in nodes if node.name.endswith(")")}
@@ -74,7 +69,7 @@ class Window:
 
     @property
     def storage(self) -> Storage:
-        """The store in this process. Only who came by its file looks in."""
+        """The store in this process."""
         return storage_of(self._lease)
 
     def drawn(self, form: GraphForm) -> str:
@@ -82,21 +77,21 @@ class Window:
         return drawn(self, form)
 
     def abandon(self) -> None:
-        """It could not be opened to the end: what is seen of it is not worth keeping."""
-        self._whole = False
+        """The opening has failed: its state is not stored."""
+        self._is_complete = False
 
     def close(self) -> None:
-        """Nobody looks in any more. What is known is noted while there is a scheduler. Once more is no harm."""
+        """Answer no more, and read the last state while there is a scheduler. Idempotent."""
         if self._closers:
             self._closers.pop()()
             with self.in_turn(_END_S) as has_turn:
-                self._word = last_state(self) if has_turn and self._whole else None
+                self._last_state = last_state(self) if has_turn and self._is_complete else None
 
     def keep(self) -> None:
-        """Write it down, before the file is let go. Waits for the disk."""
-        word, self._word = self._word, None
-        if word is not None:
-            store_opening(self.storage, word)
+        """Store the last state, before the file is released. Waits for the disk."""
+        state, self._last_state = self._last_state, None
+        if state is not None:
+            store_opening(self.storage, state)
 
     def end(self) -> None:
         """The program ends and has not closed it."""
@@ -105,7 +100,7 @@ class Window:
 
 
 def _nothing() -> None:
-    """Nobody minds."""
+    """Nothing follows."""
 
 
 def view_of(space: BaseSpace) -> Window:

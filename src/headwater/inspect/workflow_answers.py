@@ -69,7 +69,7 @@ News: TypeAlias = Literal["new", "changed", "known"]
 """The event did not exist; it waits, and has another value now; it existed, and nothing has changed."""
 
 
-class Published(msgspec.Struct, frozen=True, kw_only=True):
+class PublishedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event in a topic."""
 
     topic: str
@@ -84,4 +84,4 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 class PublishReport(FlowReport, frozen=True, kw_only=True):
     """After a publication."""
 
-    event: Published
+    event: PublishedEvent

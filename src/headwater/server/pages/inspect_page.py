@@ -17,7 +17,7 @@ from headwater.access.grants import Grant
 from headwater.access.rights import Right
 from headwater.errors import ClosedError, HistoryError, UsageError, WorkflowError
 from headwater.inspect.commands import DropEvent, PublishEvent, RedeliverEvent, SendEvent, SetValue
-from headwater.inspect.envelope import VERSION, Failure, Request, Response, answered, read_request
+from headwater.inspect.envelope import VERSION, ErrorRecord, Request, Response, answered, read_request
 from headwater.inspect.stored_inspector import StoredInspector
 from headwater.machine import machine
 from headwater.server.authenticator import Authenticator
@@ -89,7 +89,7 @@ class Inspections:
                 if turn == TRIES - 1:
                     raise
             except (UsageError, HistoryError, WorkflowError) as error:
-                return Response(v=VERSION, failure=Failure.of(error))
+                return Response(v=VERSION, failure=ErrorRecord.of(error))
         raise AssertionError
 
 

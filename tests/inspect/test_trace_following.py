@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "counter.db"
 
 
-def test_what_happens_is_told_to_one_who_follows_until_the_space_is_closed(file: Path) -> None:
+def test_what_happens_is_told_to_a_follower_until_the_space_is_closed(file: Path) -> None:
     with running(STAYING, file) as process, call(file) as caller:
         lines_of = caller.follow("started")
         tell(process, 20)
@@ -41,7 +41,7 @@ def test_what_happens_is_told_to_one_who_follows_until_the_space_is_closed(file:
     assert all(float(str(record["at_ms"])) > 1_700_000_000_000 for record in records)
 
 
-def test_one_who_follows_hears_of_openings_that_come_later(counter: Counter, file: Path) -> None:
+def test_a_follower_hears_of_openings_that_come_later(counter: Counter, file: Path) -> None:
     other = Counter("other")
     with counter.app.open(file), call_when_ready(file) as caller:
         heard = caller.follow("finished")

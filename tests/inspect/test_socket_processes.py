@@ -54,7 +54,7 @@ space.close()
 )
 
 
-def test_program_that_forgets_to_close_leaves_no_door_and_is_not_kept_alive(file: Path) -> None:
+def test_program_that_forgets_to_close_leaves_no_socket_and_is_not_kept_alive(file: Path) -> None:
     with running(FORGETFUL, file) as process, call(file) as caller:
         lines = caller.follow()
         end(process)
@@ -63,7 +63,7 @@ def test_program_that_forgets_to_close_leaves_no_door_and_is_not_kept_alive(file
 
 
 @pytest.mark.parametrize("how", ["exit", "close"])
-def test_end_of_a_forked_child_leaves_the_door_of_its_parent(file: Path, how: str) -> None:
+def test_end_of_a_forked_child_leaves_the_socket_of_its_parent(file: Path, how: str) -> None:
     with running(FORKING, file, "") as process, call(file) as caller:
         assert process.stdin is not None
         process.stdin.write(f"{how}\n")
@@ -75,7 +75,7 @@ def test_end_of_a_forked_child_leaves_the_door_of_its_parent(file: Path, how: st
     assert not Path(path_beside(str(file))).exists()
 
 
-def test_forked_child_does_not_stand_behind_the_door_of_a_dead_parent(file: Path) -> None:
+def test_forked_child_does_not_stand_behind_the_socket_of_a_dead_parent(file: Path) -> None:
     with running(FORKING, file, "") as process, call(file) as caller:
         assert process.stdin is not None
         process.stdin.write("stay\n")
@@ -89,7 +89,7 @@ def test_forked_child_does_not_stand_behind_the_door_of_a_dead_parent(file: Path
         process.stdin.close()
 
 
-def test_forked_child_has_doors_of_its_own(file: Path, tmp_path: Path) -> None:
+def test_forked_child_has_sockets_of_its_own(file: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.db"
     with running(FORKING, file, own) as process:
         assert process.stdin is not None

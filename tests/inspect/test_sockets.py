@@ -20,7 +20,7 @@ from headwater.inspect.envelope import Request
 from headwater.inspect.questions import ExplainNode, GetActivity, GetCounts, GetGraph, GetTrace
 from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.socket_paths import PATH_MAX, path_beside
-from headwater.inspect.sockets import doors
+from headwater.inspect.sockets import socket_registry
 from headwater.inspect.view import view_of
 from headwater.machine import Machine, use
 from tests.support.doors import (
@@ -67,13 +67,13 @@ def test_only_the_owner_can_use_it_and_it_goes_with_the_space(counter: Counter, 
 
 def test_space_in_memory_has_none(counter: Counter) -> None:
     with counter.app.open("memory:"):
-        assert not doors().open
+        assert not socket_registry().sockets
 
 
 def test_opening_for_a_moment_makes_none(counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "GRACE_S", SAFETY_S)
     with counter.app.open(file):
-        behind = doors().open[str(file)]
+        behind = socket_registry().sockets[str(file)]
         counter.count.value = 1
         assert [path.name for path in file.parent.iterdir() if "runtime" in path.name] == []
     assert not behind.tried.is_set()
@@ -99,7 +99,7 @@ def test_file_of_somebody_else_is_not_replaced(counter: Counter, file: Path) -> 
     place = Path(path_beside(str(file)))
     place.write_text("my notes")
     with counter.app.open(file):
-        assert door_of(file).way is None
+        assert door_of(file).listening is None
         counter.count.value = 1
         assert counter.doubled() == 2
     assert place.read_text() == "my notes"
@@ -113,9 +113,9 @@ def test_folder_in_which_nothing_can_be_made_is_no_hindrance(
 
     monkeypatch.setattr("headwater.inspect.socket_paths._clear", refuse)
     with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
-        assert door_of(file).way is None
+        assert door_of(file).listening is None
         counter.count.value = 1
-    assert "has no door: not here" in caplog.text
+    assert "has no socket: not here" in caplog.text
     assert [record.levelname for record in caplog.records if record.name == "headwater"] == ["DEBUG"]
 
 
@@ -125,16 +125,16 @@ def test_process_without_room_for_another_file_or_thread_opens_all_the_same(
     def refuse() -> None:
         raise OSError("too many open files")
 
-    monkeypatch.setattr(sockets, "Bell", refuse)
+    monkeypatch.setattr(sockets, "Waker", refuse)
     with use(Machine()):
         with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
             counter.count.value = 1
             assert counter.doubled() == 2
-        assert not sockets.doors().open
-    assert "has no door: too many open files" in caplog.text
+        assert not sockets.socket_registry().sockets
+    assert "has no socket: too many open files" in caplog.text
 
 
-def test_door_of_a_killed_process_is_replaced(counter: Counter, file: Path) -> None:
+def test_socket_of_a_killed_process_is_replaced(counter: Counter, file: Path) -> None:
     with running(STAYING, file) as process:
         process.send_signal(signal.SIGKILL)
         process.wait(SAFETY_S)
@@ -166,7 +166,7 @@ def test_long_way_of_a_killed_process_is_replaced(counter: Counter, tmp_path: Pa
 # --- several ----------------------------------------------------------------------------------------------
 
 
-def test_all_openings_of_a_file_answer_at_one_door(counter: Counter, file: Path) -> None:
+def test_all_openings_of_a_file_answer_at_one_socket(counter: Counter, file: Path) -> None:
     other = Counter("other")
     with counter.app.open(file) as first:
         door_of(file)
@@ -179,16 +179,16 @@ def test_all_openings_of_a_file_answer_at_one_door(counter: Counter, file: Path)
         assert SocketInspector.connect(str(file)) is None
 
 
-def test_every_file_has_a_door_of_its_own(counter: Counter, tmp_path: Path) -> None:
+def test_every_file_has_a_socket_of_its_own(counter: Counter, tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.db" for number in range(5)]
     spaces = [counter.app.open(file) for file in files]
     for file in files:
         door_of(file)
         assert ask_one(file, GetCounts()).space == file.stem
-    assert sum(thread.name == "headwater-door" for thread in threading.enumerate()) == 1
+    assert sum(thread.name == "headwater-inspect" for thread in threading.enumerate()) == 1
     for space in spaces:
         space.close()
-    assert not doors().open
+    assert not socket_registry().sockets
 
 
 def test_space_that_is_opened_again_is_found_again(counter: Counter, file: Path) -> None:
@@ -437,7 +437,7 @@ def test_request_without_end_is_not_listened_to(counter: Counter, file: Path) ->
 def test_too_many_callers_are_turned_away_and_the_others_are_not(
     counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket_service, "CALLERS_MAX", 2)
+    monkeypatch.setattr(socket_service, "PEERS_MAX", 2)
     with counter.app.open(file):
         with call_when_ready(file) as first, call(file) as second:
             assert first.ping() == second.ping()
