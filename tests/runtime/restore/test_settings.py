@@ -35,7 +35,7 @@ class Shop:
 
 def gate_of(space: Any, function: Any, *args: Any) -> tuple[float | None, float | None]:
     scheduler: Scheduler = space.scheduler
-    node = function.node_in(space, *args)
+    node = function.node_in(space._runtime, *args)
     return scheduler.get_debounce(node), scheduler.get_throttle(node)
 
 
@@ -123,7 +123,7 @@ def test_setting_of_a_piece_holds_when_that_is_stopped_and_started(tmp_path: Pat
 
     with app.open(tmp_path / "shop.db") as space:
         piece = space.start(part, "one", times=2)
-        space.scheduler.set_throttle(piece.outputs["price"].node_in(space), 400)
+        space.scheduler.set_throttle(piece.outputs["price"].node_in(space._runtime), 400)
         piece.stop()
         assert look(space, 2) == (None, 400)
         # Built anew.
