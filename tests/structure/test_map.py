@@ -20,3 +20,29 @@ def test_every_package_has_a_row() -> None:
     table = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("\n## Packages\n")[2].partition("\n## ")[0]
     packages = [f"`{path.parent.name}/`" for path in PACKAGE.glob("*/__init__.py")]
     assert [name for name in packages if f"| {name} |" not in table] == []
+
+
+def test_paths_on_the_page_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", text))
+    assert [path for path in sorted(paths) if not (PACKAGE / path).is_file()] == []
+
+
+def test_the_reading_order_has_at_most_25_files_and_the_list_of_reports_at_least_20() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    order = text.partition("\n## Reading order\n")[2].partition("\n## ")[0]
+    assert 15 <= len(re.findall(r"`[a-z_/]+\.py`", order)) <= 26  # with app.py
+    reports = text.partition("\n## Where do I look when ...\n")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^\| ", reports, re.MULTILINE)) >= 20 + 1  # with the heading
+
+
+def test_the_glossary_is_in_order_and_names_modules_that_exist() -> None:
+    rows = re.findall(
+        r"^\| \*\*(.+?)\*\* \| .+ \| `(.+?)` \|$",
+        (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    terms = [term for term, _ in rows]
+    assert len(terms) > 40
+    assert terms == sorted(set(terms))
+    assert [module for _, module in rows if not (PACKAGE / module).is_file()] == []
