@@ -57,6 +57,7 @@ __all__ = [
     "Lock",
     "Machine",
     "Process",
+    "StrPath",
     "Thread",
     "ThreadCondition",
     "ThreadEvent",
@@ -418,6 +419,10 @@ class Machine:
     def now_ms(self) -> int:
         """Wall time in whole milliseconds."""
         return time.time_ns() // 1_000_000
+
+    def local_time(self, seconds: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+        """A wall time in the time zone of this machine, in a form of `strftime`."""
+        return time.strftime(form, time.localtime(seconds))
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

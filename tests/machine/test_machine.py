@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -164,6 +165,8 @@ def test_clocks_go_forward() -> None:
     assert system.now_ms() > at_ms
     assert abs(at * 1000 - at_ms) < 1000
     assert system.process.started <= at
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", system.local_time(at))
+    assert system.local_time(at, "%Y") == time.strftime("%Y")
 
 
 def test_tokens_differ_and_have_their_alphabet() -> None:

@@ -5,7 +5,6 @@ Must never know: how the answer looks.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from shlex import quote
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from headwater.cli.delivery import checked
 from headwater.cli.runtime import POLL_S, reach, request
 from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UnavailableError
+from headwater.machine import machine
 
 if TYPE_CHECKING:
     from headwater.host.storage import Storage
@@ -154,16 +154,16 @@ def changes(place: Place, kind: type[T], ask: Callable[[T | None], Ask]) -> Iter
             raise NotFoundError(message)
         mark, last = "", None
         while True:
-            begin = time.monotonic()
+            begin = machine().monotonic()
             try:
                 mark, text = source.hear(msgspec.structs.replace(ask(last), unless=mark))
             except (ConnectionError, ClosedError):
                 return
-            took = time.monotonic() - begin
+            took = machine().monotonic() - begin
             news = None if text is None else msgspec.json.decode(text, type=kind)
             last = news or last
             yield news
-            time.sleep(max(POLL_S, took * _REST))
+            machine().sleep(max(POLL_S, took * _REST))
 
 
 # --- doing ----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.cli.exits import RefusalError
+from headwater.machine import machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ def unfinished(folder: Path, *, private: bool = True) -> Iterator[Path]:
 
     Only this user can use it: what is in a space is in it. Without `private` it is as the mask of this process says.
     """
-    path = folder / f".headwater-{os.urandom(6).hex()}.part"
+    path = folder / f".headwater-{machine().token_hex(6)}.part"
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
     try:
         yield path

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
@@ -19,6 +17,7 @@ from headwater.cli.options import on_space
 from headwater.cli.output import count_text, note
 from headwater.cli.telling import due
 from headwater.host.standard_streams import last
+from headwater.machine import ThreadQueue, machine
 
 if TYPE_CHECKING:
     from headwater.app import App
@@ -41,13 +40,13 @@ class Ending:
 
     def __init__(self) -> None:
         # Not an Event: a signal may come in the middle of one that is waited for. This queue is made for that.
-        self._rung: SimpleQueue[None] = SimpleQueue()
+        self._rung: ThreadQueue[None] = machine().queue()
         self._wakers: list[Callable[[], object]] = [lambda: self._rung.put(None)]
         self.is_near = False
         self._before: dict[int, _Handler] = {}
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
+        if machine().is_main_thread():
             self._before = {number: signal.signal(number, self._hear) for number in _SIGNALS}
         return self
 
@@ -170,9 +169,8 @@ class _Hosted:
         """Until the end; whether all runs came to where they can stop."""
         if not self._app.needs_event_loop:
             return self._plainly(url, ending)
-        import asyncio
 
-        return asyncio.run(self._in_loop(url, ending))
+        return machine().run(self._in_loop(url, ending))
 
     def _plainly(self, url: str | None, ending: Ending) -> bool:
         from headwater.host.space_facade import runtime_of
@@ -197,7 +195,7 @@ class _Hosted:
             self._begin(opened)
             if not ending.is_near:
                 await awake(near.wait())
-            return await awake(asyncio.to_thread(self._stop, runtime_of(opened)))
+            return await awake(machine().to_thread(self._stop, runtime_of(opened)))
 
     def _begin(self, space: SpaceFacade) -> None:
         from headwater.host.space_facade import runtime_of

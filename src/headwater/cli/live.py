@@ -5,12 +5,12 @@ Must never know: what is drawn.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from headwater.cli.output import console, note
 from headwater.cli.runtime import POLL_S, Answer, again, calling
+from headwater.machine import machine
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -63,11 +63,11 @@ def _answers(caller: Caller, ask: Callable[[str], Ask], space: str | None, app: 
     """Until the space is closed. If it takes long to answer, the program is left alone for longer."""
     mark = ""
     while True:
-        begin = time.monotonic()
+        begin = machine().monotonic()
         answer = again(caller, ask(mark), space, app)
-        took = time.monotonic() - begin
+        took = machine().monotonic() - begin
         if answer is None:
             return
         yield answer
         mark = answer.mark
-        time.sleep(max(POLL_S, took * _REST))
+        machine().sleep(max(POLL_S, took * _REST))

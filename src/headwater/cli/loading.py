@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError, NotFoundError, UsageError, UserCodeError
+from headwater.machine import machine
 from headwater.values.author_text import describe
 
 if TYPE_CHECKING:
@@ -92,16 +93,13 @@ def while_open(app: App, url: str | None, options: Options, work: Callable[[Wind
             with app.open_with(url, options) as space:
                 work(view_of(runtime_of(space)))
             return
-        import asyncio
 
-        asyncio.run(_in_loop(app, url, options, work))
+        machine().run(_in_loop(app, url, options, work))
 
 
 async def _in_loop(app: App, url: str | None, options: Options, work: Callable[[Window], None]) -> None:
-    from asyncio import to_thread
-
     from headwater.host.space_facade import runtime_of
     from headwater.inspect.view import view_of
 
     async with app.aopen_with(url, options) as space:
-        await to_thread(work, view_of(runtime_of(space)))
+        await machine().to_thread(work, view_of(runtime_of(space)))

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TextIO, TypeAlias
 
+from headwater.machine import machine
 from headwater.values.text import inert, inert_lines
 
 if TYPE_CHECKING:
@@ -228,12 +228,12 @@ def progress(title: str) -> Iterator[Progress]:
         yield lambda _done, _total: None
         return
     with ExitStack() as stack:
-        begin = monotonic()
+        begin = machine().monotonic()
         bar: Progress | None = None
 
         def advance(done: int, total: int) -> None:
             nonlocal bar
-            if bar is None and monotonic() - begin >= PROGRESS_AFTER_S:
+            if bar is None and machine().monotonic() - begin >= PROGRESS_AFTER_S:
                 bar = stack.enter_context(_bar(title))
             if bar is not None:
                 bar(done, total)

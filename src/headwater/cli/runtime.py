@@ -5,7 +5,6 @@ Must never know: how the answer looks.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from headwater.errors import NotFoundError, SpaceHeldError
+from headwater.machine import machine
 
 if TYPE_CHECKING:
     from headwater.inspect.legacy import Caller
@@ -76,7 +76,7 @@ def of_app(command: F) -> F:
 
 def moment(ms: float) -> str:
     """A time of day, as clocks here show it."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000))
+    return machine().local_time(ms / 1000)
 
 
 def utc(ms: float) -> str:
@@ -200,14 +200,14 @@ def reach(url: str | None, space: str | None, otherwise: Callable[[], T]) -> Cal
 
     url = url if url is not None else space_files.default_url()
     path = space_files.locate(url, space).path
-    end = time.monotonic() + _DOOR_S
+    end = machine().monotonic() + _DOOR_S
     while True:
         if path is not None and (caller := knock(str(path.resolve()))) is not None:
             return caller
         try:
             return otherwise()
         except SpaceHeldError as error:
-            if time.monotonic() >= end:
+            if machine().monotonic() >= end:
                 message = f"{error.message}. It cannot be asked either: it has no app open, or no door beside the file"
                 raise SpaceHeldError(message, **error.facts) from None
-        time.sleep(_PAUSE_S)
+        machine().sleep(_PAUSE_S)

@@ -12,6 +12,7 @@ import click
 
 from headwater.cli.output import note
 from headwater.host.standard_streams import last
+from headwater.machine import machine
 
 _PORT_MAX: Final = 65535
 _SHOWN: Final = 3
@@ -114,7 +115,7 @@ def serve(
         end_on(asyncio.get_running_loop(), server, (signal.SIGINT, signal.SIGTERM))
         await server.serve(started)
 
-    asyncio.run(run())
+    machine().run(run())
     say("the server has ended; everything that was acknowledged is on disk", "server ended")
 
 

@@ -5,12 +5,12 @@ Must never know: how the answer is found.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from headwater.cli.asking import Place
 from headwater.cli.runtime import utc
+from headwater.machine import machine
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -29,10 +29,11 @@ _UNITS: Final = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE
 
 def clock(ms: int, now: int) -> str:
     """When that was, as clocks here show it: the time if it was today, else the day with it."""
-    at, today = time.localtime(ms / 1000), time.localtime(now / 1000)
-    if at[:3] == today[:3]:
-        return time.strftime("%H:%M:%S", at)
-    return time.strftime("%m-%d %H:%M" if at[0] == today[0] else "%Y-%m-%d", at)
+    local = machine().local_time
+    if local(ms / 1000, "%Y-%m-%d") == local(now / 1000, "%Y-%m-%d"):
+        return local(ms / 1000, "%H:%M:%S")
+    is_this_year = local(ms / 1000, "%Y") == local(now / 1000, "%Y")
+    return local(ms / 1000, "%m-%d %H:%M" if is_this_year else "%Y-%m-%d")
 
 
 def due(at: int | None, now: int) -> str:

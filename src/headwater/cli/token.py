@@ -24,6 +24,7 @@ from headwater.cli.output import (
     write,
 )
 from headwater.errors import NotFoundError, UsageError
+from headwater.machine import machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,9 +184,7 @@ def _record(grant: Grant, now: int) -> dict[str, object]:
 
 
 def _local(ms: int) -> str:
-    import time
-
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(ms / 1000))
+    return machine().local_time(ms / 1000, "%Y-%m-%d %H:%M")
 
 
 def _shown_time(record: Record, name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ from headwater.cli.options import on_branch
 from headwater.cli.output import is_terminal, json_text, note, write
 from headwater.cli.remote import on_space_or_server
 from headwater.errors import HeadwaterError, UsageError
+from headwater.machine import Empty, ThreadQueue, machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def _values(server: Server, text: str, branch: str) -> Iterator[tuple[int, Maybe
     from headwater.values.tree import ABSENT, get, same
 
     doc, steps = parse_address(text)
-    heard: queue.SimpleQueue[Item] = queue.SimpleQueue()
+    heard: ThreadQueue[Item] = machine().queue()
 
     def deliver(items: list[Item]) -> None:
         for item in items:
@@ -118,7 +118,7 @@ _NOTHING: Final = 2**62
 
 
 def _roots(
-    link: ServerLink, heard: queue.SimpleQueue[Item], doc: DocKey, root: Maybe, seq: int
+    link: ServerLink, heard: ThreadQueue[Item], doc: DocKey, root: Maybe, seq: int
 ) -> Iterator[tuple[int, Maybe]]:
     """The document after each commit that has to do with it."""
     from headwater.cells.pending_commit import Pulled
@@ -129,7 +129,7 @@ def _roots(
     while True:
         try:
             item = heard.get(timeout=_LOOK_S)
-        except queue.Empty:
+        except Empty:
             if link.phase is ClientPhase.OVER:
                 error = link.session.error
                 raise error if error is not None else HeadwaterError("the connection has ended") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -27,6 +26,7 @@ from headwater.cli.output import (
 )
 from headwater.cli.output import table as drawn_table
 from headwater.cli.telling import ago, due, flow_hints, hints_drawn, record_of
+from headwater.machine import machine
 from headwater.values.text import inert
 
 if TYPE_CHECKING:
@@ -171,10 +171,10 @@ def _follow(
         with screen.screen() as shown:
             for found in answers:
                 if found is not None:
-                    last, heard = found, time.monotonic()
+                    last, heard = found, machine().monotonic()
                 if last is not None:
                     # Also if nothing has happened: "in 3 s" is no longer true.
-                    shown.update(draw(last, last.at + int((time.monotonic() - heard) * 1000), screen.width))
+                    shown.update(draw(last, last.at + int((machine().monotonic() - heard) * 1000), screen.width))
     finally:
         # What was seen last stays in view.
         if last is not None:

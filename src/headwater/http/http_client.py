@@ -6,7 +6,7 @@ import ssl
 from builtins import bytes as Bytes  # noqa: N812  # a client has a verb of that name
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, Never, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from headwater.declare.resources.resource import Explainable
 from headwater.declare.resources.resource_options import parse_request_options
@@ -40,6 +40,8 @@ class _Resources:
 
     def __init__(self) -> None:
         self.shared: WeakValueDictionary[tuple[object, ...], HttpResource[Any]] = WeakValueDictionary()
+        # Of each verb, by the options of its calls: one that is asked in another way is another resource.
+        self.used: WeakKeyDictionary[Verb[Any], dict[tuple[object, ...], HttpResource[Any]]] = WeakKeyDictionary()
 
 
 OF_CLIENTS: Final = frozenset({"allow", "private", "max_bytes", "timeout", "tls", "network"})
@@ -54,8 +56,6 @@ class Verb(Explainable, Generic[T]):
         self._client = client
         self._accept = accept
         self._read = read
-        # By options: each set of options is a resource of its own.
-        self._resources: dict[tuple[object, ...], HttpResource[T]] = {}
 
     def __call__(
         self,
@@ -137,13 +137,15 @@ class Verb(Explainable, Generic[T]):
         tried = asking.retry
         said = [asking.fresh_ms, tried.tries, tried.backoff_ms, tried.max_ms, tried.jitter]
         named = [f"{kind.__module__}.{kind.__qualname__}" for kind in tried.on]
-        found = self._resources.get((*said, *tried.on))
+        resources = machine().state(_Resources)
+        used = resources.used.setdefault(self, {})
+        found = used.get((*said, *tried.on))
         if found is None:
             # Other options make another resource, with an age of its own.
             doc = str(derive_id(f"headwater.http.{self.name}", self._client.settings, said, named))
             made = HttpResource[T](self._client.fetcher, asking, doc, accept=self._accept, read=self._read)
-            found = machine().state(_Resources).shared.setdefault((doc, *self._client.means), made)
-            self._resources[*said, *tried.on] = found
+            found = resources.shared.setdefault((doc, *self._client.means), made)
+            used[*said, *tried.on] = found
         return found
 
     def __headwater_print__(self) -> Iterator[object]:

@@ -5,11 +5,11 @@ The same records come from the process that has the space open, from its file, a
 
 from __future__ import annotations
 
-import time
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from headwater.machine import machine
 from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
 
 Origin: TypeAlias = Literal["live", "file", "server"]
@@ -71,7 +71,7 @@ class OpeningView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 def local_time(ms: float) -> str:
     """A time in the zone of this machine."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000))
+    return machine().local_time(ms / 1000)
 
 
 class GraphView(OpeningView, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from headwater.errors import HeadwaterError, NotFoundError
 from headwater.host import space_files
 from headwater.host.storage import Storage
 from headwater.inspect.names import CLOSE, did_you_mean
+from headwater.machine import machine
 from headwater.store.browsing import keys, read
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
@@ -47,18 +48,18 @@ def open_space(url: str | None, space: str | None, *, create: bool = False) -> S
 
 def is_folder(url: str) -> bool:
     """Whether the URL means many spaces."""
-    return url != "memory:" and (url.endswith(("/", os.sep)) or FilePath(url).is_dir())
+    return url != "memory:" and (url.endswith(("/", os.sep)) or machine().files.is_dir(url))
 
 
 def _suggest_space(url: str, space: str | None) -> str:
     """The end of a message that a space does not exist: a similar name, or those that exist."""
-    path = FilePath(url)
-    if path.is_file():
+    path, files = FilePath(url), machine().files
+    if files.is_file(path):
         return ""
     if not is_folder(url):
-        beside = [str(other) for other in space_files.spaces_in(path.parent)] if path.parent.is_dir() else []
+        beside = [str(other) for other in space_files.spaces_in(path.parent)] if files.is_dir(path.parent) else []
         return did_you_mean(url, beside)
-    if not path.is_dir():
+    if not files.is_dir(path):
         return ""
     names: list[str] = []
     for file in space_files.spaces_in(path)[:_SPACES_MAX]:
