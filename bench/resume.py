@@ -25,7 +25,7 @@ from bench.apart import apart
 from bench.reactive_counts import STATM
 from bench.store import CountingVFS, through
 from bench.table import Table
-from headwater.runtime.restore import Resuming
+from headwater.runtime.restore import Restorer
 from headwater.scheduler.passes.persistence import Persistence
 from headwater.store.document import Documents
 from headwater.store.state_cache import StateCache
@@ -111,9 +111,9 @@ class Taken:
 def _watched() -> Iterator[Taken]:
     """Measure the next one."""
     taken = Taken()
-    take_over, at, get = Resuming.take_over, Documents.at, StateCache.get
+    take_over, at, get = Restorer.take_over, Documents.at, StateCache.get
 
-    def timed(self: Resuming, *args: Any) -> None:
+    def timed(self: Restorer, *args: Any) -> None:
         gc.collect()
         taken.is_on = True
         begun = _now()
@@ -130,7 +130,7 @@ def _watched() -> Iterator[Taken]:
         return get(self, *args)
 
     looks = patch.object(Documents, "at", counted), patch.object(StateCache, "get", got)
-    with patch.object(Resuming, "take_over", timed), looks[0], looks[1]:
+    with patch.object(Restorer, "take_over", timed), looks[0], looks[1]:
         yield taken
 
 

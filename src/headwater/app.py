@@ -39,7 +39,7 @@ from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import ErrorMode, OnError
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import DemandPolicy, Options
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.tracebacks import install
 from headwater.runtime.type_records import keep_types
 from headwater.scheduler.scheduler_limits import FAILED_MAX
@@ -76,7 +76,7 @@ class App(Declarer):
         self._functions: dict[str, Function] = {}
         self._workflows: dict[str, Workflow] = {}
         # Open now, in the order they were opened.
-        self._homes: list[BaseSpace] = []
+        self._homes: list[SpaceRuntime] = []
         self._lock = machine().lock()
 
     def __repr__(self) -> str:
@@ -374,14 +374,14 @@ class App(Declarer):
         message = f"{name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
         return DeclarationError(message, app=self.name, name=name)
 
-    def _begin(self, opened: BaseSpace) -> None:
+    def _begin(self, opened: SpaceRuntime) -> None:
         """Everything declared so far lives there now."""
         with self._lock:
             self._homes.append(opened)
         opened.on_close(lambda: self._end(opened))
         for function in list(self._functions.values()):
             function.register(opened)
-        opened.resuming.take_over(self.name, self._functions)
+        opened.restorer.take_over(self.name, self._functions)
         if self._workflows and opened.is_main:
             from headwater.runtime.workflows.deploying import deploy_flow  # noqa: PLC0415  # most programs have none
 
@@ -391,12 +391,12 @@ class App(Declarer):
             for flow in self._workflows.values():
                 deploy_flow(opened, flow, force=opened.forces)
 
-    def _end(self, opened: BaseSpace) -> None:
+    def _end(self, opened: SpaceRuntime) -> None:
         with self._lock:
             if opened in self._homes:
                 self._homes.remove(opened)
 
-    def sole_space(self, what: str | Addressed) -> BaseSpace:
+    def sole_space(self, what: str | Addressed) -> SpaceRuntime:
         """The opening that something of this app means in code that has none around it."""
         homes = list(self._homes)
         if len(homes) == 1:

@@ -94,13 +94,13 @@ def test_wake_after_the_end_is_harmless(shop: Shop) -> None:
     async def main() -> hw.AsyncSpace:
         async with shop.app.aopen("memory:") as space:
             pass
-        space._runtime.call_in_place(space._runtime._pass)
+        space._runtime.call_in_loop(space._runtime._pass)
         space._runtime.catch_up()
         await asyncio.sleep(0)
         return space
 
     space = asyncio.run(main())
-    space._runtime.call_in_place(space._runtime._pass)
+    space._runtime.call_in_loop(space._runtime._pass)
     space._runtime.catch_up()
     assert shop.shown == [0]
 

@@ -11,7 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.core import doc_key
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.space_runtime import SpaceRuntime
 from tests.app.holding import SAFETY_S, in_thread
 from tests.app.workbench import Bench
 from tests.support.tickets import came_to
@@ -174,7 +174,7 @@ def test_handler_runs_in_the_thread_that_sends_with_its_own_space_around_it(coun
 # --- several openings -------------------------------------------------------------------------------------
 
 
-def counted_in(space: BaseSpace, counter: Counter, times: int) -> list[int]:
+def counted_in(space: SpaceRuntime, counter: Counter, times: int) -> list[int]:
     """Send so many there, and wait for all."""
     with space.transaction():
         tickets = [counter.add.send() for _ in range(times // 2)]

@@ -161,7 +161,7 @@ def test_a_failed_event_that_is_delivered_again_and_rejected_is_kept_no_more() -
     with app.open("memory:", on_error=lambda _: None) as space:
         ticket = take.send()
         assert ticket.state == "failed"
-        event = space._runtime.mail.redeliver(ticket.id.removeprefix("event:"))
+        event = space._runtime.events.redeliver(ticket.id.removeprefix("event:"))
         space.sync()
         assert event.state.value == "rejected"
         assert failed_events.stored(space._runtime.replica) == []

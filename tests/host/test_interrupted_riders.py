@@ -27,7 +27,7 @@ class Row:
         self.name = name
         self.told: list[tuple[Verdict | None, HeadwaterError | None]] = []
 
-    def ride(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+    def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         assert look is not None
         tables.execute(INSERT, (self.name,))
         return [put(f"status-{self.name}", "there")]

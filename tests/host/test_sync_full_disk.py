@@ -11,13 +11,13 @@ import pytest
 
 import headwater as hw
 from headwater.errors import StoreFullError
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.type_records import schema_key
 from headwater.values.tree import ABSENT
 
 
 @contextmanager
-def full(space: BaseSpace) -> Iterator[None]:
+def full(space: SpaceRuntime) -> Iterator[None]:
     """The disk takes nothing."""
     backend = space._lease.local.call(lambda engine: engine.backend)
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from headwater.app import App
     from headwater.host.space_facade import SpaceFacade
     from headwater.runtime.options import Options
-    from headwater.runtime.space_runtime import BaseSpace
 
 T = TypeVar("T")
 
@@ -180,13 +179,11 @@ class _Hosted:
             self._begin(opened)
             while ending.wait(runtime.wake_in()):
                 opened.settle()
-            return self._stop(runtime)
+            return self._stop(opened)
 
     async def _in_loop(self, url: str | None, ending: Ending) -> bool:
         """For an app with functions that need an event loop."""
         import asyncio
-
-        from headwater.host.space_facade import runtime_of
 
         near = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -195,12 +192,9 @@ class _Hosted:
             self._begin(opened)
             if not ending.is_near:
                 await awake(near.wait())
-            return await awake(machine().to_thread(self._stop, runtime_of(opened)))
+            return await awake(machine().to_thread(self._stop, opened))
 
-    def _begin(self, space: SpaceFacade) -> None:
-        from headwater.host.space_facade import runtime_of
-
-        opened = runtime_of(space)
+    def _begin(self, opened: SpaceFacade) -> None:
         workflows = opened.workflows
         # Before anything runs: what comes of that is told after it.
         if not self._quiet:
@@ -211,32 +205,32 @@ class _Hosted:
             from headwater.server.ingress import serve_ingress
 
             host, port = self._ingress
-            serving = serve_ingress(space, host, port, token=os.environ.get("HEADWATER_TOKEN") or None)
+            serving = serve_ingress(opened, host, port, token=os.environ.get("HEADWATER_TOKEN") or None)
             if not self._quiet:
                 note(f"events are taken at {serving.url}/topics/WORKFLOW/TOPIC")
         workflows.start(self._concurrency)
 
-    def _stop(self, opened: BaseSpace) -> bool:
+    def _stop(self, opened: SpaceFacade) -> bool:
         """Whether all runs came to where they can stop."""
-        alive = sorted(opened.flows.alive.copy())
+        alive = sorted(opened.workflows.hub.alive.copy())
         if alive and not self._quiet:
             runs = ", ".join(map(str, alive))
             note(f"waiting for run {runs} to end, or to come to where it can stop; once more ends at once")
         return opened.workflows.stop()
 
-    def _not_here(self, opened: BaseSpace) -> list[str]:
+    def _not_here(self, opened: SpaceFacade) -> list[str]:
         """Workflows of this app that are in the file, and not in the program any more."""
         from headwater.workflow import run_queries
 
         names = tuple(opened.workflows.names)
         hosts = run_queries.Hosts(names, (self._app.name,), names)
-        views = opened.flows.look(lambda book: run_queries.flows(book, hosts=hosts))
+        views = opened.workflows.hub.look(lambda book: run_queries.flows(book, hosts=hosts))
         return [f"{view.name}: {view.sentence}" for view in views if view.gone]
 
-    def _described(self, opened: BaseSpace) -> str:
+    def _described(self, opened: SpaceFacade) -> str:
         from headwater.workflow import run_queries
 
-        hub = opened.flows
+        hub = opened.workflows.hub
         names = opened.workflows.names
         if not names:
             return "no workflows; Ctrl-C ends it"

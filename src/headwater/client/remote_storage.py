@@ -84,7 +84,7 @@ class RemoteStorage:
         self._disowned = False
         self._closing = Closing(url)
         self._is_derived: Callable[[DocKey], bool] = lambda _: False
-        self.memory = RemoteRunCache(self._ask, self._note)
+        self.run_cache = RemoteRunCache(self._ask, self._note)
         openings().add(self)
 
     # -- for the opening -----------------------------------------------------------------------------------

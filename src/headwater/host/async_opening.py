@@ -92,7 +92,7 @@ class AsyncOpening:
         """In a thread. Who stops waiting for it leaves nothing half begun."""
 
         def begin() -> None:
-            with space.turn:
+            with space.lock:
                 self._begin(space)
             self._keep(space)
             space.catch_up()

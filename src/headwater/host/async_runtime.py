@@ -15,8 +15,8 @@ from typing import Final, ParamSpec, TypeVar
 
 from headwater.cells.context import Addressed, name_of
 from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
-from headwater.host.async_tasks import Flights
-from headwater.host.document_loading import LoadingAsyncSpace
+from headwater.host.async_tasks import AsyncRuns
+from headwater.host.document_loading import AsyncLoading
 from headwater.host.loop_thread import handler_loops
 from headwater.machine import machine
 from headwater.runtime.error_report import log, raise_later
@@ -37,7 +37,7 @@ EARLY_S: Final = 2e-6
 """The shortest timer. One that rings early by less than its loop can tell would be set again and again, on the spot."""
 
 
-class AsyncRuntime(LoadingAsyncSpace):
+class AsyncRuntime(AsyncLoading):
     """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
 
     def __init__(
@@ -57,13 +57,13 @@ class AsyncRuntime(LoadingAsyncSpace):
         replica.waits = False
         super().__init__(lease, replica, owner, options, parts)
         self.storage_key = (lease.storage, options.branch)
-        self._flights = Flights(self, loop, self._context, self.catch_up)
+        self._flights = AsyncRuns(self, loop, self._context, self.catch_up)
         self.window.after = self._make_up
         self.can_await = True
         # Other event loops are refused.
         self.needs_check = True
 
-    def call_in_place(self, fn: Callable[..., object], *args: object) -> None:
+    def call_in_loop(self, fn: Callable[..., object], *args: object) -> None:
         """In the loop. One that is closed runs nothing any more; what was written is stored all the same."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(fn, *args, context=self._context)
@@ -90,7 +90,7 @@ class AsyncRuntime(LoadingAsyncSpace):
         """Have a pass run between two awaits."""
         if not self._soon:
             self._soon = True
-            self.call_in_place(self._pass)
+            self.call_in_loop(self._pass)
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
         super()._tick(due)
@@ -118,7 +118,7 @@ class AsyncRuntime(LoadingAsyncSpace):
         # Said before trying: whoever has the turn looks when it is over.
         self._missed = True
         # Not made yet: what an earlier run left behind may be reported by another thread while this one is being made.
-        if getattr(self, "closed", True) or not self._turn.acquire(blocking=False):
+        if getattr(self, "closed", True) or not self.lock.acquire(blocking=False):
             return
         self._passing = self._thread_id()
         try:
@@ -133,10 +133,10 @@ class AsyncRuntime(LoadingAsyncSpace):
             elif self._timer is None:
                 # It rang a little early, by the clock of the gates.
                 self._arm(self._wake_at)
-            self.mail.call_due()
+            self.events.call_due()
         finally:
             self._passing = 0
-            self._turn.release()
+            self.lock.release()
         if self.has_work or self.has_come:
             # So many events were handled in one pass: the loop has its turn, then the others have.
             self.catch_up()
@@ -192,24 +192,24 @@ class AsyncRuntime(LoadingAsyncSpace):
 
     def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
         """In a thread: until an event has ended. In the loop, that would hold up what it waits for."""
-        self.mail.check_waiting(event)
+        self.events.check_waiting(event)
         if _is_running(self.loop):
             message = f"ticket.result() would hold up the event loop that has to handle {event.id}; await the ticket"
             raise UsageError(message, event=event.id)
         ended = machine().event()
         self.when_ended(event, lambda _: ended.set())
         if not ended.wait(None if timeout_ms is None else timeout_ms / 1000):
-            raise self.mail.timed_out(event, timeout_ms)
+            raise self.events.timed_out(event, timeout_ms)
 
     async def until(self, event: EventRecord) -> None:
         """Wait for an event, without holding up the loop."""
         self.check_open()
-        self.mail.check_waiting(event)
+        self.events.check_waiting(event)
         ended = self.loop.create_future()
         self.when_ended(event, lambda _: None if ended.done() else ended.set_result(None))
         await ended
 
-    def started(self, result: object) -> None:
+    def detach_coroutine(self, result: object) -> None:
         """An async function that was name_of after a commit: it goes on by itself, and closing waits for it."""
         if asyncio.iscoroutine(result):
             task = self.loop.create_task(result, context=self._context.copy())
@@ -289,7 +289,7 @@ class AsyncRuntime(LoadingAsyncSpace):
                 await self._flights.next_landing()
             elif self.scheduler.events.waiting:
                 # Parked: for its time, or for what it follows from.
-                self.mail.ask_others()
+                self.events.ask_others()
                 await self._next_pass()
             elif not await self._until_come():
                 return
@@ -326,7 +326,7 @@ class AsyncRuntime(LoadingAsyncSpace):
         return bool(self._flights) and (node is None or self.scheduler.is_under_way(node))
 
     def _await_turn(self) -> None:
-        with self._turn:
+        with self.lock:
             pass
 
     async def synced(self) -> None:
@@ -348,10 +348,10 @@ class AsyncRuntime(LoadingAsyncSpace):
                     elif not self.scheduler.events.waiting:
                         await machine().to_thread(self._lease.storage.wait)
                         self._pass()
-                    elif self.mail.is_in_vain(end):
+                    elif self.events.is_in_vain(end):
                         break
                     else:
-                        self.mail.ask_others()
+                        self.events.ask_others()
                         await self._next_pass()
                 while self._tasks:
                     await asyncio.wait(list(self._tasks))
@@ -371,7 +371,7 @@ class AsyncRuntime(LoadingAsyncSpace):
             await self._flights.end()
             if self._fetcher is not None:
                 await self._fetcher.end()
-            self.mail.leave()
+            self.events.leave()
             await self.synced()
         except HeadwaterError as error:
             if not failed:

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, cast
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.declare.functions.invocation import Invocation
 from headwater.host.console_capture import console
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.pieces.piece_host import PieceHost
 from headwater.scheduler.passes.attempt import RetryImmediately
 from headwater.scheduler.passes.steps import Call
 
@@ -54,11 +54,11 @@ class Watched:
             coroutine.close()
 
 
-class Flights:
+class AsyncRuns:
     """The async attempts of one space."""
 
     def __init__(
-        self, home: BaseSpace, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]
+        self, home: PieceHost, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]
     ) -> None:
         self._home = home
         self._console = console()
@@ -143,7 +143,7 @@ class Flights:
                 coroutine = cast("Coroutine[Any, Any, object]", attempt.fn(*attempt.arguments))
                 attempt.result = await Watched(coroutine, lambda: self._wait(attempt))
             if type(attempt.result) is Invocation:
-                attempt.result = self._home.started_by(attempt, attempt.result)
+                attempt.result = self._home.start_returned(attempt, attempt.result)
             how[0] = "ended"
         except asyncio.CancelledError as stop:
             task = asyncio.current_task()

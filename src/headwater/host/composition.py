@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
     from headwater.cells.space_port import SpacePort
     from headwater.declare.resources.resource_instance import ResourceRequest
-    from headwater.runtime.space_runtime import BaseSpace
+    from headwater.runtime.space_runtime import SpaceRuntime
     from headwater.runtime.workflows.hub import Hub
 
 
-def host_parts(inspection: Callable[[BaseSpace, Lease, Options, AttachedReplica], InspectionPort]) -> HostParts:
+def host_parts(inspection: Callable[[SpaceRuntime, Lease, Options, AttachedReplica], InspectionPort]) -> HostParts:
     """Compose the parts. The inspection is above this package, so the caller chooses it."""
     return HostParts(
         console=console(), log_steps=log_steps, inspection=inspection, workflows=_workflows, requests=_requests
     )
 
 
-def _workflows(space: BaseSpace, hub: Hub) -> WorkflowHost:
+def _workflows(space: SpaceRuntime, hub: Hub) -> WorkflowHost:
     from headwater.host.workflow_host import Workflows  # noqa: PLC0415  # most programs have none
 
     return Workflows(space, hub)
@@ -38,6 +38,6 @@ def _workflows(space: BaseSpace, hub: Hub) -> WorkflowHost:
 def _requests(
     home: SpacePort, loop: Callable[[], AbstractEventLoop], finished: Callable[[ResourceRequest], None]
 ) -> RequestRunner:
-    from headwater.host.request_loop import Performing  # noqa: PLC0415  # plain programs need no asyncio
+    from headwater.host.request_loop import LoopRequests  # noqa: PLC0415  # plain programs need no asyncio
 
-    return Performing(home, loop, finished)
+    return LoopRequests(home, loop, finished)

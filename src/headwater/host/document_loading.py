@@ -17,7 +17,7 @@ from headwater.cells.list_and_map import List, Map
 from headwater.cells.reading import Readable
 from headwater.errors import HeadwaterError, OfflineError, UsageError
 from headwater.machine import Future, machine
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
 
@@ -28,7 +28,7 @@ Loadable: TypeAlias = Doc | Cell[Any] | List[Any] | Map[Any, Any] | str
 """A document, a cell, a list, a map, or the address of one; a document's id is its address."""
 
 
-class LoadingSpace(BaseSpace):
+class PlainLoading(SpaceRuntime):
     """A space for plain code, which waits."""
 
     def load(self, *things: Loadable) -> None:
@@ -46,7 +46,7 @@ class LoadingSpace(BaseSpace):
             asking.document()
 
 
-class LoadingAsyncSpace(BaseSpace):
+class AsyncLoading(SpaceRuntime):
     """A space for code in an event loop, which is not held up."""
 
     async def load(self, *things: Loadable) -> None:
@@ -93,7 +93,7 @@ class LoadingAsyncSpace(BaseSpace):
 class _Asking:
     """What is asked for, until it is here: documents, and then what their links lead to and did not come along."""
 
-    def __init__(self, space: BaseSpace, lease: Lease, docs: list[DocKey]) -> None:
+    def __init__(self, space: SpaceRuntime, lease: Lease, docs: list[DocKey]) -> None:
         self._space = space
         self._lease = lease
         self._roots = docs
@@ -140,7 +140,7 @@ class _Asking:
         return OfflineError(f"{message}; they are read when it is back", url=url)
 
 
-def _doc_of(space: BaseSpace, thing: object) -> DocKey:
+def _doc_of(space: SpaceRuntime, thing: object) -> DocKey:
     if isinstance(thing, str):
         return resolve_address(thing, space)[0]
     if isinstance(thing, Doc | Readable):

@@ -17,7 +17,7 @@ from headwater.cells.context import open_spaces
 from headwater.errors import HeadwaterError
 from headwater.host.plain_runtime import PlainRuntime
 from headwater.machine import machine
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.values.author_text import describe
 
 log: Final = logging.getLogger("headwater")
@@ -28,11 +28,11 @@ def is_interactive() -> bool:
     return hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 
 
-def _former(app: str, place: str) -> list[BaseSpace]:
+def _former(app: str, place: str) -> list[SpaceRuntime]:
     """Openings of an app of that name at that place that no block is around: nothing else closes them."""
     if not place or not is_interactive():
         return []
-    spaces = [home for home in list(open_spaces()) if isinstance(home, BaseSpace) and home.opened_as == (app, place)]
+    spaces = [home for home in list(open_spaces()) if isinstance(home, SpaceRuntime) and home.opened_as == (app, place)]
     return [space for space in spaces if not space.tokens]
 
 
@@ -66,5 +66,5 @@ async def aclose_former(app: str, place: str) -> None:
             log.warning("while closing the former opening of %s: %s", place, describe(error))
 
 
-def _told(space: BaseSpace) -> None:
+def _told(space: SpaceRuntime) -> None:
     log.info("space %r is opened anew: its former opening is closed", space.name)

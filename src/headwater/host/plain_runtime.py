@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED, Status
 from headwater.errors import DeclarationError, HeadwaterError, OfflineError, UnavailableError, UsageError
-from headwater.host.document_loading import LoadingSpace
+from headwater.host.document_loading import PlainLoading
 from headwater.machine import WAIT_MAX, machine
 from headwater.runtime.error_report import log, raise_later
 from headwater.runtime.event_service import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headwater.host.request_loop import BesideLoop
 
 
-class PlainRuntime(LoadingSpace):
+class PlainRuntime(PlainLoading):
     """An open space for plain code. Made by `app.open`; a `with` block closes it."""
 
     def __init__(
@@ -66,7 +66,7 @@ class PlainRuntime(LoadingSpace):
     def catch_up(self) -> None:
         """Take in what was decided and what others wrote, and run what follows from it."""
         wake = self._wake
-        with self._turn:
+        with self.lock:
             self._attached.refresh()
             if self.has_work or self.has_come:
                 self._pass(lambda: self.scheduler.events.is_due)
@@ -79,7 +79,7 @@ class PlainRuntime(LoadingSpace):
     def settle(self) -> None:
         """Run what is wanted and not up to date, and what its time has come for. Every write does the former."""
         self.check_open()
-        with self._turn:
+        with self.lock:
             self._attached.refresh()
             self._pass(lambda: self.scheduler.outstanding().is_due)
 
@@ -107,19 +107,19 @@ class PlainRuntime(LoadingSpace):
                 self._tick(True)
         if self._owed:
             self._pay()
-        self.mail.call_due()
+        self.events.call_due()
 
     def nudge(self) -> None:
         """As `catch_up`, but waiting for nobody: who waits for each other in two spaces would wait for ever."""
-        if not self.closed and self._turn.acquire(blocking=False):
+        if not self.closed and self.lock.acquire(blocking=False):
             try:
                 self.catch_up()
             finally:
-                self._turn.release()
+                self.lock.release()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Something came from outside: taken in by whoever stays for that, or with the next write."""
-        super().ring()
+        super().wake()
         if self._wake is not None:
             self._wake()
 
@@ -138,11 +138,11 @@ class PlainRuntime(LoadingSpace):
         """Something that does nothing stands in the queue, after all that was written."""
         self._lease.storage.when_decided(then)
 
-    def stands(self, rejected: int) -> bool:
+    def has_rejected_none(self, since: int) -> bool:
         """Neither of what was taken in, nor of what waits for that."""
-        return self._attached.has_only_good_news() and self.rejected_count == rejected
+        return self._attached.has_only_good_news() and self.rejected_count == since
 
-    def owe(self, origin: Transaction) -> None:
+    def await_decision(self, origin: Transaction) -> None:
         """Nobody would come to hear of it later: when it has ended, what becomes of it is waited for."""
         self._owed.append(origin)
         self.catch_up_soon()
@@ -189,7 +189,7 @@ class PlainRuntime(LoadingSpace):
         for _ in rounds(self.scheduler.outcomes):
             self._lease.storage.wait(None if timeout is None else to_ms(timeout, "space.sync(...)") / 1000)
             self.catch_up()
-        self.keep()
+        self.store_observations()
         self._tell_lost()
 
     def close(self) -> None:
@@ -204,7 +204,7 @@ class PlainRuntime(LoadingSpace):
             # Without the turn: runs that come to their end need it.
             self._stop_workflows()
             self._stop_requests()
-        with self._turn:
+        with self.lock:
             if self.closed:
                 return
             if self.is_passing and any(lane.running is not None for lane in self.scheduler.lanes):
@@ -215,7 +215,7 @@ class PlainRuntime(LoadingSpace):
                     self._drain()
                 finally:
                     # Also if the server is away, and nothing can be waited for.
-                    self.mail.leave()
+                    self.events.leave()
                 self.sync()
             finally:
                 try:
@@ -231,25 +231,25 @@ class PlainRuntime(LoadingSpace):
 
     def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
         """Run what is to be run until an event has ended. Raises EventTimeoutError."""
-        self.mail.check_waiting(event)
+        self.events.check_waiting(event)
         end = None if timeout_ms is None else self.now() + timeout_ms
         while not (event.is_settled or self.closed):
             wake_in = self._settle_within(None if end is None else max(end - self.now(), 0.0) / 1000)
             left = None if end is None else (end - self.now()) / 1000
             if left is not None and left <= 0 and not event.is_settled:
-                raise self.mail.timed_out(event, timeout_ms)
-            self.mail.ask_others()
+                raise self.events.timed_out(event, timeout_ms)
+            self.events.ask_others()
             self._wait_a_little(event, left, timeout_ms, wake_in)
 
     def _settle_within(self, wait_s: float | None) -> float | None:
         """Settle, unless other threads have their turn for so long; and when there may be more to do."""
-        if not self._turn.acquire(timeout=-1 if wait_s is None else min(wait_s, WAIT_MAX)):
+        if not self.lock.acquire(timeout=-1 if wait_s is None else min(wait_s, WAIT_MAX)):
             return None
         try:
             self.settle()
             return self.wake_in()
         finally:
-            self._turn.release()
+            self.lock.release()
 
     def _wait_a_little(
         self, event: EventRecord, left: float | None, timeout_ms: float | None, wake_in: float | None
@@ -260,7 +260,7 @@ class PlainRuntime(LoadingSpace):
             except (UnavailableError, OfflineError):
                 if left is None:
                     raise
-                raise self.mail.timed_out(event, timeout_ms) from None
+                raise self.events.timed_out(event, timeout_ms) from None
         elif not event.is_settled:
             pause = PAUSE_MAX_S if wake_in is None else min(max(wake_in, PAUSE_MIN_S), PAUSE_MAX_S)
             self._pause(pause if left is None else min(pause, left))
@@ -273,9 +273,9 @@ class PlainRuntime(LoadingSpace):
             self.settle()
             self.wait_for_disk()
             self.catch_up()
-            if not scheduler.events.waiting or self.is_passing or self.now() >= end or self.mail.is_in_vain(end):
+            if not scheduler.events.waiting or self.is_passing or self.now() >= end or self.events.is_in_vain(end):
                 return
-            self.mail.ask_others()
+            self.events.ask_others()
             self._pause(min(max(self.wake_in() or 0.0, PAUSE_MIN_S), PAUSE_MAX_S))
 
     def close_after(self, *, failed: bool) -> None:

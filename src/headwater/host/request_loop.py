@@ -29,7 +29,7 @@ class BesideLoop(Loop):
         return self._started()
 
 
-class Performing:
+class LoopRequests:
     """Runs the requests of one space. `landed` is called in the loop, with each that has ended."""
 
     def __init__(

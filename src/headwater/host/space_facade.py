@@ -21,7 +21,7 @@ from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import OnError
 from headwater.runtime.inspection_port import GraphForm
 from headwater.runtime.restore import Resumption
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.stats import Stats
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler import Scheduler
@@ -43,7 +43,7 @@ class SpaceFacade(HandleCopies, ABC):
 
     __slots__ = ("__weakref__", "_runtime")
 
-    def __init__(self, runtime: BaseSpace) -> None:
+    def __init__(self, runtime: SpaceRuntime) -> None:
         self._runtime = runtime
 
     def __repr__(self) -> str:
@@ -186,6 +186,6 @@ class SpaceFacade(HandleCopies, ABC):
         return self._runtime.scheduler
 
 
-def runtime_of(space: SpaceFacade) -> BaseSpace:
+def runtime_of(space: SpaceFacade) -> SpaceRuntime:
     """The runtime behind a space, for the rest of the package."""
     return space._runtime  # noqa: SLF001  # one place for all of the package

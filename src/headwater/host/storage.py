@@ -29,7 +29,7 @@ from headwater.machine import Lock, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
 from headwater.runtime.connection import LOCAL, Connection
 from headwater.runtime.lease import Lease
-from headwater.runtime.run_cache import LocalMemory, Memory
+from headwater.runtime.run_cache import LocalRunCache, RunCache
 from headwater.store import branching
 from headwater.store.backend import Backend
 from headwater.store.commit import (
@@ -90,7 +90,7 @@ class Storage:
     ) -> None:
         self.name = name
         self.groups = 0
-        self.memory: Memory = LocalMemory(self)
+        self.run_cache: RunCache = LocalRunCache(self)
         # What others keep of it as long as it is there, by whose it is. They may refer to it: it goes with all of them.
         self.along: dict[str, object] = {}
         self._clock = clock

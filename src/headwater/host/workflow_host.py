@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.errors import StoreError
@@ -20,6 +19,7 @@ from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.runtime.workflows.reconciliation import ask_again
 from headwater.runtime.workflows.repair import repair
 from headwater.runtime.workflows.run_executor import Performance
+from headwater.runtime.workflows.run_host import RunHost
 from headwater.runtime.workflows.timed_call import TimedCall
 from headwater.values.author_text import describe
 from headwater.values.duration import Duration, to_ms
@@ -29,14 +29,11 @@ from headwater.workflow.run_recovery import recover
 from headwater.workflow.transitions import Begun, Next, ReconcileCall, Repair
 from headwater.workflow.workflow_limits import CONCURRENCY, STOP_MS
 
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
-
 
 class Workflows:
     """The workflows of an open space: run what is due now with `drain`, or `start` a host that stays."""
 
-    def __init__(self, space: BaseSpace, hub: Hub) -> None:
+    def __init__(self, space: RunHost, hub: Hub) -> None:
         self._space = space
         self.hub = hub
         self._loop = Loop()

@@ -74,7 +74,7 @@ def _send(windows: list[Window], command: SendEvent) -> Delivery:
             if not (has_turn or at_once):
                 raise _busy(window, f"nothing was sent to {record.title}")
             payload = handler.payload.from_json(space, fields)
-            space.mail.send(handler.stream, payload, outside, delivery.take)
+            space.events.send(handler.stream, payload, outside, delivery.take)
 
     return Delivery(window, command.timeout_ms, deliver)
 
@@ -162,7 +162,7 @@ def _redeliver(windows: list[Window], scope: Scope, command: RedeliverEvent) -> 
             if not has_turn:
                 raise _busy(window, f"{kept.event} was not delivered")
             window.refresh()
-            window.space.mail.redeliver(kept.event, delivery.take)
+            window.space.events.redeliver(kept.event, delivery.take)
 
     return Delivery(window, command.timeout_ms, deliver)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -12,6 +12,7 @@ from headwater.errors import NotFoundError, UnavailableError, UsageError
 from headwater.inspect import stored_events, stored_pieces
 from headwater.inspect.answers import Activity, EventReport, PieceReport, PiecesPage
 from headwater.inspect.names import check_space, kind_of, labels
+from headwater.runtime.inspection_port import InspectedSpace
 from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.events.outbox import OUTBOX
 from headwater.scheduler.inspect.event_queries import WaitingEvent, error_of
@@ -21,7 +22,6 @@ from headwater.values.ids import BranchId
 if TYPE_CHECKING:
     from headwater.inspect.inspector import Scope
     from headwater.inspect.view import Window
-    from headwater.runtime.space_runtime import BaseSpace
 
 WAITING_MAX: Final = 2000
 """Waiting events in one answer. Each stream may have ten thousand."""
@@ -53,9 +53,10 @@ def waiting_events(window: Window) -> tuple[EventReport, ...]:
     return tuple(map(stored_events.shortened, found[:WAITING_MAX]))
 
 
-def _homes(window: Window) -> list[BaseSpace]:
+def _homes(window: Window) -> list[InspectedSpace]:
     """All openings that this process has of the same branch of the file."""
-    return [cast("BaseSpace", home) for home in list(open_spaces()) if home.storage_key == window.space.storage_key]
+    key = window.space.storage_key
+    return [home for home in list(open_spaces()) if home.storage_key == key and isinstance(home, InspectedSpace)]
 
 
 def _streams(window: Window) -> set[str]:

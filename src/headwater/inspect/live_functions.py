@@ -254,7 +254,9 @@ def _why(window: Window, node: Node | HandlerRecord) -> Explanation:
         # The scheduler does not know what it was asked for.
         from headwater.declare.resources.resource_captions import why_requested  # noqa: PLC0415  # most programs have none
 
-        return Explanation(node.id, node.name, window.space.told(why_requested(window.space, source)), node.spec.piece)
+        return Explanation(
+            node.id, node.name, window.space.captioned(why_requested(window.space, source)), node.spec.piece
+        )
     return Explanation(node.id, node.name, _named(window, window.space.scheduler.why(node)), node.spec.piece)
 
 
@@ -262,7 +264,7 @@ def _named(window: Window, words: str) -> str:
     """With `row(3)` for the generated name of the document that it writes."""
     if ":instance:" in words:
         words = _INSTANCE.sub(lambda found: window.name_of(found[0]), words)
-    return window.space.told(words)
+    return window.space.captioned(words)
 
 
 def explain(window: Window, fields: dict[str, Any], text: str) -> WhyView:

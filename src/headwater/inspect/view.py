@@ -17,7 +17,7 @@ from headwater.runtime.options import Options
 from headwater.values.address import address_text
 
 if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
+    from headwater.runtime.space_runtime import SpaceRuntime
 
 _END_S: Final = 0.5
 """How long the end of an opening waits for another thread that has its turn."""
@@ -26,7 +26,7 @@ _END_S: Final = 0.5
 class Window:
     """One opening. Its `turn` is the lock of its scheduler. A space in memory has no socket."""
 
-    def __init__(self, space: BaseSpace, lease: Lease, options: Options, replica: AttachedReplica) -> None:
+    def __init__(self, space: SpaceRuntime, lease: Lease, options: Options, replica: AttachedReplica) -> None:
         self.space = space
         self._replica = replica
         self.app = str(getattr(space.owner, "name", ""))
@@ -35,7 +35,7 @@ class Window:
         self.now = options.now
         # Called when the lock was released.
         self.after: Callable[[], None] = _nothing
-        self._turn = space.turn
+        self._turn = space.lock
         self._lease = lease
         self.is_in_memory = lease.path is None
         self._is_complete = True
@@ -103,7 +103,7 @@ def _nothing() -> None:
     """Nothing follows."""
 
 
-def view_of(space: BaseSpace) -> Window:
+def view_of(space: SpaceRuntime) -> Window:
     """The view of an open space."""
     view = space.window
     assert isinstance(view, Window)

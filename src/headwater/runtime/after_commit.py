@@ -11,7 +11,7 @@ from headwater.cells.context import CONTEXT
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
 from headwater.errors import UsageError
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.pass_port import PassPort
 
 
 def after_commit(fn: Callable[[], object]) -> None:
@@ -24,7 +24,7 @@ def after_commit(fn: Callable[[], object]) -> None:
         raise UsageError(f"hw.after_commit takes a function without parameters, not {fn!r}")
     frame = CONTEXT.get()
     tx = None if frame is None else frame.tx
-    if frame is None or tx is None or not tx.is_open or not isinstance(frame.space, BaseSpace):
+    if frame is None or tx is None or not tx.is_open or not isinstance(frame.space, PassPort):
         message = "hw.after_commit(fn) is for code in a handler or a transaction, and there is none around this"
         raise UsageError(f"{message}; wrap it in `with space.transaction():`")
     if tx.read_only or frame.read_only:

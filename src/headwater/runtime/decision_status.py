@@ -16,7 +16,7 @@ from headwater.cells.list_and_map import List, Map
 from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
 from headwater.errors import UsageError
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.pass_port import PassPort
 from headwater.scheduler.graph.node import Node
 from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
@@ -42,7 +42,7 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
         message = f"hw.status takes a cell or a document, not {shorten(safe_repr(given))}"
         raise UsageError(f"{message}; for a field of a document, give the document")
     home, tx = space_of(given, "hw.status(...)")
-    assert isinstance(home, BaseSpace)
+    assert isinstance(home, PassPort)
     doc, _ = address_in(given, home)
     if tx is None:
         if home.inbox:

@@ -5,26 +5,26 @@ Must never know: how an event is handled, and apps.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from headwater.cells.context import CONTEXT, ContextFrame, open_spaces
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.errors import EventTimeoutError, UsageError, UserCodeError
 from headwater.machine import machine
+from headwater.runtime.connection import Connection
 from headwater.runtime.error_report import log
+from headwater.runtime.pass_port import PassPort
 from headwater.runtime.server_rules import may_write
 from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
 from headwater.scheduler.events.lanes import Lane
 from headwater.scheduler.events.origin import OriginState
 from headwater.values.author_text import describe
 from headwater.values.tree import Value
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
 
 PAUSE_MIN_S: Final = 0.001
 PAUSE_MAX_S: Final = 0.05
@@ -37,16 +37,44 @@ CLOSE_MS: Final = 5000.0
 Taken: TypeAlias = Callable[[EventRecord], object]
 
 
-class Mail:
+class EventHost(PassPort):
+    """An open space, as its event service sees it."""
+
+    is_in_memory: bool
+    """What is not handled at the end is lost."""
+
+    @property
+    @abstractmethod
+    def connection(self) -> Connection:
+        """The state of the connection to the server."""
+
+    @abstractmethod
+    def wait_for_disk(self, timeout: float | None = None) -> None:
+        """Block until everything written so far is decided."""
+
+    @abstractmethod
+    def detach_coroutine(self, result: object) -> None:
+        """Run what an author's function returned, if that is a coroutine."""
+
+    @abstractmethod
+    def nudge(self) -> None:
+        """Run a pass if the lock is free."""
+
+    @abstractmethod
+    def await_decision(self, origin: Transaction) -> None:
+        """Another space waits for the decision on a transaction of this one."""
+
+
+class EventService:
     """What a space has to do with events."""
 
-    def __init__(self, space: BaseSpace) -> None:
+    def __init__(self, space: EventHost, left: Callable[[], str] | None = None) -> None:
         self._space = space
         # Threads that send take turns, and wait for nothing else.
         self._lock = machine().lock()
         self.handlers: dict[object, HandlerRecord] = {}
-        # What becomes of events that wait when the space is closed, in words. Of a server's, it says so itself.
-        self.left: Callable[[], str] = self._left
+        # What becomes of waiting events when the space is closed, as text.
+        self._left_text = left or self._left
         # To be called now that what they were waiting for is on disk.
         self._due: deque[Callable[[], object]] = deque()
 
@@ -71,7 +99,9 @@ class Mail:
             return
         earlier = takewhile(lambda home: home is not self._space, list(open_spaces()))
         others = [getattr(home, "mail", None) for home in earlier if home.storage_key == self._space.storage_key]
-        handlers = [handler for mail in others if isinstance(mail, Mail) for handler in list(mail.handlers.values())]
+        handlers = [
+            handler for mail in others if isinstance(mail, EventService) for handler in list(mail.handlers.values())
+        ]
         self._resume({handler.spec.stream for handler in handlers})
 
     def _resume(self, besides: set[str]) -> None:
@@ -91,7 +121,7 @@ class Mail:
             for home in list(open_spaces())
             if home is not space and home.storage_key == space.storage_key
         ]
-        elsewhere = {stream for mail in others if isinstance(mail, Mail) for stream in mail.streams}
+        elsewhere = {stream for mail in others if isinstance(mail, EventService) for stream in mail.streams}
         self._resume(elsewhere | (self.streams - streams))
 
     @property
@@ -126,7 +156,7 @@ class Mail:
             taken(event)
         if around is not None and origin is not None and around.space is not space and origin.status not in SETTLED:
             # Whether it comes to be is decided in another space: there is nothing to be done before.
-            self._follow(cast("BaseSpace", around.space), origin)
+            self._follow(cast("EventHost", around.space), origin)
         elif not is_inside:
             space.catch_up()
         return event
@@ -156,10 +186,10 @@ class Mail:
 
     # -- between spaces ------------------------------------------------------------------------------------
 
-    def _follow(self, other: BaseSpace, origin: Transaction) -> None:
+    def _follow(self, other: EventHost, origin: Transaction) -> None:
         """Have this space's turn come when a transaction of another one is decided on."""
         origin.follow(lambda _: other.call_soon(self._space.nudge), lambda: None)
-        other.owe(origin)
+        other.await_decision(origin)
 
     def ask_others(self) -> None:
         """Have spaces heard whose decision the head of a lane waits for."""
@@ -168,7 +198,7 @@ class Mail:
             if launch is not None and not launch.is_near and launch.fate is OriginState.PENDING:
                 for home in list(open_spaces()):
                     if home.replica is launch.tx.replica:
-                        cast("BaseSpace", home).nudge()
+                        cast("EventHost", home).nudge()
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -259,7 +289,7 @@ class Mail:
     def _call(self, fn: Callable[[], object], what: str) -> None:
         token = CONTEXT.set(ContextFrame(self._space, None, None))
         try:
-            self._space.started(fn())
+            self._space.detach_coroutine(fn())
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
             message = f"{what} in space {self._space.name!r} raised {describe(error)}"
             told = UserCodeError(message, space=self._space.name, node=_name(fn), event=None, triggers=())
@@ -275,7 +305,7 @@ class Mail:
         left = self._space.scheduler.events.close()
         if left:
             who = "1 event waits; it is" if left == 1 else f"{left:,} events wait; they are"
-            log.warning("space %r was closed while %s %s", self._space.name, who, self.left())
+            log.warning("space %r was closed while %s %s", self._space.name, who, self._left_text())
 
     def _left(self) -> str:
         is_lost = self._space.is_in_memory

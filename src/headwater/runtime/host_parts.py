@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headwater.cells.space_port import SpacePort
 from headwater.declare.resources.resource_instance import ResourceRequest
@@ -13,7 +13,6 @@ from headwater.runtime.console_port import ConsolePort
 from headwater.runtime.inspection_port import InspectionPort
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
-from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.scheduler.inspect.trace import Trace
 from headwater.values.duration import Duration
 
@@ -21,7 +20,10 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     # The runtime itself: it hands itself to what is composed with it.
-    from headwater.runtime.space_runtime import BaseSpace
+    from headwater.runtime.space_runtime import SpaceRuntime
+
+    # Most programs have no workflows.
+    from headwater.runtime.workflows.hub import Hosted, Hub
 
 
 class RequestRunner(Protocol):
@@ -76,6 +78,12 @@ class WorkflowHost(Protocol):
         """Stop the host. Returns whether all runs came to where they can stop."""
 
 
+Requests: TypeAlias = (
+    "Callable[[SpacePort, Callable[[], AbstractEventLoop], Callable[[ResourceRequest], None]], RequestRunner]"
+)
+"""Makes the runner of a space, given its event loop and what is called at the end of each request."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostParts:
     """One record per process and kind of host."""
@@ -83,6 +91,6 @@ class HostParts:
     console: ConsolePort
     log_steps: Callable[[str, Trace], None]
     """Log each record of a scheduler's trace, if the user asked for that."""
-    inspection: Callable[[BaseSpace, Lease, Options, AttachedReplica], InspectionPort]
-    workflows: Callable[[BaseSpace, Hub], WorkflowHost]
-    requests: Callable[[SpacePort, Callable[[], AbstractEventLoop], Callable[[ResourceRequest], None]], RequestRunner]
+    inspection: Callable[[SpaceRuntime, Lease, Options, AttachedReplica], InspectionPort]
+    workflows: Callable[[SpaceRuntime, Hub], WorkflowHost]
+    requests: Requests

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
+
+from headwater.runtime.pass_port import PassPort
 
 GraphForm: TypeAlias = Literal["text", "svg", "mermaid", "json"]
 """How a graph is drawn."""
@@ -27,3 +30,13 @@ class InspectionPort(Protocol):
 
     def keep(self) -> None:
         """Store the snapshot, before the file is released. Waits for the disk."""
+
+
+class InspectedSpace(PassPort):
+    """An open space, as its inspection sees it."""
+
+    window: InspectionPort
+
+    @abstractmethod
+    def has_at_work(self, piece: str) -> bool:
+        """Whether the piece with this id was started in this opening, and is not stopped."""

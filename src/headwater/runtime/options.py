@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from headwater.runtime.lease import Lease
-    from headwater.runtime.space_runtime import BaseSpace
+    from headwater.runtime.space_runtime import SpaceRuntime
     from headwater.store.backends.sqlite_file import Durability
 
 DemandPolicy: TypeAlias = Literal["lazy", "eager"]
@@ -62,7 +62,7 @@ class Options:
     jitter: Callable[[], float] = field(default_factory=lambda: machine().random)
     # For tests: where the space is, if not at a URL; and what is done with it before anything runs in it.
     lease: Callable[[], Lease] | None = None
-    prepare: Callable[[BaseSpace], None] | None = None
+    prepare: Callable[[SpaceRuntime], None] | None = None
     # For tests: what plain code that waits does instead of sleeping, for so many seconds.
     sleep: Callable[[float], None] | None = None
     # For tests: the loop in which plain code's requests run, instead of one in a thread.

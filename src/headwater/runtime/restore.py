@@ -6,6 +6,7 @@ Must never know: apps, and when a function runs.
 from __future__ import annotations
 
 import gc
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
@@ -14,9 +15,11 @@ import msgspec
 
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instances
 from headwater.declare.functions.mutables import changed_containers
 from headwater.errors import HeadwaterError
+from headwater.runtime.run_cache import RunCache
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.passes.persistence import CHANGED_CODE, NOTHING, Resumed
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
@@ -29,14 +32,13 @@ from headwater.values.tree import Path
 
 if TYPE_CHECKING:
     from headwater.declare.functions.function_options import FunctionOptions
-    from headwater.runtime.space_runtime import BaseSpace
 
 GONE_MAX: Final = 256
 """Rows that are dropped from the store together. Each time it is asked, and what waits to be folded is."""
 
 
 @runtime_checkable
-class Kept(Protocol):
+class RestorableFunction(Protocol):
     """A function with parameters, as much as is asked of it here."""
 
     @property
@@ -49,9 +51,18 @@ class Kept(Protocol):
         """What its author said of it."""
         ...
 
-    def called_again(self, home: BaseSpace, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
+    def called_again(self, home: FunctionPort, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
         """Makes the node of a call; None if that cannot be made."""
         ...
+
+
+class RestorePort(FunctionPort):
+    """An open space, as functions are restored in it."""
+
+    @property
+    @abstractmethod
+    def run_cache(self) -> RunCache:
+        """What is stored of runs for the next opening."""
 
 
 class Resumption(msgspec.Struct, frozen=True):
@@ -72,10 +83,10 @@ class Resumption(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
 
-class Resuming:
+class Restorer:
     """The part of an open space that takes over."""
 
-    def __init__(self, space: BaseSpace, branch: str) -> None:
+    def __init__(self, space: RestorePort, branch: str) -> None:
         self._space = space
         self._branch = BranchId(branch)
         # What nobody has claimed yet: of functions with parameters, which are there when they are called.
@@ -83,7 +94,7 @@ class Resuming:
         # The same of pieces that are at work, by what the names of their documents begin with.
         self._left_of: dict[str, Listing] = {}
         # Functions with parameters, by what the names of their results begin with; made anew when one is not found.
-        self._functions: dict[str, Kept] = {}
+        self._functions: dict[str, RestorableFunction] = {}
         # Of whom nothing is to be kept any more, with the last commit that took something along.
         self._gone: dict[DocKey, Transaction | None] = {}
 
@@ -93,7 +104,7 @@ class Resuming:
         start = doc_key(f"{app}.")
         nodes = [node for node in space.nodes.values() if node.spec.print is not None]
         besides = {doc for node in nodes for doc in node.outputs[1:]} | self._written_besides()
-        found = space.memory.listing(self._branch, start, besides)
+        found = space.run_cache.listing(self._branch, start, besides)
         if found.rows:
             with _uncollected():
                 self._restore(nodes, found)
@@ -124,7 +135,7 @@ class Resuming:
         besides = {doc for node in kept for doc in node.outputs[1:]} | self._written_besides()
         # Also of its runs that had nothing to write.
         self.keep()
-        found = self._space.memory.listing(self._branch, doc_key(prefix), besides)
+        found = self._space.run_cache.listing(self._branch, doc_key(prefix), besides)
         if found.rows:
             self._restore(kept, found)
             self._set_gates(found)
@@ -177,7 +188,7 @@ class Resuming:
         if left is None or left is found or key not in left.rows:
             return None
         row = left.rows.pop(key)
-        found.heads |= self._space.memory.heads_of(left, row, node.outputs).heads
+        found.heads |= self._space.run_cache.heads_of(left, row, node.outputs).heads
         if key in left.inherited:
             found.inherited |= {key}
         found.rows[key] = row
@@ -194,16 +205,18 @@ class Resuming:
             makers.append(make)
         return [make() for make in makers]
 
-    def _function_of(self, doc: DocKey) -> Kept | None:
+    def _function_of(self, doc: DocKey) -> RestorableFunction | None:
         """The function with parameters that a result is of."""
         name = Instances.function_of(doc)
         if self._functions.get(name) not in self._space.instances:
-            self._functions = {doc_key(each.doc): each for each in self._space.instances if isinstance(each, Kept)}
+            self._functions = {
+                doc_key(each.doc): each for each in self._space.instances if isinstance(each, RestorableFunction)
+            }
         return self._functions.get(name)
 
     def _written_besides(self) -> set[DocKey]:
         """What functions with parameters write besides their results."""
-        functions = [each for each in self._space.instances if isinstance(each, Kept)]
+        functions = [each for each in self._space.instances if isinstance(each, RestorableFunction)]
         return {doc for each in functions for doc in each.options.write_surface(self._space)[0]}
 
     def leave_piece(self, prefix: str) -> None:
@@ -228,11 +241,11 @@ class Resuming:
         for doc in gone:
             self._gone.pop(doc, None)
             self._space.replica.release(doc)
-        self._space.memory.forget(self._branch, gone, let_go=True)
+        self._space.run_cache.forget(self._branch, gone, let_go=True)
 
     def leave(self) -> None:
         """Of what this opening has not asked for, the newest is kept: it may be called again, and may be not."""
-        functions = [function for function in self._space.instances if isinstance(function, Kept)]
+        functions = [function for function in self._space.instances if isinstance(function, RestorableFunction)]
         found: dict[str, list[ObservationRow]] = {doc_key(function.doc): [] for function in functions}
         for doc, row in self._left.rows.items() if self._left is not None else ():
             if (whose := doc.partition(":")[0]) in found:
@@ -248,13 +261,13 @@ class Resuming:
         if self._space.replica.is_layered(doc):
             # Written here, and not decided yet.
             return True
-        return self._space.memory.is_changed(self._branch, doc, places, after)
+        return self._space.run_cache.is_changed(self._branch, doc, places, after)
 
     def _forget(self, found: Listing, start: str, declared: Collection[str]) -> None:
         """Of functions that the app has no longer."""
         gone = [doc for doc in found.rows if _name(doc, start) not in declared]
         if gone:
-            self._space.memory.forget(self._branch, gone)
+            self._space.run_cache.forget(self._branch, gone)
             for doc in gone:
                 del found.rows[doc]
 
@@ -273,7 +286,7 @@ class Resuming:
         """Write down what runs have read that no commit has taken along."""
         notes = self._space.replica.observations.take()
         if notes:
-            self._space.memory.note(notes)
+            self._space.run_cache.note(notes)
         if self._gone:
             self._drop_gone()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headwater.runtime.storage_port import EnginePort
 
 
-class Memory(Protocol):
+class RunCache(Protocol):
     """What is asked about the runs of earlier openings."""
 
     def listing(self, branch: BranchId, prefix: str, besides: Iterable[DocKey]) -> Listing:
@@ -39,7 +39,7 @@ class Memory(Protocol):
         """Keep nothing of these; and hold their results no longer."""
 
 
-class LocalMemory:
+class LocalRunCache:
     """Of a store in this process."""
 
     def __init__(self, storage: EnginePort) -> None:

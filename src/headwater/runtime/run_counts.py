@@ -5,19 +5,47 @@ Must never know: when a function runs, and why.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from headwater.declare.functions.instances import Instances
 from headwater.errors import UsageError
+from headwater.scheduler.events.event import HandlerRecord
+from headwater.scheduler.graph.node import Node
 
 if TYPE_CHECKING:
     from headwater.declare.functions.enclosing_piece import EnclosingPiece
-    from headwater.runtime.space_runtime import BaseSpace
+
+
+class FetchedResources(Protocol):
+    """The resources of an open space."""
+
+    @property
+    def resources(self) -> list[object]:
+        """Those declared or called here."""
+
+    def requests_of(self, resource: object) -> int:
+        """How many requests have left."""
+
+
+class RunCountsPort(Protocol):
+    """The functions of an open space."""
+
+    nodes: dict[object, Node]
+    instances: dict[object, Instances]
+
+    @property
+    def handlers(self) -> dict[object, HandlerRecord]:
+        """The record of each handler."""
+
+    @property
+    def fetching(self) -> FetchedResources | None:
+        """The fetcher, if there is one."""
 
 
 class RunCounts:
     """Of one opening."""
 
-    def __init__(self, space: BaseSpace) -> None:
+    def __init__(self, space: RunCountsPort) -> None:
         self._space = space
         # Of functions of pieces that are no longer at work, by name.
         self._gone: dict[str, int] = {}

@@ -1,17 +1,14 @@
-"""What the events of a server's space have to know of the server: whether it is reached, and what may be done there.
-
-Must never know: how an event is handled, and how a connection is made.
-"""
+"""What the events of a space at a server know of it: whether it is reached, and what may be written there."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from headwater.errors import AccessError
+from headwater.scheduler.scheduler_environment import EventServer
 
 if TYPE_CHECKING:
     from headwater.runtime.connection import Connection
-    from headwater.runtime.space_runtime import BaseSpace
     from headwater.runtime.storage_port import StoragePort
 
 
@@ -31,32 +28,19 @@ def left(connection: Connection, *, is_kept: bool) -> str:
     return f"lost, since {connection.url} is not reached and no folder was given (`local=`)"
 
 
-def share(space: BaseSpace, place: StoragePort, *, is_kept: bool) -> None:
-    """Have events wait for the server while it is away, and say the truth of those that fail or are left.
-
-    `is_kept`: in a folder, what the server has not decided.
-    """
-    scheduler = space.scheduler
-    url = place.connection().url
+def event_server(storage: StoragePort) -> EventServer:
+    """The server of a space, as its events see it: they wait while it is away, and failures are stored there."""
 
     def away() -> str:
-        connection = place.connection()
-        # One that is over has no use in waiting: whoever asks is told why.
+        connection = storage.connection()
+        # There is no use in waiting for a connection that is over: the caller is told why.
         is_away = connection.state in ("connecting", "offline")
         return f"{connection.url} is not reached ({connection.trouble})" if is_away else ""
 
-    def unkeepable() -> AccessError | None:
-        if may_write(place.connection()):
+    def refusal() -> AccessError | None:
+        if may_write(storage.connection()):
             return None
-        return AccessError(f"who may only read space {space.name!r} keeps nothing there", space=space.name)
+        name = storage.name
+        return AccessError(f"who may only read space {name!r} keeps nothing there", space=name)
 
-    def changed(connection: Connection) -> None:
-        if connection.state in ("live", "over") and not space.closed:
-            scheduler.lanes.server_is_back()
-            space.ring()
-
-    space.mail.left = lambda: left(place.connection(), is_kept=is_kept)
-    scheduler.streams.is_shared = True
-    scheduler.outcomes.unkeepable, scheduler.outcomes.where = unkeepable, f" --url {url}"
-    scheduler.events.server, scheduler.events.away = url, away
-    place.on_connection(changed)
+    return EventServer(url=storage.connection().url, away=away, refusal=refusal)

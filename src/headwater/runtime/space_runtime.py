@@ -22,34 +22,33 @@ from headwater.cells.document_class import Doc
 from headwater.cells.missing_documents import GuardedReads, gate_of
 from headwater.cells.pending_commit import call_all
 from headwater.cells.transaction import Transaction
-from headwater.declare.events.event_port import EventPort
 from headwater.declare.functions.fingerprint import Fingerprints
-from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, Key
 from headwater.declare.functions.invocation import Invocation
-from headwater.declare.patterns.builder import BuilderPort
-from headwater.declare.patterns.piece import Piece, PiecePort
-from headwater.declare.workflows.workflow_port import WorkflowPort
+from headwater.declare.patterns.piece import Piece
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
-from headwater.machine import Lock, machine
+from headwater.machine import machine
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.author_modules import new_fingerprints
 from headwater.runtime.by_address import ByAddress
 from headwater.runtime.connection import Connection
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import OnError, chosen, tell
-from headwater.runtime.event_service import Mail
+from headwater.runtime.event_service import EventService
 from headwater.runtime.host_parts import HostParts, WorkflowHost
-from headwater.runtime.inspection_port import GraphForm, InspectionPort
+from headwater.runtime.inspection_port import GraphForm, InspectedSpace, InspectionPort
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
-from headwater.runtime.resources.outside import Facing
-from headwater.runtime.restore import Resuming, Resumption
-from headwater.runtime.run_cache import Memory
+from headwater.runtime.pieces.piece_host import PieceHost
+from headwater.runtime.resources.outside import OutsideParts
+from headwater.runtime.restore import RestorePort, Restorer, Resumption
+from headwater.runtime.run_cache import RunCache
 from headwater.runtime.run_counts import RunCounts
-from headwater.runtime.server_rules import share
+from headwater.runtime.server_rules import event_server, left
 from headwater.runtime.stats import Stats
 from headwater.runtime.sync_wait import raise_lost
+from headwater.runtime.type_records import TypeRecordsPort
+from headwater.runtime.workflows.run_host import RunHost
 from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.passes.attempt import Attempt
@@ -72,7 +71,7 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Doc)
 
 
-class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePort, WorkflowPort):
+class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestorePort, RunHost, InspectedSpace):
     """What both kinds of open spaces have in common."""
 
     def __init__(
@@ -93,7 +92,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         self.inbox = replica.inbox
         self.on_error: OnError = chosen(options.on_error)
         # Threads take turns in running what follows from a write, and what a caller asks for.
-        self._turn = machine().rlock()
+        self.lock = machine().rlock()
         self.nodes: dict[object, Node] = {}
         self.counts: RunCounts = RunCounts(self)
         # Functions with parameters: a node for each set of arguments.
@@ -108,19 +107,23 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
             demand=options.demand,
             wall_ms=options.wall,
             jitter=options.jitter,
-            turn=self._turn,
+            turn=self.lock,
             keep_failed=options.keep_failed,
+            server=event_server(lease.storage) if at_server else None,
         )
         parts.log_steps(self.name, self.scheduler.trace)
         lease.storage.shows(self.scheduler.graph.writers.__contains__)
-        self.mail: Mail = Mail(self)
+        is_kept = options.local is not None
+        self.events: EventService = EventService(
+            self, (lambda: left(lease.storage.connection(), is_kept=is_kept)) if at_server else None
+        )
         self.fingerprints: Fingerprints = new_fingerprints()
-        self.resuming: Resuming = Resuming(self, options.branch)
+        self.restorer: Restorer = Restorer(self, options.branch)
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
-        self._face(options)
+        self._face(options, parts.requests)
         if at_server:
-            share(self, lease.storage, is_kept=options.local is not None)
+            lease.storage.on_connection(self._connection_changed)
         # The thread that a pass is under way in.
         self._passing = 0
         self._thread_id = machine().thread_id
@@ -173,7 +176,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         try:
             attempt.result = attempt.fn(*attempt.arguments)
             if type(attempt.result) is Invocation:
-                attempt.result = self.started_by(attempt, attempt.result)
+                attempt.result = self.start_returned(attempt, attempt.result)
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
             attempt.error = error
         finally:
@@ -181,7 +184,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
             if self._listeners:
                 self.console.run_ends(attempt.tx)
 
-    def started_by(self, attempt: Call, asked: Invocation[Any]) -> object:
+    def start_returned(self, attempt: Call, asked: Invocation[Any]) -> object:
         """A function has returned a pattern with its inputs, to be started: what stands for it."""
         if not isinstance(attempt, Attempt):
             message = f"{attempt.title} cannot return {asked!r}: only a computed has children; use hw.start(...)"
@@ -192,69 +195,64 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def add_node(self, function: object, spec: NodeSpec) -> Node:
         """A declared function is a node here from now on."""
-        with self._turn:
+        with self.lock:
             node = self.nodes[function] = self.scheduler.register(spec)
-            self.resuming.take_over_one(node)
+            self.restorer.take_over_one(node)
             return node
 
     def instances_of(self, function: object) -> Instances:
         """The nodes of a function with parameters."""
         found = self.instances.get(function)
         if found is None:
-            found = self.instances[function] = Instances(self.scheduler, self.resuming.forget)
+            found = self.instances[function] = Instances(self.scheduler, self.restorer.forget)
         return found
 
     def add_instance(self, function: object, key: Key, made: Callable[[], tuple[NodeSpec, Cell[Any]]]) -> Instance:
         """One more of them, unless another thread was faster."""
-        with self._turn:
+        with self.lock:
             instances = self.instances_of(function)
             found = instances.get(key)
             if found is None:
                 found = instances.put(key, *made())
                 around: EnclosingPiece | None = getattr(function, "enclosing_piece", None)
-                self.resuming.take_over_one(found.node, "" if around is None else around.prefix)
+                self.restorer.take_over_one(found.node, "" if around is None else around.prefix)
             return found
 
     def drop(self, function: object) -> None:
         """A declared function is no longer: another was declared in its place."""
-        with self._turn:
+        with self.lock:
             gone = self.instances.pop(function).nodes() if function in self.instances else []
             gone += [self.nodes.pop(function)] if function in self.nodes else []
-            self.mail.drop(function)
+            self.events.drop(function)
             if self._fetcher is not None:
                 self._fetcher.drop(function)
             for node in gone:
                 self.scheduler.renew(node)
                 self.scheduler.remove(node)
 
-    def fit(self) -> None:
+    def shrink(self) -> None:
         """Much was here that is not any more: give back the room it took. Whoever calls has the turn."""
         self.nodes = shrunk(self.nodes)
         self.scheduler.registry.fit()
         self.replica.shrink()
 
-    def retire(self, function: object, *, is_told: bool = False) -> None:
+    def retire(self, function: object, *, notify: bool = False) -> None:
         """A function of a piece that is stopped. Whoever has read its result keeps that, unless he is told."""
-        with self._turn:
+        with self.lock:
             self.counts.leave(function)
             gone = self.instances.pop(function).nodes() if function in self.instances else []
             gone += [self.nodes.pop(function)] if function in self.nodes else []
-            self.mail.drop(function)
+            self.events.drop(function)
             if self._fetcher is not None:
                 # Whoever has read it and goes on, as what is built anew does, asks the one that comes now.
                 self._fetcher.drop(function)
             for node in gone:
-                if is_told or node.error is not None:
+                if notify or node.error is not None:
                     # An error is no result: it ends with whoever raised it.
                     self.scheduler.renew(node)
                 self.scheduler.remove(node)
 
     # -- pieces --------------------------------------------------------------------------------------------
-
-    @property
-    def turn(self) -> Lock:
-        """Held by whoever uses the scheduler."""
-        return self._turn
 
     @property
     def pieces(self) -> Pieces:
@@ -263,7 +261,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
         if self._pieces is None:
             self.check_open()
-            with self._turn:
+            with self.lock:
                 # Unless another thread was faster.
                 if self._pieces is None:
                     made = Pieces(self, getattr(self.owner, "name", ""))
@@ -286,13 +284,13 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         """Whether the piece with this id was started in this opening, and is not stopped."""
         return self._pieces is not None and piece in self._pieces.running
 
-    def told(self, words: str) -> str:
+    def captioned(self, text: str) -> str:
         """Words for people, with names in the place of ids that nobody has chosen."""
-        return words if self._pieces is None else self._pieces.told(words)
+        return text if self._pieces is None else self._pieces.captioned(text)
 
-    def keep(self) -> None:
+    def store_observations(self) -> None:
         """Everything written so far is on disk: so is what runs have read, and what was stopped is let go of."""
-        self.resuming.keep()
+        self.restorer.keep()
         if self._pieces is not None:
             self._pieces.sweep()
         if self._fetcher is not None:
@@ -337,13 +335,13 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
     @property
     def handlers(self) -> dict[object, HandlerRecord]:
         """What is known of each handler of the app."""
-        return self.mail.handlers
+        return self.events.handlers
 
     def add_handler(self, function: object, spec: HandlerSpec) -> None:
         """A declared function handles events here from now on."""
-        self.mail.add(function, spec)
+        self.events.add(function, spec)
 
-    def around(self) -> tuple[BaseSpace, Transaction]:
+    def around(self) -> tuple[SpaceRuntime, Transaction]:
         """This space and the transaction of it that is around the code, for a function that handles an event."""
         frame = CONTEXT.get()
         assert frame is not None
@@ -352,7 +350,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def send(self, stream: str, payload: Value, outside: tuple[str, str] | None = None) -> EventRecord:
         """Send an event to whoever handles the stream; see `Handler.send`."""
-        return self.mail.send(stream, payload, outside)
+        return self.events.send(stream, payload, outside)
 
     def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
         """Return when an event has ended. Raises EventTimeoutError. Each kind of space waits in its own way."""
@@ -364,11 +362,11 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def when_ended(self, event: EventRecord, callback: Callable[[EventRecord], object], named: object = None) -> None:
         """Call when an event has ended, whichever way; once."""
-        self.mail.when_ended(event, callback, named)
+        self.events.when_ended(event, callback, named)
 
     def call_soon(self, fn: Callable[[], object]) -> None:
         """Call a function, with no transaction around."""
-        self.mail.call_soon(fn)
+        self.events.call_soon(fn)
 
     @property
     def is_passing(self) -> bool:
@@ -377,8 +375,8 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def resume_events(self) -> None:
         """Take up what was sent when the space was last open, and not handled; but for what earlier openings handle."""
-        with self._turn:
-            self.mail.resume()
+        with self.lock:
+            self.events.resume()
 
     def catch_up_soon(self) -> None:
         """There is something to be called, or told."""
@@ -387,10 +385,10 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
     def nudge(self) -> None:
         """Something was decided elsewhere that this space waits for: its turn. Each kind takes it in its own way."""
 
-    def owe(self, origin: Transaction) -> None:
+    def await_decision(self, origin: Transaction) -> None:
         """Another space waits for what becomes of a transaction of this one."""
 
-    def started(self, result: object) -> None:
+    def detach_coroutine(self, result: object) -> None:
         """What a function of the author's returned that nobody waits for."""
         if iscoroutine(result):
             result.close()
@@ -401,11 +399,11 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         return self._lease.local.call(question)
 
     @property
-    def memory(self) -> Memory:
+    def run_cache(self) -> RunCache:
         """What is kept of runs, for the next opening."""
-        return self._lease.storage.memory
+        return self._lease.storage.run_cache
 
-    def let_go(self, docs: Collection[DocKey]) -> None:
+    def release_documents(self, docs: Collection[DocKey]) -> None:
         """The store need not hold these any longer."""
         self._lease.storage.let_go(self.branch, docs)
 
@@ -423,15 +421,20 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         if not callable(given):
             raise UsageError(f"space.on_connection takes a function of a Connection, not {given!r}")
         self.check_open()
-        return self._lease.storage.on_connection(lambda connection: self.call_in_place(callback, connection))
+        return self._lease.storage.on_connection(lambda connection: self.call_in_loop(callback, connection))
 
-    def call_in_place(self, fn: Callable[..., object], *args: object) -> None:
+    def _connection_changed(self, connection: Connection) -> None:
+        if connection.state in ("live", "over") and not self.closed:
+            self.scheduler.lanes.server_is_back()
+            self.wake()
+
+    def call_in_loop(self, fn: Callable[..., object], *args: object) -> None:
         """Call a function where the code of this space runs: here, in whichever thread."""
         fn(*args)
 
     def explain_resume(self) -> Resumption:
         """What this opening made of what those before it have kept: who need not run, who has to, and why."""
-        return self.resuming.explain()
+        return self.restorer.explain()
 
     def wait_for_disk(self, timeout: float | None = None) -> None:
         """Return when everything written so far is decided."""
@@ -439,7 +442,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def wake_in(self) -> float | None:
         """Seconds until there may be something to do, if nothing else happens; None: only if something does."""
-        with self._turn:
+        with self.lock:
             wake_at = self.scheduler.outstanding().wake_at
             due_in = self.timers.due_in()
         if wake_at is not None:
@@ -455,7 +458,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
 
     def pull(self, node: Node) -> None:
         """Make a computation valid for a caller, or raise what it raised."""
-        with self._turn:
+        with self.lock:
             if self._fetcher is not None:
                 self._fetcher.expire()
             try:
@@ -510,7 +513,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
     def _wait_and_keep(self) -> None:
         """Until everything is decided; then what was observed meanwhile is kept."""
         self._lease.storage.wait()
-        self.resuming.keep()
+        self.restorer.keep()
 
     def _tell_lost(self) -> None:
         """Raise for what is not on disk although it should be."""
@@ -551,7 +554,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
             self._fetcher.shut()
         self.scheduler.dispose()
         self.on_console = None
-        self.resuming.leave()
+        self.restorer.leave()
         call_all(self._closers, self)
 
     def _let_go(self) -> None:

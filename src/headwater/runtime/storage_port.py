@@ -12,7 +12,7 @@ from headwater.errors import HeadwaterError
 from headwater.machine import Lock
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.connection import Connection
-from headwater.runtime.run_cache import Memory
+from headwater.runtime.run_cache import RunCache
 from headwater.store.commit import TableTransaction
 from headwater.store.engine import Engine
 from headwater.values.ids import BranchId, DocKey
@@ -41,7 +41,7 @@ class StoragePort(Protocol):
         ...
 
     @property
-    def memory(self) -> Memory:
+    def run_cache(self) -> RunCache:
         """What is kept of runs."""
         ...
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc, fields_of_class
@@ -18,6 +18,7 @@ from headwater.cells.document_kinds import kind_of_id
 from headwater.cells.reading import schema_at
 from headwater.cells.space_port import ADVISORY
 from headwater.errors import HeadwaterError
+from headwater.runtime.event_service import EventHost
 from headwater.runtime.server_rules import may_write
 from headwater.store.commit import SetDoc
 from headwater.values.address import doc_key
@@ -25,9 +26,6 @@ from headwater.values.ids import DocKey
 from headwater.values.schema import ANY, Schema
 from headwater.values.shape import Shapes, Shaping
 from headwater.values.tree import Maybe, Value, freeze, is_map, same
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
 
 PREFIX: Final = "schema:"
 """How the documents are called that hold what apps declare."""
@@ -82,7 +80,14 @@ def _fields(kind: type[Doc]) -> dict[str, Schema]:
     return found
 
 
-def keep_types(opened: BaseSpace, app: str, declared: Mapping[str, object]) -> None:
+class TypeRecordsPort(EventHost):
+    """An open space, as records of types are written to it."""
+
+    keeps_types: bool
+    is_main: bool
+
+
+def keep_types(opened: TypeRecordsPort, app: str, declared: Mapping[str, object]) -> None:
     """Write down what an app declares, if that is not there already.
 
     Not in memory, which no other program can look at; and not into a folder (`local=`), which is for authors' work.
@@ -96,7 +101,7 @@ def keep_types(opened: BaseSpace, app: str, declared: Mapping[str, object]) -> N
     key = schema_key(app)
     if types is None:
         return
-    with opened.turn:
+    with opened.lock:
         if same(opened.replica.read(key), types):
             return
         opened.replica.commit((SetDoc(key, types),), source=ADVISORY)

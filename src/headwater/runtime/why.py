@@ -14,7 +14,7 @@ from headwater.declare.functions.instances import missing_arguments_error
 from headwater.declare.functions.sink import Sink
 from headwater.declare.resources.resource import Explainable
 from headwater.errors import UsageError
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.pieces.piece_host import PieceHost
 
 
 def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Explainable, *args: object, **kwargs: object) -> str:
@@ -30,7 +30,7 @@ def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Explainable, *
         message = "why() takes a function made with @app.computed, @app.sink, @app.handler or @app.resource"
         raise UsageError(f"{message}, not {given!r}")
     home, _ = find(function.owner, function.name, UNTRACKED)
-    assert isinstance(home, BaseSpace)
+    assert isinstance(home, PieceHost)
     if isinstance(function, Handler):
         return _of_handler(function, home, args or kwargs)
     if isinstance(function, Sink) and (args or kwargs):
@@ -48,10 +48,10 @@ def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Explainable, *
             reason = "it was stopped with stop(), or another was declared in its place; the next opening starts it"
             return f"{function.name}() does not run in space {home.name!r}: {reason}"
         return f"{function.name}() with these arguments has not been called here, so there is no node for it"
-    return home.told(home.scheduler.why(node))
+    return home.captioned(home.scheduler.why(node))
 
 
-def _of_handler(function: Handler[..., Any], home: BaseSpace, given: object) -> str:
+def _of_handler(function: Handler[..., Any], home: PieceHost, given: object) -> str:
     if given:
         raise UsageError(f"why({function.name}) takes no arguments: a handler is one, whatever is sent to it")
     record = function.record_in(home)
@@ -60,4 +60,4 @@ def _of_handler(function: Handler[..., Any], home: BaseSpace, given: object) -> 
             reason = home.pieces.why_not(function.enclosing_piece.prefix[:-1])
             return f"{function.name}() of {function.enclosing_piece.title} handles nothing: {reason}"
         return f"{function.name}() handles nothing in space {home.name!r}: another was declared in its place"
-    return home.told(home.scheduler.why(record))
+    return home.captioned(home.scheduler.why(record))

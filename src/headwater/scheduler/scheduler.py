@@ -37,7 +37,7 @@ from headwater.scheduler.passes.pull import Puller
 from headwater.scheduler.passes.runner import Runner
 from headwater.scheduler.passes.settle import Settle
 from headwater.scheduler.passes.steps import Call, PassStep, Perform, drive
-from headwater.scheduler.scheduler_environment import SchedulerEnvironment
+from headwater.scheduler.scheduler_environment import EventServer, SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.values.notifications import Arrived, Derived, Notification
 
@@ -79,6 +79,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         jitter: Callable[[], float] = lambda: 0.0,
         turn: AbstractContextManager[object] = nullcontext(),  # noqa: B008  # it holds nothing
         keep_failed: int = FAILED_MAX,
+        server: EventServer | None = None,
     ) -> None:
         self._replica = replica
         self._perform, self._tick = perform, tick
@@ -93,6 +94,7 @@ class Scheduler(Onlooker, Receiver, Timing):
             turn=turn,
             space=space,
             keep_failed=keep_failed,
+            server=server,
         )
         self.trace = Trace()
         self.gates = Gates(now)

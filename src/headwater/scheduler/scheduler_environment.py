@@ -9,8 +9,19 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from headwater.errors import UserCodeError
+from headwater.errors import HeadwaterError, UserCodeError
 from headwater.scheduler.passes.steps import Perform
+
+
+@dataclass(slots=True, kw_only=True, frozen=True)
+class EventServer:
+    """The server of a space, as its events see it."""
+
+    url: str
+    away: Callable[[], str]
+    """Why the server is not reached; empty if it is."""
+    refusal: Callable[[], HeadwaterError | None]
+    """Why a failed event cannot be stored there; None if it can."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,3 +43,5 @@ class SchedulerEnvironment:
     space: str
     # Events that failed and are kept, at most.
     keep_failed: int
+    # The space is at a server.
+    server: EventServer | None = None

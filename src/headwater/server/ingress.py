@@ -24,7 +24,7 @@ from headwater.access.allowed_hosts import LOCAL, address_of, name_of, place_of
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.host.space_facade import SpaceFacade, runtime_of
 from headwater.machine import Future, machine
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.workflows.run_host import RunHost
 from headwater.server.handshakes import Handshakes
 from headwater.server.topic_intake import TopicIntake, answer, refused, told
 
@@ -80,7 +80,7 @@ def serve_ingress(
 class Ingress:
     """A server that is running. `stop()` it, or use it in a `with` statement."""
 
-    def __init__(self, space: BaseSpace, app: ASGIApp, listener: socket.socket, host: str) -> None:
+    def __init__(self, space: RunHost, app: ASGIApp, listener: socket.socket, host: str) -> None:
         self.port: int = listener.getsockname()[1]
         shown = f"[{host.strip('[]')}]" if ":" in host else host
         self.url: str = f"http://{shown}:{self.port}"

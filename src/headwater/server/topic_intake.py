@@ -31,8 +31,8 @@ from headwater.errors import (
 )
 from headwater.machine import machine
 from headwater.runtime.error_report import log
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.runtime.workflows.hub import Hosted, Hub
+from headwater.runtime.workflows.run_host import RunHost
 from headwater.values.author_text import text_of
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.table_transaction import Ride
@@ -74,7 +74,7 @@ class PostedEvent(msgspec.Struct, frozen=True):
 class TopicIntake:
     """Handles posts: reads, checks, writes and answers them."""
 
-    def __init__(self, space: BaseSpace) -> None:
+    def __init__(self, space: RunHost) -> None:
         self._space = space
         self._hub = space.flows
         self._inflow = Inflow(self._hub)

@@ -32,7 +32,7 @@ from headwater.runtime.author_modules import new_fingerprints
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import DemandPolicy, Options
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.inspect.idempotency import ADVICE, Difference
 from headwater.scheduler.passes.steps import Call
@@ -155,7 +155,7 @@ class Probe:
             self._backend.set_meta("space", DEFAULT_SPACE)
         return Lease(Storage(self._backend, self, self._entropy, name=DEFAULT_SPACE), None)
 
-    def _prepare(self, space: BaseSpace) -> None:
+    def _prepare(self, space: SpaceRuntime) -> None:
         space.fingerprints = self._prints
         if self._checks:
             diagnosis = space.scheduler.diagnosis
@@ -259,10 +259,10 @@ class Probe:
         self._open()
         self._check_rested(current)
 
-    def _check_restored(self, space: BaseSpace) -> None:
+    def _check_restored(self, space: SpaceRuntime) -> None:
         """What was restored, and has not run since, is what a run comes to: else it is a difference like others."""
         if self._checks:
-            with space.turn:
+            with space.lock:
                 space.scheduler.recheck_restored()
 
     def _check_outside(self, verb: str) -> None:
@@ -272,10 +272,10 @@ class Probe:
             raise UsageError(message)
 
     @staticmethod
-    def _current(space: BaseSpace) -> dict[object, Node]:
+    def _current(space: SpaceRuntime) -> dict[object, Node]:
         """Functions that need not run when the space is opened again, as things stand."""
         space.wait_for_disk()
-        space.keep()
+        space.store_observations()
         found = {
             function: node
             for function, node in space.nodes.items()

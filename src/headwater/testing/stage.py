@@ -22,7 +22,7 @@ from headwater.host.plain_runtime import PlainRuntime
 from headwater.host.plain_space import Space
 from headwater.host.space_facade import runtime_of
 from headwater.runtime.options import Options
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.scheduler.events.event import EventRecord
 from headwater.testing.sim_loop import SimLoop
 
@@ -88,7 +88,7 @@ class Stage(ABC):
             raise UsageError("nothing is open here: a probe is used inside of its `with` block")
         return self.space
 
-    def runtime(self) -> BaseSpace:
+    def runtime(self) -> SpaceRuntime:
         """The runtime of the open space."""
         return runtime_of(self.opened())
 
@@ -254,7 +254,7 @@ class HandRuntime(AsyncRuntime):
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
         # Asked in the middle of a commit, in which nothing may run: whoever commits catches up after it.
-        BaseSpace._tick(self, due)  # noqa: SLF001  # past the next above, which would catch up now
+        SpaceRuntime._tick(self, due)  # noqa: SLF001  # past the next above, which would catch up now
         if due and not self.is_passing:
             super().catch_up()
 
@@ -267,12 +267,12 @@ class HandRuntime(AsyncRuntime):
         if self.loop.is_running() or threading.get_ident() != self._thread:
             super().wait_for(event, timeout_ms)
             return
-        self.mail.check_waiting(event)
+        self.events.check_waiting(event)
         waiting = asyncio.wait_for(self.until(event), None if timeout_ms is None else timeout_ms / 1000)
         try:
             self.loop.run_until_complete(waiting)
         except TimeoutError:
-            raise self.mail.timed_out(event, timeout_ms) from None
+            raise self.events.timed_out(event, timeout_ms) from None
 
 
 class LoopStage(Stage):

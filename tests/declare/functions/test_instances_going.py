@@ -15,7 +15,7 @@ import headwater as hw
 from headwater.core import SetDoc, doc_key
 from headwater.declare.functions import instances
 from headwater.runtime import restore
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.scheduler.graph.node import Node
 from headwater.store.engine import Engine
 from headwater.testing import probe
@@ -43,7 +43,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> int:
     return 10
 
 
-def rows(space: BaseSpace) -> int:
+def rows(space: SpaceRuntime) -> int:
     """What the store keeps of runs."""
 
     def counted(engine: Engine) -> int:
@@ -53,11 +53,11 @@ def rows(space: BaseSpace) -> int:
     return space.ask_store(counted)
 
 
-def counts(space: BaseSpace) -> tuple[int, int, int, int]:
+def counts(space: SpaceRuntime) -> tuple[int, int, int, int]:
     """Nodes, registered reads, documents in memory, and rows: when everything is decided."""
     space.wait_for_disk()
     space.catch_up()
-    space.keep()
+    space.store_observations()
     stats = space.scheduler.get_stats()
     return stats.computations, stats.reads, space.stats.documents, rows(space)
 

@@ -81,7 +81,7 @@ def test_a_child_that_a_later_run_asks_for_too_outlives_the_rejection_of_the_fir
         node = space.nodes[parent]
         first, second = Transaction(space._runtime.replica, "first"), Transaction(space._runtime.replica, "second")
         first.node = second.node = node
-        with space._runtime.turn:
+        with space._runtime.lock:
             piece = space._runtime.pieces._start_child(node, first, card, "k", (), {"who": "x"})
             if is_asked_again:
                 assert space._runtime.pieces._start_child(node, second, card, "k", (), {"who": "x"}) is piece

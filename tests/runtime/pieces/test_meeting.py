@@ -238,7 +238,7 @@ def test_an_event_that_waits_when_its_piece_is_stopped_is_kept_and_can_be_delive
             ticket.result()
         space.start(card, "k", who="x")
         assert piece.outputs["clicks"].value == 0
-        space._runtime.mail.redeliver(str(error.value.facts["event"]))
+        space._runtime.events.redeliver(str(error.value.facts["event"]))
         space.sync()
         assert piece.outputs["clicks"].value == 1
 

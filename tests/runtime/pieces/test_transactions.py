@@ -211,7 +211,7 @@ def test_a_handler_that_fails_leaves_nothing_and_its_redelivery_starts_the_piece
         assert (held(space), told.taken()) == (before, [])
         check_held(space)
         office.fails = False
-        space._runtime.mail.redeliver(str(error.value.facts["event"]))
+        space._runtime.events.redeliver(str(error.value.facts["event"]))
         space.sync()
         assert (keys(space), told.taken()) == (["card a"], ["a 0 1"])
         assert office.open_up.send("a").result() == space._runtime.pieces.running.popitem()[0]

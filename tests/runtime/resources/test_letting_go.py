@@ -35,7 +35,7 @@ def test_what_nobody_looks_at_any_more_goes_from_memory_fresh_or_not() -> None:
             query.value = number
             await space.settle()
         await space.synced()
-        space._runtime.keep()
+        space._runtime.store_observations()
         assert sources() < 2 * UNREAD_MAX
         assert space.stats.documents < 2 * UNREAD_MAX
         assert space.runs(find) == 2 * UNREAD_MAX + 500
@@ -96,5 +96,5 @@ def test_a_piece_that_is_stopped_leaves_nothing_of_its_resources() -> None:
             piece.stop()
         space.sync()
         space.settle()
-        space._runtime.keep()
+        space._runtime.store_observations()
         assert space.stats.documents <= documents + 2

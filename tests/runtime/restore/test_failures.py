@@ -115,7 +115,7 @@ def test_fallback_is_not_restored_if_nothing_is_kept_of_the_failure(tmp_path: Pa
     with shop.app.open(tmp_path / "shop.db"):
         fail(shop)
     with shop.app.open(tmp_path / "shop.db") as space:
-        space._runtime.memory.forget(MAIN, [doc_key("shop.per")])
+        space._runtime.run_cache.forget(MAIN, [doc_key("shop.per")])
     with shop.app.open(tmp_path / "shop.db") as space:
         assert outcome(space) == (1, 1, 1)
         shop.rate.value = 5

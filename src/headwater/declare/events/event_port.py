@@ -31,7 +31,7 @@ class EventPort(SpacePort):
     """An open space, as handlers, streams and tickets see it."""
 
     scheduler: Scheduler
-    mail: StreamTable
+    events: StreamTable
 
     @property
     @abstractmethod

@@ -187,7 +187,7 @@ class Handler(Generic[P, R]):
         """Send a checked payload."""
         home, _ = find(self._app, self, UNTRACKED)
         assert isinstance(home, EventPort)
-        if self.enclosing_piece is not None and not home.mail.is_handled(self.stream):
+        if self.enclosing_piece is not None and not home.events.is_handled(self.stream):
             message = f"{self.name}() of {self.enclosing_piece.title} cannot be sent to"
             raise NotFoundError(
                 f"{message}: {home.pieces.why_not(self.enclosing_piece.prefix[:-1])}", stream=self.stream

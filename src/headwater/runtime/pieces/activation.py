@@ -8,29 +8,27 @@ Must never know: who wants a piece, and what is written of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headwater.declare.events.handler import Handler
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.sink import Sink
 from headwater.declare.patterns.piece import Build, Piece
 from headwater.declare.verbs import Function
+from headwater.runtime.pieces.piece_host import PieceHost
 from headwater.runtime.pieces.piece_observations import Seen, seen_by, take_over
 from headwater.scheduler.graph.node import Node
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
-
 LEAVING_MAX: Final = 1000
 """Pieces that are stopped, and of which documents are still held: a few megabytes."""
 
 
-class Work:
+class Activation:
     """The only writer of `Piece.at_work`."""
 
-    def __init__(self, space: BaseSpace) -> None:
+    def __init__(self, space: PieceHost) -> None:
         self._space = space
         # Stopped, and what they have made is still held.
         self._leaving: list[tuple[Piece[Any], list[DocKey]]] = []
@@ -78,7 +76,7 @@ class Work:
     def _drop_early(self, piece: Piece[Any], besides: Build[Any] | None = None) -> None:
         for function in self._early.pop(piece.id, ()):
             if besides is None or function not in besides.functions:
-                self._space.mail.drop(function)
+                self._space.events.drop(function)
 
     def _install(self, piece: Piece[Any], build: Build[Any], left: dict[str, Computed[..., Any] | Sink]) -> None:
         space = self._space
@@ -94,7 +92,7 @@ class Work:
                     continue
                 before |= self._seen_by([former])
                 place = space.nodes.get(former)
-                space.retire(former, is_told=former in space.instances)
+                space.retire(former, notify=former in space.instances)
             if function not in space.handlers:
                 with space.scheduler.registry.in_place_of(place):
                     function.register(space)
@@ -106,10 +104,10 @@ class Work:
         nodes = [space.nodes[function] for function in fresh if function in space.nodes]
         has_instances = any(function in space.instances for function in fresh)
         if build.is_resumed and (has_instances or any(node.spec.print and not node.restored for node in nodes)):
-            space.resuming.take_over_piece(build.prefix, nodes)
+            space.restorer.take_over_piece(build.prefix, nodes)
         streams = {function.stream for function in fresh if isinstance(function, Handler)}
         if build.is_resumed and streams:
-            space.mail.resume_streams(streams)
+            space.events.resume_streams(streams)
 
     def _seen_by(self, functions: Sequence[Function]) -> dict[str, Seen]:
         space = self._space
@@ -157,10 +155,10 @@ class Work:
                 left[function.doc] = function
             else:
                 # Whoever has read one of several results calls for those of the function that comes now.
-                space.retire(function, is_told=piece.wanted is not None and function in space.instances)
+                space.retire(function, notify=piece.wanted is not None and function in space.instances)
         if piece.wanted is None:
             self._leaving.append((piece, docs))
-            space.resuming.leave_piece(build.prefix)
+            space.restorer.leave_piece(build.prefix)
 
     def sweep(self) -> None:
         """Hold no longer what pieces have made that are stopped, if what they have written is decided."""
@@ -179,5 +177,5 @@ class Work:
         for doc in gone:
             replica.release(doc)
         if gone:
-            self._space.let_go(gone)
-            self._space.fit()
+            self._space.release_documents(gone)
+            self._space.shrink()

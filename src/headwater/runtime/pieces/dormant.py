@@ -11,24 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headwater.declare.events.handler import Handler
 from headwater.declare.patterns.piece import Build, Piece
+from headwater.runtime.pieces.piece_host import PieceHost
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
-
 
 ROUNDS_MAX: Final = 64
 """Pieces that wake others, one after the other: as deep as they may be in each other. The rest has the next pass."""
 
 
-class Sleeping:
+class Dormancy:
     """The only writer of `Piece.asleep`."""
 
-    def __init__(self, space: BaseSpace, children: Callable[[Node], Iterable[Piece[Any]]]) -> None:
+    def __init__(self, space: PieceHost, children: Callable[[Node], Iterable[Piece[Any]]]) -> None:
         self._space = space
         self._children = children
         self._noted: dict[Node, None] = {}
@@ -91,7 +88,7 @@ class Sleeping:
         for function in build.functions:
             if isinstance(function, Handler):
                 self._space.counts.leave(function)
-                self._space.mail.drop(function)
+                self._space.events.drop(function)
 
     def _wake(self, build: Build[Any]) -> None:
         space = self._space
@@ -99,7 +96,7 @@ class Sleeping:
         for function in handlers:
             function.register(space)
         if handlers:
-            space.mail.resume_streams({function.stream for function in handlers})
+            space.events.resume_streams({function.stream for function in handlers})
         for node in self._nodes(build):
             space.scheduler.graph.liveness.rouse(node)
 

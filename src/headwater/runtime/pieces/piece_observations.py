@@ -9,19 +9,17 @@ Must never know: pieces, and why a function is there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headwater.cells.journal import ReadKey
 from headwater.cells.replica import Replica
 from headwater.declare.functions.computed import Computed
+from headwater.runtime.pieces.piece_host import PieceHost
 from headwater.scheduler.graph.node import Node
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
 from headwater.values.overlap import touches
 from headwater.values.tree import Maybe
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
 
 
 @dataclass(slots=True, frozen=True, eq=False)
@@ -48,7 +46,7 @@ class Seen:
         return True
 
 
-def seen_by(space: BaseSpace, function: Computed[..., Any]) -> Seen | None:
+def seen_by(space: PieceHost, function: Computed[..., Any]) -> Seen | None:
     """What a function knows that is about to go; None if its next run is not spared by that."""
     node = space.nodes[function]
     space.scheduler.invalidation.drain()
@@ -64,7 +62,7 @@ def seen_by(space: BaseSpace, function: Computed[..., Any]) -> Seen | None:
     return Seen(function.fingerprint_in(space), node.rank, node.reads, recorded, docs, results, node.told_failures)
 
 
-def take_over(space: BaseSpace, found: dict[Computed[..., Any], Seen]) -> None:
+def take_over(space: PieceHost, found: dict[Computed[..., Any], Seen]) -> None:
     """Nodes of these functions go on where those before them were, as far as all is as it was."""
     for function, seen in sorted(found.items(), key=lambda each: each[1].rank):
         node: Node = space.nodes[function]

@@ -18,6 +18,7 @@ from headwater.declare.patterns.piece import Build, Piece, piece_title
 from headwater.declare.patterns.piece_plan import PieceChange, PiecePlan
 from headwater.declare.patterns.piece_record import declared_kind, piece_document, stopped_document, stored_inputs
 from headwater.errors import LimitError, UsageError
+from headwater.runtime.pieces.piece_host import PieceHost
 from headwater.scheduler.graph.node import Node
 from headwater.values.address import doc_key
 from headwater.values.causal import derive_id
@@ -25,7 +26,6 @@ from headwater.values.tree import ABSENT, Maybe, Value, is_map, same
 
 if TYPE_CHECKING:
     from headwater.runtime.pieces.pieces import Pieces
-    from headwater.runtime.space_runtime import BaseSpace
 
 DEPTH_MAX: Final = 64
 """Pieces within each other: no tree that people make is deeper, and each takes some of the thousand calls of Python."""
@@ -47,7 +47,7 @@ class PieceRequest(NamedTuple):
 class PiecePlanner:
     """The part of an open space that calls the functions of patterns."""
 
-    def __init__(self, space: BaseSpace, pieces: Pieces, root: str) -> None:
+    def __init__(self, space: PieceHost, pieces: Pieces, root: str) -> None:
         self._space = space
         self._pieces = pieces
         # What stands for the app, in ids and in front of them.

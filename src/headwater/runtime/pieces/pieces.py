@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from headwater.cells.context import CONTEXT, check_crossing
 from headwater.cells.transaction import Transaction
@@ -29,8 +29,9 @@ from headwater.declare.patterns.piece_plan import PieceChange, PiecePlan
 from headwater.declare.patterns.piece_record import change_operations
 from headwater.declare.verb_port import CURRENT_BUILDER
 from headwater.errors import DeclarationError, UsageError
-from headwater.runtime.pieces.activation import Work
-from headwater.runtime.pieces.dormant import Sleeping
+from headwater.runtime.pieces.activation import Activation
+from headwater.runtime.pieces.dormant import Dormancy
+from headwater.runtime.pieces.piece_host import PieceHost
 from headwater.runtime.pieces.piece_planner import PiecePlanner, PieceRequest
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.passes.attempt import Attempt
@@ -38,9 +39,6 @@ from headwater.store.commit import DeleteDoc, Operation, PatchDoc
 from headwater.values.address import doc_key
 from headwater.values.shrink import shrunk
 from headwater.values.tree import ABSENT
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
 
 R = TypeVar("R")
 
@@ -51,15 +49,15 @@ _OF_PIECE: Final = re.compile(r"([^\s,()]*\+\w+:[a-z2-7]{32})(?:\.([^\s,;]+))?")
 class Pieces:
     """Those of one open space. Whoever starts and stops has the turn."""
 
-    def __init__(self, space: BaseSpace, root: str) -> None:
+    def __init__(self, space: PieceHost, root: str) -> None:
         self._space = space
         self._planner = PiecePlanner(space, self, root)
-        self.work = Work(space)
+        self.work = Activation(space)
         self.running: dict[str, Piece[Any]] = {}
         # Children of functions, by id; and those that a run which is under way has asked for.
         self._children: dict[Node, dict[str, Piece[Any]]] = {}
         self._asked: dict[Node, tuple[Transaction, set[str]]] = {}
-        self.sleeping = Sleeping(space, lambda node: list(self._children.get(node, {}).values()))
+        self.sleeping = Dormancy(space, lambda node: list(self._children.get(node, {}).values()))
         # What came with transactions that are not decided.
         self._origins: dict[str, Transaction] = {}
         # To be done by whoever has the turn next.
@@ -77,7 +75,7 @@ class Pieces:
         builder = CURRENT_BUILDER.get()
         if isinstance(builder, Builder) and tx is not None and builder.tx is tx:
             return self.start_within(builder, pattern, key, args, inputs)
-        with space.turn:
+        with space.lock:
             self.catch_up()
             node = None if tx is None else tx.node
             if tx is not None and isinstance(node, Node):
@@ -110,7 +108,7 @@ class Pieces:
         node, tx = attempt.node, attempt.tx
         pattern = asked.pattern
         assert isinstance(pattern, Pattern)
-        with self._space.turn:
+        with self._space.lock:
             return self._start_child(node, tx, pattern, RETURNED_KEY, asked.args, asked.inputs)
 
     def _start_child(  # noqa: PLR0917  # of whom, where, what
@@ -183,7 +181,7 @@ class Pieces:
         space.check_open()
         check_crossing(space, piece.title, "stopped")
         tx = self._around()
-        with space.turn:
+        with space.lock:
             self.catch_up()
             if not piece.is_running:
                 return
@@ -325,7 +323,7 @@ class Pieces:
 
     def _soon(self, what: Callable[[], None]) -> None:
         """At once, unless another thread has the turn: which may wait for what this one holds."""
-        if not self._space.turn.acquire(blocking=False):
+        if not self._space.lock.acquire(blocking=False):
             self._due.append(what)
             self._space.catch_up_soon()
             return
@@ -333,7 +331,7 @@ class Pieces:
             self.catch_up()
             what()
         finally:
-            self._space.turn.release()
+            self._space.lock.release()
 
     def catch_up(self) -> None:
         """Do what another thread has left to be done. Whoever calls has the turn."""
@@ -355,7 +353,7 @@ class Pieces:
             return "the piece is stopped; start it again with space.start(...)"
         return f"the piece sleeps while nobody looks at {piece.parent.title}; read that in a sink"
 
-    def told(self, words: str) -> str:
+    def captioned(self, words: str) -> str:
         """With `n of timer kitchen` for the document of that name of a piece that is at work."""
 
         def name(found: re.Match[str]) -> str:
@@ -366,7 +364,7 @@ class Pieces:
 
     def sweep(self) -> None:
         """Hold no longer what pieces have made that are stopped."""
-        with self._space.turn:
+        with self._space.lock:
             self.work.sweep()
             self.running = shrunk(self.running)
 

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 from headwater.cells.context import sole_open
 from headwater.declare.patterns.pattern import Pattern
 from headwater.declare.patterns.piece import Piece
-from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.pieces.piece_host import PieceHost
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,5 +19,5 @@ R = TypeVar("R")
 def start(pattern: Pattern[P, R], key: str, /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
     """As `space.start`, in the space that is open around this code: for functions, which are called in some."""
     home, _ = sole_open(f"a piece of {getattr(pattern, 'name', pattern)}")
-    assert isinstance(home, BaseSpace)
-    return home.start(pattern, key, *args, **inputs)
+    assert isinstance(home, PieceHost)
+    return home.pieces.start(pattern, key, args, inputs)

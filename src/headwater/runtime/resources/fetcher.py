@@ -12,21 +12,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.instances import Key
 from headwater.declare.resources.resource_instance import ResourceInstance, ResourceRequest
 from headwater.errors import HeadwaterError
 from headwater.machine import machine
-from headwater.runtime.resources.freshness import Ageing
-from headwater.runtime.resources.results import Answers
+from headwater.runtime.resources.fetching_port import FetchingPort
+from headwater.runtime.resources.freshness import Freshness
+from headwater.runtime.resources.results import Results
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.values.ids import DocKey
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
 
 GONE_MAX: Final = 256
 """Documents that nobody looks at any more and that are held all the same: the store is asked for many at once."""
@@ -35,10 +33,10 @@ GONE_MAX: Final = 256
 class Fetcher:
     """The part of an open space that asks. But for what says so, whoever uses it has the turn of the space."""
 
-    def __init__(self, space: BaseSpace) -> None:
+    def __init__(self, space: FetchingPort) -> None:
         self._space = space
-        self._performing = space.parts.requests(space, space.request_loop, self._ended)
-        self._answers = Answers(space, self._note)
+        self._performing = space.request_runner(self._ended)
+        self._answers = Results(space, self._note)
         # By resource, and then by what tells a set of arguments from others.
         self._sources: dict[object, dict[Key, ResourceInstance]] = {}
         self._of_node: dict[object, ResourceInstance] = {}
@@ -51,7 +49,7 @@ class Fetcher:
         self._asked: list[ResourceRequest] = []
         self._ready: deque[ResourceRequest] = deque()
         self._landed: deque[ResourceRequest] = deque()
-        self._ageing = Ageing()
+        self._ageing = Freshness()
         # Documents of those that were forgotten, which are held until they are decided; and how many are let be.
         self._gone: dict[DocKey, None] = {}
         self._gone_max = GONE_MAX
@@ -87,7 +85,7 @@ class Fetcher:
         parent: Node | None = None,
     ) -> ResourceInstance:
         """One more, unless another thread was faster."""
-        with self._space.turn:
+        with self._space.lock:
             found = self.find(resource, key)
             if found is not None:
                 return found
@@ -159,8 +157,8 @@ class Fetcher:
         if gone:
             with suppress(HeadwaterError):
                 # A store that fails says so to whoever wants something of it.
-                space.let_go(gone)
-            space.fit()
+                space.release_documents(gone)
+            space.shrink()
 
     def requests_of(self, resource: object) -> int:
         """How many have left."""
@@ -337,13 +335,13 @@ class Fetcher:
             if error is not None:
                 request.error = error
                 self._landed.append(request)
-            elif self._space.stands(request.rejected):
+            elif self._space.has_rejected_none(request.rejected):
                 self._leave(request)
             else:
                 # Perhaps nobody wants it any more, because what it follows from was taken back: the next pass knows.
                 self._ready.append(request)
         if self._ready or self._landed:
-            self._space.ring()
+            self._space.wake()
 
     def _leave(self, request: ResourceRequest) -> None:
         with self._leaving:
@@ -360,7 +358,7 @@ class Fetcher:
         request.ended_ms = self._space.timers.wall()
         self._landed.append(request)
         if not self._is_over:
-            self._space.ring()
+            self._space.wake()
 
     def take_in(self) -> None:
         """What came since the last pass."""

@@ -16,7 +16,7 @@ TIDY_MIN: Final = 64
 """Entries from which on those that count no longer are looked for. Fewer are no burden."""
 
 
-class Ageing:
+class Freshness:
     """Those of one open space. An entry counts as long as its source names its time."""
 
     def __init__(self) -> None:

@@ -7,31 +7,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from headwater.declare.resources.resource_port import ResourcePort
-from headwater.machine import Lock
+from headwater.runtime.host_parts import RequestRunner, Requests
 from headwater.runtime.options import Options
+from headwater.runtime.resources.fetching_port import FetchingPort
 from headwater.runtime.timers import Timers
-from headwater.scheduler.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from headwater.declare.resources.resource_instance import ResourceInstance
+    from headwater.declare.resources.resource_instance import ResourceInstance, ResourceRequest
     from headwater.runtime.resources.fetcher import Fetcher
     from headwater.runtime.resources.ticking import Ticking
-    from headwater.runtime.space_runtime import BaseSpace
 
 
-class Facing(ResourcePort):
+class OutsideParts(FetchingPort, ResourcePort):
     """What both kinds of open spaces have of it. Each kind says where requests run, and how it is woken."""
 
-    # The space's own.
-    scheduler: Scheduler
-    _turn: Lock
-
-    def _face(self, options: Options) -> None:
+    def _face(self, options: Options, requests: Requests) -> None:
+        self._requests = requests
         self.timers: Timers = Timers(options.now, options.wall)
         self.jitter: Callable[[], float] = options.jitter
         self._fetcher: Fetcher | None = None
@@ -51,9 +47,9 @@ class Facing(ResourcePort):
     def _made_fetcher(self) -> Fetcher:
         from headwater.runtime.resources.fetcher import Fetcher  # noqa: PLC0415  # most programs have none
 
-        with self._turn:
+        with self.lock:
             if self._fetcher is None:
-                self._fetcher = Fetcher(cast("BaseSpace", self))
+                self._fetcher = Fetcher(self)
             return self._fetcher
 
     @property
@@ -71,21 +67,20 @@ class Facing(ResourcePort):
     def request_loop(self) -> AbstractEventLoop:
         """Where requests run."""
 
+    def request_runner(self, finished: Callable[[ResourceRequest], None]) -> RequestRunner:
+        return self._requests(self, self.request_loop, finished)
+
     @abstractmethod
     def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
         """Call when all that was written so far is on disk, or taken back; by whichever thread comes to know."""
 
-    def stands(self, rejected: int) -> bool:  # noqa: ARG002  # as a plain space has it
+    def has_rejected_none(self, since: int) -> bool:  # noqa: ARG002  # as a plain space has it
         """Whether nothing was taken back since so much was: told at once, by any thread. If that cannot be, no."""
         return False
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Something came from outside: have it taken in. By any thread."""
         self.catch_up_soon()
-
-    @abstractmethod
-    def catch_up_soon(self) -> None:
-        """There is something to be called, or told."""
 
     # -- passes --------------------------------------------------------------------------------------------
 
@@ -114,7 +109,7 @@ class Facing(ResourcePort):
 
         found = self.clocks.get(every_ms)
         if found is None:
-            with self._turn:
+            with self.lock:
                 found = self.clocks.get(every_ms) or Ticking(self.scheduler, self.timers, every_ms)
                 self.clocks[every_ms] = found
         return found

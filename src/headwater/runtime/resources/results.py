@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.transaction import Transaction
@@ -19,12 +19,10 @@ from headwater.declare.resources.resource_instance import (
     write_record,
 )
 from headwater.errors import HeadwaterError
+from headwater.runtime.resources.fetching_port import FetchingPort
 from headwater.values.author_text import message_of
 from headwater.values.hints import freeze_with
 from headwater.values.tree import ABSENT, Value
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
 
 DISK_MS: Final = 1000.0
 """How long after the disk failed it is tried again: a disk that is full is not full for milliseconds."""
@@ -33,10 +31,10 @@ TEXT_MAX: Final = 2000
 """Characters of an error that are kept: enough to know it by, and not the page that a server sent with it."""
 
 
-class Answers:
+class Results:
     """Takes them in, for one open space. `note` has a source looked at again."""
 
-    def __init__(self, space: BaseSpace, note: Callable[[ResourceInstance], None]) -> None:
+    def __init__(self, space: FetchingPort, note: Callable[[ResourceInstance], None]) -> None:
         self._space = space
         self._note = note
 

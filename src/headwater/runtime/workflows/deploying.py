@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from headwater.runtime.workflows.hub import Hosted
 from headwater.runtime.workflows.repair import restore_patches
+from headwater.runtime.workflows.run_host import RunHost
 from headwater.workflow.deployment import deploy
 
 if TYPE_CHECKING:
     from headwater.declare.workflows.workflow import Workflow
-    from headwater.runtime.space_runtime import BaseSpace
 
 
-def deploy_flow(space: BaseSpace, flow: Workflow, *, force: bool = False) -> None:
+def deploy_flow(space: RunHost, flow: Workflow, *, force: bool = False) -> None:
     """Deploy a workflow of an app that is being opened. Raises what refuses it: then nothing has changed."""
     hub = space.flows
     spec = flow.spec

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.transaction import Transaction
 from headwater.runtime.console_port import Voice
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.workflows.run_host import RunHost
 
 
 @contextmanager
-def around(space: BaseSpace, tx: Transaction, run: int) -> Iterator[None]:
+def around(space: RunHost, tx: Transaction, run: int) -> Iterator[None]:
     """With this transaction, and nothing else, around it."""
     console = space.console
     token = CONTEXT.set(ContextFrame(space, tx, None))

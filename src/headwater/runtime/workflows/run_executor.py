@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -55,6 +55,7 @@ from headwater.runtime.workflows.external_calls import (
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.runtime.workflows.run_context import around
 from headwater.runtime.workflows.run_ending import Ending
+from headwater.runtime.workflows.run_host import RunHost
 from headwater.runtime.workflows.timed_call import ElapsedError
 from headwater.values.codec import encode
 from headwater.values.ids import Millis
@@ -65,9 +66,6 @@ from headwater.workflow.rows import EffectOutcome, EventRow, FailureKind, RunPha
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
 from headwater.workflow.workflow_limits import CONFLICT_MS
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
 
 T = TypeVar("T")
 
@@ -85,7 +83,7 @@ class Performance(Ending):
         super().__init__(begun.run.id, hosted.spec.name)
         self.hub = hub
         self.hosted = hosted
-        self.space: BaseSpace = hosted.space
+        self.space: RunHost = hosted.space
         self.begun = begun
         self.row: RunRow = begun.run
         self.handler: ConsumerDeclaration | Producer = self._handler()

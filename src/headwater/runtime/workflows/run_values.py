@@ -5,25 +5,23 @@ Must never know: phases.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headwater.cells.detached_value import DetachedValue
 from headwater.declare.workflows.handler_specs import ConsumerDeclaration, operation_of
 from headwater.declare.workflows.plan import Applied, Nothing, Skipped
 from headwater.runtime.workflows.hub import Hub
+from headwater.runtime.workflows.run_host import RunHost
 from headwater.values.codec import decode, encode
 from headwater.workflow.rows import CallRow, EffectOutcome, RunRow
 from headwater.workflow.transitions import Begun
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import BaseSpace
 
 
 class Values:
     """The values of one run."""
 
     hub: Hub
-    space: BaseSpace
+    space: RunHost
     begun: Begun
     row: RunRow
     # What was called: known when it was called here.

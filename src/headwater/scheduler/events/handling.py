@@ -63,8 +63,8 @@ class EventDispatcher:
         self._outside = outside
         self._now = outside.now
         # The server that the space is at, if it is at one; and why it is not reached, empty if it is.
-        self.server = ""
-        self.away: Callable[[], str] = lambda: ""
+        self.server = "" if outside.server is None else outside.server.url
+        self.away: Callable[[], str] = (lambda: "") if outside.server is None else outside.server.away
         # Called with every handling before it is committed: for those who look on.
         self.before_commit: Callable[[Handling], None] | None = None
         # Arrivals: called with a document before a handler looks at it, where not everything is here.

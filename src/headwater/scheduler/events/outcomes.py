@@ -56,8 +56,9 @@ class Outcomes:
         # Set when the space is closed: takes what was to be tried again.
         self.leave_behind: Callable[[list[EventRecord]], None] | None = None
         # Why those that fail cannot be kept here, if they cannot; and the options of commands that look at them.
-        self.unkeepable: Callable[[], HeadwaterError | None] = lambda: None
-        self.where = ""
+        server = outside.server
+        self.unkeepable: Callable[[], HeadwaterError | None] = (lambda: None) if server is None else server.refusal
+        self.where = "" if server is None else f" --url {server.url}"
         # How many have come to each end.
         self.counts: dict[EventState, int] = dict.fromkeys(SETTLED_STATES, 0)
 

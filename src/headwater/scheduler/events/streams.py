@@ -54,7 +54,7 @@ class Streams:
         self.handlers: dict[str, HandlerRecord] = {}
         self._count = 0
         # Others have the space open, too: that somebody took up an event does not say that he is gone.
-        self.is_shared = False
+        self.is_shared = outside.server is not None
         # When the latest was sent, in milliseconds since 1970.
         self._latest_ms = 0
 
