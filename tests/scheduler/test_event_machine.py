@@ -189,7 +189,7 @@ class NarrowEvents(EventGraphs):
     """Bounds are hit all the time: of runs, of events in a pass, of what is remembered of a handler."""
 
     def __init__(self) -> None:
-        self.limits = small_limits(RUNS_MAX=4, NESTED_MAX=2, CAUSES_MAX=2, LOOKED_MAX=1, EVENTS_MAX=2)
+        self.limits = small_limits(RUNS_MAX=4, NESTED_MAX=2, CAUSES_MAX=2, HANDLER_READS_MAX=1, EVENTS_MAX=2)
         self.limits.__enter__()
         super().__init__()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import headwater as hw
 from headwater.runtime.console_port import Console
@@ -271,8 +272,10 @@ def story(app: hw.App, *, idempotency: bool) -> list[object]:
 def test_check_changes_no_count_no_commit_no_id_and_no_row() -> None:
     with_check = story(hw.App("lot"), idempotency=True)
     without = story(hw.App("lot"), idempotency=False)
-    # How commits share an fsync is up to a thread.
+    # How commits share an fsync, and in how many passes their verdicts are heard, is up to a thread.
     for told in (with_check, without):
+        nodes: Any = told[1]
+        told[1] = structs.replace(nodes, passes=0)
         stats: Any = told[2]
         told[2] = (stats.seq, stats.commits, stats.rejected, stats.documents, stats.runs, stats.events)
     assert with_check == without
