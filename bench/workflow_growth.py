@@ -122,10 +122,10 @@ def _looking(table: Table, job: Job, few: Path, many: Path) -> None:
     asked: dict[str, Callable[[WorkflowTables], object]] = {
         "workflow ls": run_queries.flows,
         "runs ls": run_queries.runs,
-        "runs ls of a workflow": lambda book: run_queries.runs(book, "bench.flow0"),
-        "runs ls --status failed": lambda book: run_queries.runs(book, status="failed"),
+        "runs ls of a workflow": lambda tables: run_queries.runs(tables, "bench.flow0"),
+        "runs ls --status failed": lambda tables: run_queries.runs(tables, status="failed"),
         "inputs": run_queries.inputs,
-        "inputs that wait": lambda book: run_queries.inputs(book, status="pending"),
+        "inputs that wait": lambda tables: run_queries.inputs(tables, status="pending"),
     }
     times: list[dict[str, float]] = []
     for path in (few, many):

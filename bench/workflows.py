@@ -67,8 +67,8 @@ def _counts(table: Table, place: Path) -> None:
     serial = _counted(place / "counted.db", 1, 300, lambda engine: engine.serial)
     many = _counted(place / "counted-many.db", AT_ONCE, 1600, lambda engine: engine.many)
     title = "a run, one at a time: transitions, groups with an fsync each"
-    table.add(title, f"{serial.rides:.2f}, {serial.groups:.2f}", "<= 6 groups", serial.groups <= 6.01)
-    figure = f"{many.rides:.2f}, {many.groups:.2f}"
+    table.add(title, f"{serial.transactions:.2f}, {serial.groups:.2f}", "<= 6 groups", serial.groups <= 6.01)
+    figure = f"{many.transactions:.2f}, {many.groups:.2f}"
     table.add(f"the same, {AT_ONCE} at once", figure, "<= 1.5 groups", many.groups <= 1.5)
     for name, each in (("one at a time", serial), (f"{AT_ONCE} at once", many)):
         figure = f"{each.statements:.0f}, {each.rows:.1f}, {each.written:,.0f} B, {each.syncs:.2f}"
@@ -79,7 +79,7 @@ def _counts(table: Table, place: Path) -> None:
 class _Count:
     """Of everything: what it is for one run."""
 
-    rides: float
+    transactions: float
     groups: float
     statements: float
     rows: float
@@ -98,8 +98,8 @@ _ROWS: Final = (
 )
 
 
-def _rows(book: WorkflowTables) -> int:
-    return sum(book.execute(f"select count(*) from {name}")[0][0] for name in _ROWS)  # noqa: S608  # names from above
+def _rows(tables: WorkflowTables) -> int:
+    return sum(tables.execute(f"select count(*) from {name}")[0][0] for name in _ROWS)  # noqa: S608  # names from above
 
 
 def _counted(path: Path, flows: int, runs: int, verb: Callable[[Headwater], Callable[[Sequence[int]], None]]) -> _Count:
@@ -119,15 +119,15 @@ def _counted(path: Path, flows: int, runs: int, verb: Callable[[Headwater], Call
             hub, storage = engine.space.workflows.hub, engine.space._runtime._lease.storage
             db = storage.call(lambda engine: engine.backend)._db  # type: ignore[attr-defined]  # it is the one of SQLite
             rows = hub.look(_rows)
-            before = hub.rides, engine.space.stats.groups, vfs.written, vfs.syncs
+            before = hub.transactions, engine.space.stats.groups, vfs.written, vfs.syncs
             db.exec_trace = traced
             work(numbers.take(runs))
             db.exec_trace = None
-            after = hub.rides, engine.space.stats.groups, vfs.written, vfs.syncs
-            rides, groups, written, syncs = (now - then for now, then in zip(after, before, strict=True))
+            after = hub.transactions, engine.space.stats.groups, vfs.written, vfs.syncs
+            transactions, groups, written, syncs = (now - then for now, then in zip(after, before, strict=True))
             rows = hub.look(_rows) - rows
     vfs.unregister()
-    return _Count(*(each / runs for each in (rides, groups, statements, rows, written, syncs)))
+    return _Count(*(each / runs for each in (transactions, groups, statements, rows, written, syncs)))
 
 
 # --- doing nothing ------------------------------------------------------------------------------------------------

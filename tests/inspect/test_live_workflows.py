@@ -66,9 +66,9 @@ def test_runs_that_a_host_left_are_recovered_by_whoever_has_the_file_open(tmp_pa
     with make_app().open(url) as space:
         space.workflows.drain()
         hub = space._runtime.flows
-        hub.do(lambda book: book.execute("update flow set head = null, block = null, block_kind = null"))
+        hub.do(lambda tables: tables.execute("update flow set head = null, block = null, block_kind = null"))
         found = hub.do(
-            lambda book: book.execute(
+            lambda tables: tables.execute(
                 "insert into flow_run(flow, handler, kind, chain, attempt, why, version, phase, status, outcome, "
                 "created_at, updated_at) values (1, 'poll', 'producer', 9, 1, 'schedule', 1, 'preparing', 'active', "
                 "'none', 1, 1) returning id"

@@ -89,7 +89,7 @@ def test_space_of_an_earlier_version_gets_the_tables_of_this_one(name: str, tmp_
 @pytest.mark.parametrize("name", SPACES)
 def test_space_of_an_earlier_version_takes_workflows(name: str, tmp_path: Path) -> None:
     space = open_copy(name, tmp_path)
-    before, active = len(RidingDesk(space).rows()["flow_run"]), left_active(RidingDesk(space).book)
+    before, active = len(RidingDesk(space).rows()["flow_run"]), left_active(RidingDesk(space).tables)
     desk = RidingDesk(space, flow_spec())
     desk.idle(desk.begin())
     desk.consume("a", state=packed("seen a"))
@@ -97,7 +97,7 @@ def test_space_of_an_earlier_version_takes_workflows(name: str, tmp_path: Path) 
     left = desk.begin()
     space.reopen()
     desk = RidingDesk(space, flow_spec())
-    assert left_active(desk.book) == [*active, left.id]
+    assert left_active(desk.tables) == [*active, left.id]
     desk.crash(left)
     run = desk.begin()
     assert (run.retry_of, desk.handler().state) == (left.id, packed("seen a"))
@@ -105,7 +105,7 @@ def test_space_of_an_earlier_version_takes_workflows(name: str, tmp_path: Path) 
     desk.act(run)
     desk.commit(run)
     assert len(desk.rows()["flow_run"]) == before + 4
-    check_all(desk.book)
+    check_all(desk.tables)
     status = to_json(space.engine.states.get(space.writer("w").branch, key_of(FLOW)).value)
     assert isinstance(status, dict) and (status["state"], status["pending"]) == ("Idle", {"notes": 0})
     assert verify(space.reopen()).ok
@@ -115,7 +115,7 @@ def test_space_of_an_earlier_version_takes_workflows(name: str, tmp_path: Path) 
 def test_workflows_of_an_earlier_version_read_as_they_did(tmp_path: Path) -> None:
     expected = json.loads((FIXTURES / "workflows-3.json").read_text(encoding="utf-8"))
     space = open_copy("format-3", tmp_path)
-    check_all(RidingDesk(space).book)
+    check_all(RidingDesk(space).tables)
     for _ in range(2):
         assert _of_format_3(rows_told(space)) == expected
         space.reopen()
@@ -126,7 +126,7 @@ def test_workflows_of_format_4_read_as_they_did(tmp_path: Path) -> None:
     """Runs that were put aside, decisions of people, a service that has to be signed in to."""
     expected = json.loads((FIXTURES / "workflows-4.json").read_text(encoding="utf-8"))
     space = open_copy("format-4", tmp_path)
-    check_all(RidingDesk(space).book)
+    check_all(RidingDesk(space).tables)
     for _ in range(2):
         assert rows_told(space) == expected
         space.reopen()
@@ -146,7 +146,7 @@ def test_run_that_was_put_aside_by_format_4_goes_on(tmp_path: Path) -> None:
     again = desk.begin()
     assert again.retry_of is not None and again.mutation_result == packed({"receipt": 7})
     desk.commit(again)
-    check_all(desk.book)
+    check_all(desk.tables)
     assert verify(space.reopen()).ok
     space.close()
 
@@ -166,7 +166,7 @@ def _of_format_3(told_now: dict[str, object]) -> dict[str, object]:
 def test_workflows_of_an_earlier_version_go_on(tmp_path: Path) -> None:
     space = open_copy("format-3", tmp_path)
     parking, asking, doubting = (RidingDesk(space, spec) for spec in FLOWS)
-    [left] = left_active(parking.book)
+    [left] = left_active(parking.tables)
     doubting.crash(doubting.run(left))
     found = doubting.next()
     assert isinstance(found, ReconcileCall) and found.call.operation == "mail.send"
@@ -181,15 +181,15 @@ def test_workflows_of_an_earlier_version_go_on(tmp_path: Path) -> None:
     asking.commit(run)
     assert parking.do(operator_actions.reprocess, PARKING.name) == 1
     last = parking.begin()
-    assert [event.message for event in parking.book.pending(1, PARKING.consumers[0].topics, 9)] == ["bad", "c"]
+    assert [event.message for event in parking.tables.pending(1, PARKING.consumers[0].topics, 9)] == ["bad", "c"]
     parking.prepare(last, "bad", "c")
     parking.act(last)
     parking.commit(last)
-    assert {status for (status,) in parking.book.execute("select distinct status from flow_event")} == {
+    assert {status for (status,) in parking.tables.execute("select distinct status from flow_event")} == {
         "consumed",
         "skipped",
         "pending",
     }
-    check_all(parking.book)
+    check_all(parking.tables)
     assert verify(space.reopen()).ok
     space.close()

@@ -36,10 +36,10 @@ from headwater.workflow.rows import (
 )
 from headwater.workflow.run_recovery import recover
 from headwater.workflow.schedule import Every, Schedule
-from headwater.workflow.table_transaction import Ride
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
 from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
+from headwater.workflow.workflow_transaction import WorkflowTransaction
 from tests.support.spaces import Space
 
 T = TypeVar("T")
@@ -129,29 +129,29 @@ class Desk:
     # -- transactions --------------------------------------------------------------------------------------
 
     @property
-    def book(self) -> WorkflowTables:
+    def tables(self) -> WorkflowTables:
         """To look things up; what is written with it is not kept."""
         return WorkflowTables(self.backend.tables, self.clock.now_ms(), lambda doc: self.documents.get(doc, ABSENT))
 
     def do(self, part: Callable[..., T], *given: Any, **named: Any) -> T:
         """One transaction: `part(book, ...)`. If it raises, nothing of it is kept."""
-        book = self.book
+        tables = self.tables
         self.backend.begin()
         try:
-            answer = part(book, *given, **named)
+            answer = part(tables, *given, **named)
         except BaseException:
             self.backend.roll_back()
             raise
         self.backend.append([], None)
-        assert not book.relearn(), "what is remembered is so"
-        self._note(book)
+        assert not tables.refresh_cache(), "what is remembered is so"
+        self._note(tables)
         return answer
 
-    def _note(self, book: WorkflowTables) -> None:
+    def _note(self, tables: WorkflowTables) -> None:
         """Who has something new to look at."""
-        self.said = book.said
-        for flow, topic in book.published:
-            if book.flow(flow).name == self.spec.name:
+        self.said = tables.captions
+        for flow, topic in tables.published:
+            if tables.flow(flow).name == self.spec.name:
                 self.flags.dirty |= {each.name for each in self.spec.consumers if topic in each.topics}
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
@@ -165,7 +165,7 @@ class Desk:
     def shown(self, found: Begun) -> list[EventRow]:
         """All that a run is shown, when it has just begun."""
         topics = self.spec.consumer(found.run.handler).topics
-        return self.book.pending(found.flow.id, topics, found.run.offered)
+        return self.tables.pending(found.flow.id, topics, found.run.offered)
 
     # -- the workflow --------------------------------------------------------------------------------------
 
@@ -176,32 +176,32 @@ class Desk:
 
     @property
     def flow(self) -> FlowRow:
-        found = self.book.flow_named(self.spec.name)
+        found = self.tables.flow_named(self.spec.name)
         assert found is not None
         return found
 
     def handler(self, name: str = "work", kind: HandlerKind = "consumer") -> HandlerRow:
-        return self.book.handler(self.flow.id, kind, name)
+        return self.tables.handler(self.flow.id, kind, name)
 
     def run(self, run: RunRow | int) -> RunRow:
         """As it is now."""
-        return self.book.run(run if isinstance(run, int) else run.id)
+        return self.tables.run(run if isinstance(run, int) else run.id)
 
     def call(self, run: RunRow) -> CallRow | None:
-        return self.book.call_of(self.run(run))
+        return self.tables.call_of(self.run(run))
 
     def runs(self) -> list[RunRow]:
         """All, oldest first."""
-        return [self.run(row[0]) for row in self.book.execute("select id from flow_run order by id")]
+        return [self.run(row[0]) for row in self.tables.execute("select id from flow_run order by id")]
 
     def events(self) -> dict[str, str]:
         """The status of each event, by its message."""
-        return dict(self.book.execute("select message, status from flow_event order by id"))  # type: ignore[arg-type]
+        return dict(self.tables.execute("select message, status from flow_event order by id"))  # type: ignore[arg-type]
 
     def event(self, message: str, topic: str = "notes") -> int:
         """The number of an event."""
-        place = self.book.topics(self.flow.id)[topic].id
-        [[number]] = self.book.execute("select id from flow_event where topic = ? and message = ?", place, message)
+        place = self.tables.topics(self.flow.id)[topic].id
+        [[number]] = self.tables.execute("select id from flow_event where topic = ? and message = ?", place, message)
         return int(number)
 
     def taken(self, run: RunRow) -> dict[str, str]:
@@ -210,7 +210,7 @@ class Desk:
             "select event.message, take.disposition from flow_take as take join flow_event as event "
             "on event.id = take.event where take.run = ? order by event.id"
         )
-        return dict(self.book.execute(query, run.id))  # type: ignore[arg-type]
+        return dict(self.tables.execute(query, run.id))  # type: ignore[arg-type]
 
     # -- a run, step by step -------------------------------------------------------------------------------
 
@@ -343,18 +343,18 @@ class RidingDesk(Desk):
         return backend
 
     def do(self, part: Callable[..., T], *given: Any, **named: Any) -> T:
-        ride = Ride(self.clock.now_ms, lambda _: None)
-        ride.parts.append(lambda book: part(book, *given, **named))
+        transaction = WorkflowTransaction(self.clock.now_ms, lambda _: None)
+        transaction.steps.append(lambda tables: part(tables, *given, **named))
         [outcome] = self.space.engine.admit(
-            [Submission(Commit(SessionId("riding"), UNNUMBERED), table_transaction=ride)]
+            [Submission(Commit(SessionId("riding"), UNNUMBERED), table_transaction=transaction)]
         )
-        ride.decided(outcome.verdict, None)
-        if ride.error is not None:
-            raise ride.error
-        assert ride.is_kept and ride.book is not None
-        assert not ride.book.relearn(), "what is remembered is so"
-        self._note(ride.book)
-        answer: T = ride.answer
+        transaction.decided(outcome.verdict, None)
+        if transaction.error is not None:
+            raise transaction.error
+        assert transaction.is_committed and transaction.tables is not None
+        assert not transaction.tables.refresh_cache(), "what is remembered is so"
+        self._note(transaction.tables)
+        answer: T = transaction.result
         return answer
 
 

@@ -38,8 +38,8 @@ def test_an_abandoned_run_keeps_its_plan_and_result_and_its_workflow_goes_on(des
     assert (found.prepare_result, found.mutation_result) == (packed(["a"]), packed({"receipt": 7}))
     assert (desk.flow.head, desk.flow.block) == (None, None)
     assert statuses(desk) == {"a": "parked", "b": "pending"}
-    assert desk.book.topics(1)["notes"].parked == 1
-    check_all(desk.book)
+    assert desk.tables.topics(1)["notes"].parked == 1
+    check_all(desk.tables)
     found_next = desk.next()
     assert isinstance(found_next, Begun) and found_next.run.retry_of is None
     assert [event.message for event in desk.shown(found_next)] == ["b"]
@@ -59,10 +59,10 @@ def test_it_is_taken_up_again_from_next_on_and_never_from_prepare(desk: Desk, ho
     assert (again.retry_of, again.phase, again.outcome) == (run.id, RunPhase.MUTATED, EffectOutcome.APPLIED)
     assert (again.prepare_result, again.mutation_result, again.taken) == (packed(["a", "b"]), packed({"receipt": 7}), 2)
     assert statuses(desk) == {"a": "reserved", "b": "reserved"}
-    check_all(desk.book)
+    check_all(desk.tables)
     desk.commit(again)
     assert statuses(desk) == {"a": "consumed", "b": "consumed"}
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 def test_several_are_taken_up_one_after_the_other_before_anything_new(desk: Desk) -> None:
@@ -79,7 +79,7 @@ def test_several_are_taken_up_one_after_the_other_before_anything_new(desk: Desk
     last = desk.begin()
     assert last.retry_of is None
     desk.prepare(last, "c")
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 def test_what_was_put_aside_can_fail_and_be_put_aside_again(desk: Desk) -> None:
@@ -88,7 +88,7 @@ def test_what_was_put_aside_can_fail_and_be_put_aside_again(desk: Desk) -> None:
         desk.do(operator_actions.abandon, run.id)
         desk.do(operator_actions.retry, run.id)
         run = desk.fail(desk.begin(), FailureKind.LOGIC, "still no such field")
-        check_all(desk.book)
+        check_all(desk.tables)
     assert desk.flow.block_kind == "logic"
 
 
@@ -99,10 +99,10 @@ def test_an_event_that_is_skipped_meanwhile_is_not_part_of_what_is_taken_up(desk
     desk.do(operator_actions.retry, run.id)
     again = desk.begin()
     assert again.taken == 1
-    check_all(desk.book)
+    check_all(desk.tables)
     desk.commit(again)
     assert statuses(desk) == {"a": "skipped", "b": "consumed"}
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 def test_if_all_of_it_was_skipped_there_is_nothing_to_take_up(desk: Desk) -> None:
@@ -111,7 +111,7 @@ def test_if_all_of_it_was_skipped_there_is_nothing_to_take_up(desk: Desk) -> Non
     desk.do(operator_actions.skip_input, 1)
     with pytest.raises(TransitionError, match="nothing is left to be done"):
         desk.do(operator_actions.retry, run.id)
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 def test_while_the_workflow_is_paused_or_blocked_it_is_not_taken_up(desk: Desk) -> None:
@@ -169,8 +169,8 @@ def test_a_workflow_that_parks_puts_it_aside_by_itself(desk: Desk, kind: Failure
     assert (found.aside, found.cancelled, found.mutation_result) == ("kept", 0, packed({"receipt": 7}))
     assert (desk.flow.head, desk.flow.block) == (None, None)
     assert statuses(desk) == {"a": "parked"}
-    check_all(desk.book)
-    view = run_queries.run_details(desk.book, run.id)
+    check_all(desk.tables)
+    view = run_queries.run_details(desk.tables, run.id)
     assert (view.run.state, view.result) == ("put aside", {"receipt": 7})
     assert "after its call had happened" in view.run.sentence
 
@@ -202,9 +202,9 @@ def test_it_is_not_let_go_as_long_as_it_has_the_only_copy_of_what_came_of_its_ca
     desk.consume("g")
     desk.do(prune, desk.flow.id, 1)
     assert run.id not in [each.id for each in desk.runs()]
-    assert desk.book.execute("select 1 from flow_decision") == []
+    assert desk.tables.execute("select 1 from flow_decision") == []
     assert desk.foreign_keys() == []
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 # --- what is told ---------------------------------------------------------------------------------------------
@@ -213,16 +213,16 @@ def test_it_is_not_let_go_as_long_as_it_has_the_only_copy_of_what_came_of_its_ca
 def test_it_is_told_as_abandoned_and_then_as_what_became_of_it(desk: Desk) -> None:
     run = broken(desk, "a")
     desk.do(operator_actions.abandon, run.id)
-    view = run_queries.run_view(desk.book, desk.run(run.id))
+    view = run_queries.run_view(desk.tables, desk.run(run.id))
     assert (view.state, view.aside) == ("abandoned", "kept")
     assert view.sentence == (
         "Failed after its call had happened: no such field. A person put it aside, with its plan and what came of it."
     )
     desk.do(operator_actions.retry, run.id)
-    view = run_queries.run_view(desk.book, desk.run(run.id))
+    view = run_queries.run_view(desk.tables, desk.run(run.id))
     assert view.sentence.endswith("A person put it aside; it is tried again.")
     again = desk.begin()
-    view = run_queries.run_view(desk.book, desk.run(run.id))
+    view = run_queries.run_view(desk.tables, desk.run(run.id))
     assert view.state == f"failed, followed by run {again.id}"
     assert desk.run(again.id).status == RunStatus.ACTIVE
 
@@ -233,9 +233,9 @@ def test_decisions_are_told_with_who_and_why_oldest_first(desk: Desk) -> None:
     desk.do(record, asked.id, "approve", DecidedBy("ann"))
     desk.clock.advance(1000)
     desk.do(record, asked.id, "cancel", DecidedBy("x" * 500, "y" * 5000))
-    first, second = decisions(desk.book, [asked.id])
+    first, second = decisions(desk.tables, [asked.id])
     assert first == Decision(asked.id, desk.clock.now_ms() - 1000, "ann", "approve", "")  # type: ignore[arg-type]
     assert (len(second.actor), len(second.reason)) == (200, 2000)
-    told = [made.sentence for made in run_queries.run_details(desk.book, asked.id).decisions]
+    told = [made.sentence for made in run_queries.run_details(desk.tables, asked.id).decisions]
     assert told[0] == "Approved by ann."
     assert told[1].startswith("Cancelled by xxx")

@@ -15,7 +15,7 @@ def refused(desk: Desk, query: str, *values: object, why: str = "must never be s
     """The statement is not taken, and everything is as it was."""
     before = desk.rows()
     with pytest.raises(InvariantError, match=why) as found:
-        desk.do(lambda book: book.execute(query, *values))
+        desk.do(lambda tables: tables.execute(query, *values))
     assert found.value.facts["query"] == query
     assert desk.rows() == before
 
@@ -28,19 +28,19 @@ def test_a_workflow_has_one_active_run(desk: Desk) -> None:
     desk.begin()
     before = desk.rows()
     with pytest.raises(InvariantError, match="flow_run"):
-        desk.do(lambda book: run_rows.insert(book, desk.flow, "work", "consumer", RunCause.EVENT))
+        desk.do(lambda tables: run_rows.insert(tables, desk.flow, "work", "consumer", RunCause.EVENT))
     assert desk.rows() == before
 
 
 def test_two_workflows_have_one_each(desk: Desk) -> None:
     desk.publish("a")
     desk.begin()
-    desk.book.execute(
+    desk.tables.execute(
         "insert into flow(name, salt, version, intent, created_at, updated_at) values ('other', '', 1, 'active', 1, 1)"
     )
-    other = desk.book.flow_named("other")
+    other = desk.tables.flow_named("other")
     assert other is not None
-    assert desk.do(lambda book: run_rows.insert(book, other, "work", "consumer", RunCause.EVENT)).flow == other.id
+    assert desk.do(lambda tables: run_rows.insert(tables, other, "work", "consumer", RunCause.EVENT)).flow == other.id
 
 
 def test_a_run_has_one_successor(desk: Desk) -> None:
@@ -52,7 +52,7 @@ def test_a_run_has_one_successor(desk: Desk) -> None:
     desk.fail(second)
     before = desk.rows()
     with pytest.raises(InvariantError, match="retry_of"):
-        desk.do(lambda book: run_rows.insert_after(book, desk.flow, failed, RunCause.RETRY, keeps=False))
+        desk.do(lambda tables: run_rows.insert_after(tables, desk.flow, failed, RunCause.RETRY, keeps=False))
     assert desk.rows() == before
 
 
@@ -99,7 +99,9 @@ def test_what_was_prepared_and_what_came_of_it_is_said_once(desk: Desk) -> None:
     refused(desk, "update flow_run set prepare_result = ? where id = ?", packed("that"), run.id, why="said once")
     desk.act(run, "done")
     refused(desk, "update flow_run set mutation_result = ? where id = ?", packed("twice"), run.id, why="said once")
-    desk.do(lambda book: book.execute("update flow_run set prepare_result = ? where id = ?", packed("this"), run.id))
+    desk.do(
+        lambda tables: tables.execute("update flow_run set prepare_result = ? where id = ?", packed("this"), run.id)
+    )
 
 
 def test_a_run_goes_forward_only(desk: Desk) -> None:
@@ -167,10 +169,10 @@ def test_how_many_events_wait_is_counted_by_the_database(desk: Desk) -> None:
     desk.publish("a", "b", "c")
     run = desk.begin()
     desk.prepare(run, "a", "b")
-    assert desk.book.topics(1)["notes"].pending == 1
+    assert desk.tables.topics(1)["notes"].pending == 1
     desk.do(run_rows.release, run)
-    desk.book.execute("update flow_event set status = 'parked' where message = 'a'")
-    topic = desk.book.topics(1)["notes"]
+    desk.tables.execute("update flow_event set status = 'parked' where message = 'a'")
+    topic = desk.tables.topics(1)["notes"]
     assert (topic.pending, topic.parked) == (2, 1)
     refused(desk, "update flow_topic set pending = pending - 3")
 
@@ -198,7 +200,7 @@ def test_only_a_run_that_stopped_after_its_effect_is_put_aside(desk: Desk) -> No
     refused(desk, "update flow_run set aside = 'kept' where id = ?", run.id)
     desk.fail(run)
     refused(desk, "update flow_run set aside = 'gone' where id = ?", run.id)
-    desk.book.execute("update flow_run set aside = 'kept' where id = ?", run.id)
+    desk.tables.execute("update flow_run set aside = 'kept' where id = ?", run.id)
 
 
 def test_only_a_producer_is_asked_for(desk: Desk) -> None:
@@ -210,7 +212,7 @@ def test_a_decision_is_about_a_run_and_recorded_once(desk: Desk) -> None:
     run = desk.begin()
     decide = "insert into flow_decision(run, at, actor, verb) values (?, 1, 'ann', 'approve')"
     refused(desk, decide, 99, why="FOREIGN KEY")
-    desk.book.execute(decide, run.id)
+    desk.tables.execute(decide, run.id)
     refused(desk, "update flow_decision set actor = 'bob'", why="recorded once")
 
 
@@ -293,7 +295,7 @@ def test_a_workflow_is_blocked_for_a_reason_and_tried_again_only_if_something_is
 
 def test_a_producer_has_a_next_time_and_a_consumer_is_woken(desk: Desk) -> None:
     refused(desk, "update flow_handler set next_run_at = 5")
-    desk.book.execute("insert into flow_handler(flow, name, kind) values (1, 'poll', 'producer')")
+    desk.tables.execute("insert into flow_handler(flow, name, kind) values (1, 'poll', 'producer')")
     refused(desk, "update flow_handler set wake_at = 5 where kind = 'producer'")
 
 

@@ -65,7 +65,7 @@ def test_everything_is_due_when_a_workflow_is_deployed_for_the_first_time(tmp_pa
 
 
 def test_what_the_program_declares_is_kept_with_its_version(desk: Desk) -> None:
-    [[kept, why]] = desk.book.execute("select config, why from flow_version")
+    [[kept, why]] = desk.tables.execute("select config, why from flow_version")
     assert msgspec.msgpack.decode(kept, type=FlowSpec) == desk.spec
     assert why == "deployed"
 
@@ -132,7 +132,7 @@ def test_handlers_and_topics_may_come_and_those_without_work_may_go(desk: Desk) 
     desk.do(transitions.prepared, run.id, transitions.Prepared(events=(event,), result=packed(1)), desk.spec)
     desk.do(transitions.consumed, run.id, packed("mail state"), desk.spec)
     desk.deploy(flow_spec(), "3")
-    assert [row.name for row in desk.book.handlers(desk.flow.id)] == ["work"]
+    assert [row.name for row in desk.tables.handlers(desk.flow.id)] == ["work"]
     assert desk.handler("poll", "producer").gone and desk.handler("poll", "producer").next_run_at is None
     desk.deploy(flow_spec(consumers={"work": ("notes",), "mail": ("letters",)}), "4")
     back = desk.handler("mail")
@@ -141,7 +141,7 @@ def test_handlers_and_topics_may_come_and_those_without_work_may_go(desk: Desk) 
 
 def test_a_time_that_a_removed_consumer_asked_for_is_forgotten(desk: Desk) -> None:
     desk.deploy(flow_spec(consumers={"work": ("notes",), "mail": ("letters",)}), "2")
-    desk.book.execute("update flow_handler set wake_at = 5")
+    desk.tables.execute("update flow_handler set wake_at = 5")
     desk.deploy(flow_spec(), "3")
     assert desk.handler("mail").wake_at is None
 
@@ -153,7 +153,7 @@ def test_a_time_that_a_removed_consumer_asked_for_is_forgotten(desk: Desk) -> No
 def test_events_that_nobody_would_consume_are_not_lost_silently(desk: Desk, status: str) -> None:
     """L14."""
     desk.publish("a", "b")
-    desk.book.execute("update flow_event set status = ?", status)
+    desk.tables.execute("update flow_event set status = ?", status)
     other = flow_spec(consumers={"mail": ("letters",)})
     before = desk.rows()
     with pytest.raises(TransitionError, match=r"2 events of topic notes.*force=True"):
@@ -161,7 +161,7 @@ def test_events_that_nobody_would_consume_are_not_lost_silently(desk: Desk, stat
     assert desk.rows() == before
     desk.deploy(other, "2", force=True)
     assert desk.events() == dict.fromkeys("ab", EventStatus.SKIPPED)
-    topic = desk.book.topics(desk.flow.id)["notes"]
+    topic = desk.tables.topics(desk.flow.id)["notes"]
     assert (topic.pending, topic.parked) == (0, 0)
     desk.deploy(other, "3")
 
@@ -232,7 +232,7 @@ def test_a_new_version_goes_on_at_next_after_the_effect(desk: Desk) -> None:
 def test_a_new_version_is_tried_after_failures_without_end(desk: Desk, kind: str) -> None:
     desk.publish("a")
     desk.fail(desk.begin())
-    desk.book.execute("update flow set block = 'x', block_kind = ?, retry_at = null, failures = 9", kind)
+    desk.tables.execute("update flow set block = 'x', block_kind = ?, retry_at = null, failures = 9", kind)
     desk.deploy(desk.spec, "2")
     assert (desk.flow.failures, desk.begin().why) == (0, RunCause.RETRY)
 

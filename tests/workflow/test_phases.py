@@ -159,7 +159,7 @@ def insert(desk: Desk, place: RunPosition, kind: HandlerKind = "consumer") -> Ru
         "updated_at": 1,
     }
     query = f"insert into flow_run({', '.join(values)}) values ({', '.join('?' * len(values))}) returning id"  # noqa: S608
-    return desk.run(desk.book.execute(query, *values.values())[0][0])
+    return desk.run(desk.tables.execute(query, *values.values())[0][0])
 
 
 def is_taken(desk: Desk, place: RunPosition, kind: HandlerKind) -> bool:
@@ -200,11 +200,11 @@ def test_every_step_that_is_allowed_can_be_written_and_every_other_changes_nothi
         if what is RunStep.APPLIED:
             extra["mutation_result"] = packed("done")
         if what in steps_from(place):
-            moved = run_rows.move(desk.book, run, what, **extra)
+            moved = run_rows.move(desk.tables, run, what, **extra)
             assert position_of(desk.run(run)) == position_of(moved) == apply_step(place, what)
         else:
             with pytest.raises(TransitionError):
-                run_rows.move(desk.book, run, what, **extra)
+                run_rows.move(desk.tables, run, what, **extra)
             assert desk.rows() == before
         desk.backend.roll_back()
 
@@ -216,7 +216,7 @@ def test_no_row_goes_back_to_an_earlier_phase_whoever_writes_it(desk: Desk) -> N
         desk.backend.begin()
         run = insert(desk, place)
         with pytest.raises(InvariantError, match=r"forward only|has ended"):
-            desk.book.execute("update flow_run set phase = ? where id = ?", phase.value, run.id)
+            desk.tables.execute("update flow_run set phase = ? where id = ?", phase.value, run.id)
         desk.backend.roll_back()
 
 
@@ -238,7 +238,7 @@ def test_no_row_of_a_run_that_has_ended_is_moved_whoever_writes_it(desk: Desk) -
                 desk.backend.roll_back()
                 continue
             with pytest.raises(InvariantError):
-                desk.book.execute(f"update flow_run set {name} = ? where id = ?", value, run.id)  # noqa: S608
+                desk.tables.execute(f"update flow_run set {name} = ? where id = ?", value, run.id)  # noqa: S608
             desk.backend.roll_back()
 
 

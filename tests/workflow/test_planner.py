@@ -127,8 +127,8 @@ def test_those_with_events_come_before_those_that_are_woken_and_these_before_tho
     quiet(desk, consumers=consumers)
     now = desk.clock.now_ms()
     desk.publish("x", topic="d")
-    desk.book.execute("update flow_handler set wake_at = ? where name = 'b'", now)
-    desk.book.execute("update flow_handler set wake_at = ? where name = 'c'", now - 1)
+    desk.tables.execute("update flow_handler set wake_at = ? where name = 'b'", now)
+    desk.tables.execute("update flow_handler set wake_at = ? where name = 'c'", now - 1)
     desk.flags.fresh.add("a")
     order = []
     while isinstance(found := desk.next(), Begun):
@@ -272,7 +272,7 @@ def test_the_earliest_time_of_all_is_when_to_look_again(desk: Desk) -> None:
 @pytest.mark.parametrize("change", ["intent = 'paused'", "intent = 'archived'", "block = 'x', block_kind = 'logic'"])
 def test_what_is_stopped_has_no_time_at_all(desk: Desk, change: str) -> None:
     quiet(desk, producers={"poll": Every(MINUTE_MS)})
-    desk.book.execute(f"update flow set {change}")  # noqa: S608
+    desk.tables.execute(f"update flow set {change}")  # noqa: S608
     desk.clock.advance(DAY_MS)
     desk.publish("a")
     assert desk.next() == peeked(desk) == IdleUntil()
@@ -305,9 +305,9 @@ def test_a_question_about_a_call_has_a_time_like_everything_else(desk: Desk) -> 
 def test_the_planner_only_looks(desk: Desk) -> None:
     desk.publish("a")
     before = desk.rows()
-    found = choose(desk.book, desk.flow, desk.spec, Flags(dirty={"work"}))
+    found = choose(desk.tables, desk.flow, desk.spec, Flags(dirty={"work"}))
     assert isinstance(found, Due) and (found.handler.name, found.why) == ("work", RunCause.EVENT)
-    assert choose(desk.book, desk.flow, desk.spec, Flags()) == IdleUntil()
+    assert choose(desk.tables, desk.flow, desk.spec, Flags()) == IdleUntil()
     peeked(desk)
     assert desk.rows() == before
 
@@ -315,7 +315,7 @@ def test_the_planner_only_looks(desk: Desk) -> None:
 def test_after_a_restart_those_look_who_have_something_to_look_at(desk: Desk) -> None:
     desk.deploy(flow_spec(consumers=PLACES), "2")
     desk.publish("a", topic="parcels")
-    flags = flags_after_restart(desk.book, desk.flow, desk.spec)
+    flags = flags_after_restart(desk.tables, desk.flow, desk.spec)
     assert (flags.dirty, flags.fresh, flags.resumed) == ({"mail"}, set(), None)
 
 
@@ -427,9 +427,9 @@ def test_what_a_run_leaves_is_begun_in_the_transaction_that_ends_it(desk: Desk) 
     desk.prepare(run, "a")
     desk.act(run)
 
-    def end(book: WorkflowTables) -> object:
-        transitions.consumed(book, run.id, None, desk.spec)
-        return transitions.begin_after(book, "work", FLOW, desk.spec, desk.flags)
+    def end(tables: WorkflowTables) -> object:
+        transitions.consumed(tables, run.id, None, desk.spec)
+        return transitions.begin_after(tables, "work", FLOW, desk.spec, desk.flags)
 
     found = desk.do(end)
     assert isinstance(found, Begun) and found.run.offered == 1

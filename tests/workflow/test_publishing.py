@@ -17,7 +17,7 @@ from tests.support.flows import FLOW, POLLING, Desk, flow_spec, packed
 
 
 def payload(desk: Desk, message: str, topic: str = "notes") -> bytes:
-    [[found]] = desk.book.execute("select payload from flow_event where id = ?", desk.event(message, topic))
+    [[found]] = desk.tables.execute("select payload from flow_event where id = ?", desk.event(message, topic))
     assert isinstance(found, bytes)
     return found
 
@@ -28,11 +28,11 @@ def causes(desk: Desk, message: str, topic: str = "notes") -> list[str]:
         "select input.message from flow_cause as cause join flow_input as input on input.id = cause.input "
         "where cause.event = ? order by input.id"
     )
-    return [row[0] for row in desk.book.execute(query, desk.event(message, topic))]
+    return [row[0] for row in desk.tables.execute(query, desk.event(message, topic))]
 
 
 def inputs(desk: Desk) -> list[InputRow]:
-    return [desk.do(find_input, row[0]) for row in desk.book.execute("select id from flow_input order by id")]
+    return [desk.do(find_input, row[0]) for row in desk.tables.execute("select id from flow_input order by id")]
 
 
 # --- the same id again (D8) -----------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def test_an_id_is_new_once(desk: Desk) -> None:
     assert desk.publish("a") is True
     assert desk.publish("a") is False
     assert desk.events() == {"a": "pending"}
-    assert desk.book.topics(desk.flow.id)["notes"].pending == 1
+    assert desk.tables.topics(desk.flow.id)["notes"].pending == 1
 
 
 def test_while_it_waits_an_event_gets_the_new_payload(desk: Desk) -> None:
@@ -117,7 +117,7 @@ def test_the_same_id_in_two_topics_is_two_events(desk: Desk) -> None:
     desk.deploy(flow_spec(consumers={"work": ("notes", "letters")}), "2")
     assert desk.publish("a", topic="notes")
     assert desk.publish("a", topic="letters")
-    assert [row[0] for row in desk.book.execute("select topic from flow_event order by id")] == [1, 2]
+    assert [row[0] for row in desk.tables.execute("select topic from flow_event order by id")] == [1, 2]
 
 
 # --- inputs and causes ----------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_what_a_producer_publishes_is_an_input_of_its_run(desk: Desk) -> None:
     assert run.kind == "producer"
     desk.do(publish, Publication(FLOW, "notes", "a", packed(1)), run)
     assert inputs(desk)[0].created_by == run.id
-    assert desk.book.execute("select created_by from flow_event") == [(run.id,)]
+    assert desk.tables.execute("select created_by from flow_event") == [(run.id,)]
 
 
 def test_what_a_consumer_publishes_is_about_all_that_its_run_was_about(desk: Desk) -> None:
@@ -190,7 +190,7 @@ def test_causes_are_those_of_the_inputs_however_many_topics_they_went_through(de
     desk.commit(run)
     second = desk.begin()
     assert second.handler == "mail"
-    [letter] = desk.book.pending(desk.flow.id, ["letters"], 5)
+    [letter] = desk.tables.pending(desk.flow.id, ["letters"], 5)
     desk.do(run_rows.reserve, second, [letter.id], [2])
     desk.publish("reply", run=second)
     assert causes(desk, "reply") == ["a", "b"]
@@ -215,11 +215,11 @@ def test_what_a_consumer_publishes_to_another_workflow_is_about_the_same(desk: D
     desk.prepare(run, "a")
     desk.act(run)
     desk.do(publish, Publication("app.second", "notes", "out", packed(1)), run)
-    second = desk.book.flow_named("app.second")
+    second = desk.tables.flow_named("app.second")
     assert second is not None and second.id != desk.flow.id
     query = "select input from flow_cause join flow_event on id = event where message = 'out'"
-    assert desk.book.execute(query) == [(1,)]
-    assert desk.book.topics(second.id)["notes"].pending == 1
+    assert desk.tables.execute(query) == [(1,)]
+    assert desk.tables.topics(second.id)["notes"].pending == 1
 
 
 # --- what is not there ----------------------------------------------------------------------------------------
@@ -235,9 +235,9 @@ def test_a_topic_that_is_not_there_is_refused_by_name(desk: Desk, flow: str, top
 
 
 def test_whoever_is_told_of_what_is_published_is_told_of_its_workflow_and_topic(desk: Desk) -> None:
-    def look(book: WorkflowTables, message: str) -> tuple[list[tuple[int, str]], list[int]]:
-        publish(book, Publication(FLOW, "notes", message, packed(message)))
-        return list(book.published), list(book.touched)
+    def look(tables: WorkflowTables, message: str) -> tuple[list[tuple[int, str]], list[int]]:
+        publish(tables, Publication(FLOW, "notes", message, packed(message)))
+        return list(tables.published), list(tables.touched)
 
     assert desk.do(look, "a") == ([(desk.flow.id, "notes")], [desk.flow.id])
     assert desk.do(look, "a") == ([], [])

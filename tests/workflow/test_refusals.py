@@ -194,18 +194,18 @@ def test_workflows_say_what_stands_in_the_way_and_what_to_type(desk: Desk) -> No
 
 def test_inputs_say_how_they_are(desk: Desk) -> None:
     desk.consume("a")
-    [done] = run_queries.inputs(desk.book)
+    [done] = run_queries.inputs(desk.tables)
     told = f"input {done.id} (Note a) cannot be skipped: nothing of it waits any more; it is done"
     assert refused(desk, operator_actions.skip_input, done.id) == told
     run = desk.doubt("b")
-    held = run_queries.inputs(desk.book)[0]
+    held = run_queries.inputs(desk.tables)[0]
     assert f"run {run.id} is at it" in refused(desk, operator_actions.skip_input, held.id)
     assert "nothing of it is put aside" in refused(desk, operator_actions.reprocess, FLOW, held.id)
     desk.do(operator_actions.reconcile_skip, run.id)
     desk.commit(desk.begin())
     assert "it was skipped already" in refused(desk, operator_actions.skip_input, held.id)
     desk.publish("c")
-    waits = run_queries.inputs(desk.book)[0]
+    waits = run_queries.inputs(desk.tables)[0]
     assert refused(desk, operator_actions.reprocess, FLOW, waits.id).endswith("; it waits to be handled")
     assert f"nothing of {FLOW} is parked" in refused(desk, operator_actions.reprocess, FLOW)
 

@@ -393,11 +393,15 @@ def test_without_a_reconcile_nothing_can_be_asked_again(desk: Desk) -> None:
     with pytest.raises(TransitionError) as refused:
         desk.do(operator_actions.resume, FLOW)
     assert "--again" not in refused.value.message
-    view = run_queries.run_view(desk.book, desk.run(run.id))
-    assert (view.waits_for, view.can_ask, run_queries.flow(desk.book, FLOW).can_ask) == ("indeterminate", False, False)
+    view = run_queries.run_view(desk.tables, desk.run(run.id))
+    assert (view.waits_for, view.can_ask, run_queries.flow(desk.tables, FLOW).can_ask) == (
+        "indeterminate",
+        False,
+        False,
+    )
     desk.deploy(flow_spec(reconciles=True), "2")
-    view = run_queries.run_view(desk.book, desk.run(run.id))
-    assert (view.waits_for, view.can_ask, run_queries.flow(desk.book, FLOW).can_ask) == ("indeterminate", True, True)
+    view = run_queries.run_view(desk.tables, desk.run(run.id))
+    assert (view.waits_for, view.can_ask, run_queries.flow(desk.tables, FLOW).can_ask) == ("indeterminate", True, True)
     desk.do(operator_actions.reconcile_again, run.id)
     assert isinstance(desk.next(), ReconcileCall)
 
@@ -507,9 +511,9 @@ def test_skipping_an_input_tells_every_workflow_whose_events_it_takes_away(desk:
     desk.commit(run)
     touched: list[int] = []
 
-    def skip(book: WorkflowTables) -> None:
-        operator_actions.skip_input(book, 1)
-        touched.extend(book.touched)
+    def skip(tables: WorkflowTables) -> None:
+        operator_actions.skip_input(tables, 1)
+        touched.extend(tables.touched)
 
     desk.do(skip)
     assert second in touched
@@ -517,11 +521,11 @@ def test_skipping_an_input_tells_every_workflow_whose_events_it_takes_away(desk:
 
 def test_what_was_parked_waits_again_when_somebody_says_so(desk: Desk) -> None:
     desk.publish("a", "b", "c")
-    desk.book.execute("update flow_event set status = 'parked' where message <> 'c'")
+    desk.tables.execute("update flow_event set status = 'parked' where message <> 'c'")
     assert desk.do(operator_actions.reprocess, FLOW, 1) == 1
     assert desk.events() == {"a": EventStatus.PENDING, "b": EventStatus.PARKED, "c": EventStatus.PENDING}
     assert desk.do(operator_actions.reprocess, FLOW) == 1
     with pytest.raises(TransitionError, match="parked"):
         desk.do(operator_actions.reprocess, FLOW)
     assert desk.flags.dirty == {"work"}
-    assert [event.attempt for event in desk.book.pending(1, ["notes"], 9)] == [2, 2, 1]
+    assert [event.attempt for event in desk.tables.pending(1, ["notes"], 9)] == [2, 2, 1]

@@ -38,7 +38,7 @@ def add_finished(desk: Desk, *numbers: int) -> None:
     )
     desk.backend.begin()
     for number in numbers:
-        desk.book.execute(query, desk.flow.id, number, number)
+        desk.tables.execute(query, desk.flow.id, number, number)
     desk.backend.append([], None)
 
 
@@ -53,9 +53,9 @@ def test_the_oldest_finished_runs_go_with_all_that_was_only_about_them(desk: Des
     assert desk.do(prune, desk.flow.id, 3) == 4
     assert ids(desk) == kept
     for table in ("flow_take", "flow_call"):
-        assert [row[0] for row in desk.book.execute(f"select run from {table} order by run")] == kept  # noqa: S608
+        assert [row[0] for row in desk.tables.execute(f"select run from {table} order by run")] == kept  # noqa: S608
     assert desk.foreign_keys() == []
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 def test_events_and_inputs_stay_so_that_nothing_is_done_twice(desk: Desk) -> None:
@@ -64,7 +64,7 @@ def test_events_and_inputs_stay_so_that_nothing_is_done_twice(desk: Desk) -> Non
     desk.do(prune, desk.flow.id, 1)
     assert len(desk.events()) == 4
     assert desk.publish("0") is False
-    assert len(desk.book.execute("select 1 from flow_input")) == 4
+    assert len(desk.tables.execute("select 1 from flow_input")) == 4
 
 
 def test_a_chain_goes_as_a_whole_or_stays_as_a_whole(desk: Desk) -> None:
@@ -75,7 +75,7 @@ def test_a_chain_goes_as_a_whole_or_stays_as_a_whole(desk: Desk) -> None:
     assert desk.do(prune, desk.flow.id, 1) == 0
     assert first[0].id < second[0].id
     assert desk.foreign_keys() == []
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 def test_a_chain_that_is_not_finished_stays_however_old_it_is(desk: Desk) -> None:
@@ -84,11 +84,11 @@ def test_a_chain_that_is_not_finished_stays_however_old_it_is(desk: Desk) -> Non
     desk.prepare(run, "a")
     desk.act(run)
     desk.fail(run, FailureKind.LOGIC)
-    desk.book.execute("delete from flow_run where id < ?", run.id)
+    desk.tables.execute("delete from flow_run where id < ?", run.id)
     add_finished(desk, *range(run.id + 1, run.id + 20))
     assert desk.do(prune, desk.flow.id, 3) == 16
     assert ids(desk) == [run.id, *range(run.id + 17, run.id + 20)]
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 def test_a_run_that_is_active_stays(desk: Desk) -> None:
@@ -144,7 +144,7 @@ def test_of_the_newest_run_the_number_is_never_given_again(kind: str, tmp_path: 
         assert call is not None and call.key not in keys
         keys.add(call.key)
         desk.fail(run, undone="no")
-        desk.book.execute("update flow set head = null, retry_at = null, failures = 0")
+        desk.tables.execute("update flow set head = null, retry_at = null, failures = 0")
         desk.do(prune, desk.flow.id, 0)
         desk.flags.dirty.add("work")
     desk.close()
@@ -162,6 +162,6 @@ def test_runs_are_let_go_of_every_workflow_whatever_their_numbers_are(tmp_path: 
             desk.spec, desk.flags = spec, flags
             flags.fresh.add("work")
             desk.idle(desk.begin())
-    counts = dict(desk.book.execute("select flow, count(*) from flow_run group by flow"))  # type: ignore[arg-type]
+    counts = dict(desk.tables.execute("select flow, count(*) from flow_run group by flow"))  # type: ignore[arg-type]
     assert max(counts.values()) < 2.5 * PRUNE_EVERY, counts
     desk.close()

@@ -17,11 +17,11 @@ WAITS = "Waits for a host: headwater run MODULE:APP."
 
 
 def view(desk: Desk, run: RunRow, hosts: Hosts | None = None) -> RunView:
-    return run_queries.run_view(desk.book, desk.run(run), hosts=hosts)
+    return run_queries.run_view(desk.tables, desk.run(run), hosts=hosts)
 
 
 def flow(desk: Desk, hosts: Hosts = NOBODY) -> FlowView:
-    return run_queries.flow(desk.book, FLOW, hosts=hosts)
+    return run_queries.flow(desk.tables, FLOW, hosts=hosts)
 
 
 # --- runs -------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_a_plan_that_was_rejected_and_one_that_was_cancelled_are_told_apart(desk
 
 def test_a_plan_whose_input_was_skipped_is_planned_anew(desk: Desk) -> None:
     run = desk.ask("a")
-    [found] = run_queries.inputs(desk.book)
+    [found] = run_queries.inputs(desk.tables)
     desk.do(operator_actions.skip_input, found.id)
     dropped = "Its plan was dropped: something that it was about was skipped."
     assert (view(desk, run).state, view(desk, run).sentence) == ("planned anew", f"{dropped} Goes on in a moment.")
@@ -126,23 +126,23 @@ def test_a_run_whose_events_were_put_aside_says_so(desk: Desk) -> None:
     desk.prepare(run, "a")
     desk.fail(run, FailureKind.LOGIC, "it cannot be read")
     assert view(desk, run).state == "put aside"
-    assert run_queries.runs(desk.book, status="failed")[0].id == run.id
+    assert run_queries.runs(desk.tables, status="failed")[0].id == run.id
 
 
 def test_only_what_is_still_paused_is_listed_as_paused_and_only_what_waits_as_waiting(desk: Desk) -> None:
     desk.publish("a")
     first = desk.begin()
     desk.fail(first)
-    assert [run.id for run in run_queries.runs(desk.book, status="paused")] == [first.id]
-    assert run_queries.runs(desk.book, waiting=True) == [], "it is tried again by itself"
+    assert [run.id for run in run_queries.runs(desk.tables, status="paused")] == [first.id]
+    assert run_queries.runs(desk.tables, waiting=True) == [], "it is tried again by itself"
     desk.do(operator_actions.retry, first.id)
     desk.fail(desk.begin(), FailureKind.LOGIC)
-    assert run_queries.runs(desk.book, status="paused") == []
-    assert [run.waits_for for run in run_queries.runs(desk.book, waiting=True)] == ["logic"]
+    assert run_queries.runs(desk.tables, status="paused") == []
+    assert [run.waits_for for run in run_queries.runs(desk.tables, waiting=True)] == ["logic"]
     assert flow(desk).waiting == 1
     desk.do(operator_actions.pause, FLOW)
     desk.do(operator_actions.archive, FLOW)
-    assert run_queries.runs(desk.book, waiting=True) == []
+    assert run_queries.runs(desk.tables, waiting=True) == []
     assert (flow(desk).waiting, flow(desk).sentence) == (0, "Archived.")
 
 
@@ -238,7 +238,7 @@ def test_a_workflow_of_an_app_that_is_not_open_is_not_gone(desk: Desk) -> None:
 
 
 def after(desk: Desk, hosts: Hosts = NOBODY) -> str:
-    return next_in_words(desk.book, desk.flow, hosts)
+    return next_in_words(desk.tables, desk.flow, hosts)
 
 
 def test_what_runs_next_is_said_by_what_waits_and_what_is_in_the_way(desk: Desk) -> None:

@@ -23,13 +23,13 @@ from tests.support.naive import plain
 
 
 def written(desk: Desk, part: Callable[[WorkflowTables], object] = lambda _: None) -> list[Operation]:
-    """A transition, and what its ride writes to the document; the document is so then."""
+    """A transition, and what its transaction writes to the document; the document is so then."""
 
-    def ride(book: WorkflowTables) -> list[Operation]:
-        part(book)
-        return status_document.operations(book, desk.flow.id)
+    def follow(tables: WorkflowTables) -> list[Operation]:
+        part(tables)
+        return status_document.operations(tables, desk.flow.id)
 
-    found = desk.do(ride)
+    found = desk.do(follow)
     for operation in found:
         before = desk.documents.get(operation.doc, ABSENT)
         desk.documents[operation.doc] = apply_operation(before, operation)[0]
@@ -142,7 +142,7 @@ def test_a_run_is_seen_from_its_beginning_to_its_end(desk: Desk) -> None:
     desk.prepare(run, "a", title="Send it")
     assert shown(desk)["pending"] == {"notes": 1}, "what a run holds is not done"
     desk.act(run)
-    ended = changed(written(desk, lambda book: transitions.consumed(book, run.id, None, desk.spec)))
+    ended = changed(written(desk, lambda tables: transitions.consumed(tables, run.id, None, desk.spec)))
     assert ended[("recent", 0)] == {"at": desk.clock.now_ms(), "text": "Note a -> Send it"}
     assert (ended[("state",)], ended[("run",)], ended[("pending", "notes")]) == ("Idle", None, 0)
 
@@ -154,7 +154,7 @@ def test_only_the_last_things_that_were_done_are_told_newest_first(desk: Desk) -
         run = desk.begin()
         desk.prepare(run, f"{number}")
         desk.act(run)
-        written(desk, lambda book, run=run: transitions.consumed(book, run.id, None, desk.spec))  # type: ignore[misc]
+        written(desk, lambda tables, run=run: transitions.consumed(tables, run.id, None, desk.spec))  # type: ignore[misc]
         desk.flags.dirty.add("work")
     recent = shown(desk)["recent"]
     assert isinstance(recent, list)
@@ -175,12 +175,12 @@ def test_what_was_skipped_and_what_was_parked_is_told(desk: Desk) -> None:
     asked = desk.ask("a")
     desk.do(operator_actions.reject, asked.id)
     run = desk.begin()
-    written(desk, lambda book: transitions.consumed(book, run.id, None, desk.spec))
+    written(desk, lambda tables: transitions.consumed(tables, run.id, None, desk.spec))
     desk.publish("b")
     bad = desk.begin()
     desk.prepare(bad, "b")
     why = transitions.RunFailure(kind=FailureKind.LOGIC, message="no such field")
-    written(desk, lambda book: transitions.failed(book, bad.id, why, desk.spec, desk.retry))
+    written(desk, lambda tables: transitions.failed(tables, bad.id, why, desk.spec, desk.retry))
     told = shown(desk)
     assert told["parked"] == 1
     assert [line["text"] for line in told["recent"]] == [  # type: ignore[attr-defined]  # a list of lines

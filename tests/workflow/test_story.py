@@ -25,7 +25,7 @@ SECOND = 1000
 
 
 def view(desk: Desk, run: RunRow | int) -> RunView:
-    return run_queries.run_view(desk.book, desk.run(run))
+    return run_queries.run_view(desk.tables, desk.run(run))
 
 
 def head(desk: Desk) -> RunView:

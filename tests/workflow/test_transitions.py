@@ -46,7 +46,7 @@ def test_every_place_that_the_table_knows_is_reached_by_what_hosts_and_people_do
 def test_every_step_leads_where_the_table_says_and_leaves_everything_sound(desk: Desk, road: Road) -> None:
     run = drive(desk, road)
     assert position_of(run) == position_of(desk.run(run)) == ROADS[road]
-    check_all(desk.book)
+    check_all(desk.tables)
     assert desk.foreign_keys() == []
 
 
@@ -54,21 +54,21 @@ def test_every_step_leads_where_the_table_says_and_leaves_everything_sound(desk:
 
 
 def held(desk: Desk, run: RunRow) -> list[str]:
-    return [event.message for event in desk.book.events_of(run)]
+    return [event.message for event in desk.tables.events_of(run)]
 
 
 @pytest.mark.parametrize("road", ACTIVE, ids=name_of)
 def test_a_run_that_a_host_ended_in_goes_on_by_what_is_known_of_its_effect(desk: Desk, road: Road) -> None:
     run = drive(desk, road)
     place = position_of(run)
-    assert left_active(desk.book) == [run.id]
-    assert left_active(desk.book, alive={run.id}) == []
+    assert left_active(desk.tables) == [run.id]
+    assert left_active(desk.tables, alive={run.id}) == []
     crashed = desk.crash(run)
     assert position_of(crashed) == type(place)(place.phase, RunStatus.CRASHED, place.outcome)
     assert desk.do(recover, run.id) == crashed, "once more, and nothing happens"
-    assert left_active(desk.book) == []
+    assert left_active(desk.tables) == []
     assert desk.flow.head == run.id
-    check_all(desk.book)
+    check_all(desk.tables)
     match restart_of(place.outcome):
         case Restart.FRESH:
             goes_on_from_the_beginning(desk, crashed)
@@ -76,7 +76,7 @@ def test_a_run_that_a_host_ended_in_goes_on_by_what_is_known_of_its_effect(desk:
             goes_on_from_next(desk, crashed)
         case Restart.WAIT:
             waits_to_be_told(desk, crashed)
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 def goes_on_from_the_beginning(desk: Desk, before: RunRow, why: RunCause = RunCause.RECOVERY) -> None:
@@ -142,7 +142,7 @@ def test_a_chain_whose_effect_was_not_known_goes_on_when_somebody_says_what_it_i
     run = drive(desk, road)
     told = ANSWERS[answer](desk, run.id)
     assert (told.phase, told.status) == (RunPhase.MUTATED, run.status)
-    check_all(desk.book)
+    check_all(desk.tables)
     if answer == "not applied":
         goes_on_from_the_beginning(desk, told, RunCause.RECONCILED)
     else:
@@ -164,20 +164,20 @@ def ends_well(desk: Desk, run: RunRow, *, fresh: bool) -> None:
 # --- what people do -------------------------------------------------------------------------------------------
 
 ACTIONS: dict[str, Callable[[Desk, RunRow], object]] = {
-    "approve": lambda desk, run: operator_actions.approve(desk.book, run.id),
-    "reject": lambda desk, run: operator_actions.reject(desk.book, run.id),
-    "retry": lambda desk, run: operator_actions.retry(desk.book, run.id),
-    "cancel": lambda desk, run: operator_actions.cancel(desk.book, run.id),
-    "abandon": lambda desk, run: operator_actions.abandon(desk.book, run.id),
-    "applied": lambda desk, run: operator_actions.reconcile_applied(desk.book, run.id, RESULT),
-    "not applied": lambda desk, run: operator_actions.reconcile_not_applied(desk.book, run.id),
-    "skip": lambda desk, run: operator_actions.reconcile_skip(desk.book, run.id),
-    "again": lambda desk, run: operator_actions.reconcile_again(desk.book, run.id),
-    "pause": lambda desk, _: operator_actions.pause(desk.book, desk.spec.name),
-    "resume": lambda desk, _: operator_actions.resume(desk.book, desk.spec.name),
-    "now": lambda desk, _: operator_actions.run_now(desk.book, desk.spec.name),
-    "archive": lambda desk, _: operator_actions.archive(desk.book, desk.spec.name),
-    "restore": lambda desk, _: operator_actions.restore(desk.book, desk.spec.name),
+    "approve": lambda desk, run: operator_actions.approve(desk.tables, run.id),
+    "reject": lambda desk, run: operator_actions.reject(desk.tables, run.id),
+    "retry": lambda desk, run: operator_actions.retry(desk.tables, run.id),
+    "cancel": lambda desk, run: operator_actions.cancel(desk.tables, run.id),
+    "abandon": lambda desk, run: operator_actions.abandon(desk.tables, run.id),
+    "applied": lambda desk, run: operator_actions.reconcile_applied(desk.tables, run.id, RESULT),
+    "not applied": lambda desk, run: operator_actions.reconcile_not_applied(desk.tables, run.id),
+    "skip": lambda desk, run: operator_actions.reconcile_skip(desk.tables, run.id),
+    "again": lambda desk, run: operator_actions.reconcile_again(desk.tables, run.id),
+    "pause": lambda desk, _: operator_actions.pause(desk.tables, desk.spec.name),
+    "resume": lambda desk, _: operator_actions.resume(desk.tables, desk.spec.name),
+    "now": lambda desk, _: operator_actions.run_now(desk.tables, desk.spec.name),
+    "archive": lambda desk, _: operator_actions.archive(desk.tables, desk.spec.name),
+    "restore": lambda desk, _: operator_actions.restore(desk.tables, desk.spec.name),
 }
 
 
@@ -216,7 +216,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(desk: Desk, road: Ro
         with suppress(TransitionError):
             action(desk, run)
             done.add(name)
-            check_all(desk.book)
+            check_all(desk.tables)
         desk.backend.roll_back()
     assert done == possible(road)
     assert desk.rows() == before
@@ -249,7 +249,7 @@ def test_whatever_is_done_a_crash_or_a_stop_leads_on_to_an_end(desk: Desk, road:
         with_it.backend.append([], None)
         finish(with_it)
         flow = with_it.flow
-        check_all(with_it.book)
+        check_all(with_it.tables)
         assert (flow.head, flow.block) == (None, None), name
         assert not {EventStatus.RESERVED, EventStatus.PENDING} & set(with_it.events().values()), name
         with_it.close()
@@ -258,7 +258,7 @@ def test_whatever_is_done_a_crash_or_a_stop_leads_on_to_an_end(desk: Desk, road:
 def finish(desk: Desk) -> None:
     """As a host would: whatever is due is done, and works."""
     for _ in range(10):
-        active = desk.book.active(desk.flow.id)
+        active = desk.tables.active(desk.flow.id)
         if active is None:
             found = desk.next()
             if isinstance(found, ReconcileCall):

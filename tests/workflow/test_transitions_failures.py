@@ -132,13 +132,13 @@ def test_after_its_effect_a_run_that_fails_for_good_keeps_what_it_holds_and_goes
         assert (run.phase, run.mutation_result) == (RunPhase.MUTATED, packed("sent"))
     last = desk.fail(run)
     assert (desk.flow.block_kind, desk.flow.head) == ("exhausted", last.id)
-    assert [event.message for event in desk.book.events_of(last)] == ["a"]
+    assert [event.message for event in desk.tables.events_of(last)] == ["a"]
     desk.do(operator_actions.resume, FLOW)
     run = desk.begin()
     assert (run.phase, run.mutation_result, run.retry_of) == (RunPhase.MUTATED, packed("sent"), last.id)
     desk.commit(run)
     assert desk.events() == {"a": EventStatus.CONSUMED}
-    assert len(desk.book.execute("select 1 from flow_call")) == 1
+    assert len(desk.tables.execute("select 1 from flow_call")) == 1
 
 
 def test_being_stopped_is_no_failure(desk: Desk) -> None:
@@ -409,7 +409,7 @@ def test_the_events_of_a_run_that_failed_are_shown_one_at_a_time_and_the_one_tha
     assert told == ["a bad c", "a", "bad c", "bad", "c"]
     assert desk.events() == {"a": "consumed", "bad": "parked", "c": "consumed"}
     assert (desk.flow.head, desk.flow.block) == (None, None)
-    assert desk.book.topics(desk.flow.id)["notes"].parked == 1
+    assert desk.tables.topics(desk.flow.id)["notes"].parked == 1
 
 
 def test_more_is_shown_again_when_the_poison_is_behind_it(parking: Desk) -> None:

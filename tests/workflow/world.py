@@ -15,16 +15,16 @@ from typing import Any
 
 import headwater as hw
 from headwater.errors import InvariantError, NotFoundError, TransitionError
-from headwater.host.storage import RIDING, storage_of
+from headwater.host.storage import TABLE_SESSION, storage_of
 from headwater.runtime.options import Options
 from headwater.store.commit import UNNUMBERED, Commit, SetDoc, Submission
 from headwater.testing import SimClock
 from headwater.testing.invariants.workflow_invariants import WorkflowWatch
 from headwater.values.address import doc_key
 from headwater.workflow import run_queries
-from headwater.workflow.table_transaction import Part, Ride
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import OnPoison
+from headwater.workflow.workflow_transaction import TransactionStep, WorkflowTransaction
 from tests.workflow.images import Disk
 from tests.workflow.outside import Broken, Service
 
@@ -152,7 +152,7 @@ class World:
         if run.id not in self._begun:
             self._begun.add(run.id)
             dirty = set(self.space._runtime.flows.hosted[self.flow.full_name].flags.dirty)
-            self._look(lambda book: self.watch.begun(book, run.id, dirty))
+            self._look(lambda tables: self.watch.begun(tables, run.id, dirty))
         if self.behaviour.dies == place:
             self._die()
         if self.behaviour.meanwhile is not None and self.behaviour.meanwhile[0] == place:
@@ -189,8 +189,8 @@ class World:
     def see_intent(self, run: hw.Run) -> None:
         """W6: when the service is called, that is on disk."""
 
-        def known(book: WorkflowTables) -> None:
-            call = book.call_of(book.run(run.id))
+        def known(tables: WorkflowTables) -> None:
+            call = tables.call_of(tables.run(run.id))
             if call is None or call.status != "in_flight" or call.key != run.key:
                 raise InvariantError(f"W6: the service is called by {run}, and what is known is {call}")
 
@@ -256,7 +256,7 @@ class World:
         """Open it; if it is killed while that happens, open what is left."""
         self._build()
         self.disk.left = dies_after
-        options = Options(wall=self.clock.now_ms, durability="normal", on_error=self._hear)
+        options = Options(wall=self.clock.now_ms, durability="normal", on_error=self._decided)
         with self.disk.opened_here():
             self.space = self.app.open_with(self.disk.url, options)
         self.space._runtime.enter()
@@ -269,15 +269,15 @@ class World:
         post, submit, wait = hub.post, storage.submit, storage.wait
         held: list[Submission] = []
 
-        def posting(*parts: Part, soon: bool = True) -> Ride:
+        def posting(*parts: TransactionStep, soon: bool = True) -> WorkflowTransaction:
             if soon:
                 return post(*parts)
-            ride = Ride(hub.now, hub._hear, hub._mark)
-            ride.parts.extend(parts)
-            held.append(Submission(Commit(RIDING, UNNUMBERED), table_transaction=ride))
+            transaction = WorkflowTransaction(hub.now, hub._decided, hub._mark)
+            transaction.steps.extend(parts)
+            held.append(Submission(Commit(TABLE_SESSION, UNNUMBERED), table_transaction=transaction))
             if not self.behaviour.lags:
                 waiting()
-            return ride
+            return transaction
 
         def submitting(submission: Submission, *, helps: bool) -> None:
             # With the lock, so that nobody decides on the one without the other.
@@ -293,7 +293,7 @@ class World:
 
         hub.post, storage.submit, storage.wait = posting, submitting, waiting  # type: ignore[method-assign]
 
-    def _hear(self, error: Exception) -> None:
+    def _decided(self, error: Exception) -> None:
         if not self.disk.is_killed:
             self.errors.append(error)
 
@@ -361,7 +361,7 @@ class World:
             case "approve" | "reject" | "retry" | "cancel" | "abandon":
                 getattr(flow, action)(run)
             case "reconcile":
-                details = self.space._runtime.flows.look(lambda book: run_queries.run_details(book, run))
+                details = self.space._runtime.flows.look(lambda tables: run_queries.run_details(tables, run))
                 if details.call is not None and details.call.status in ("needs_reconcile", "indeterminate"):
                     flow.reconcile(run, self.service.truth(details.call.key))
                 else:
@@ -389,7 +389,7 @@ class World:
         strange = [str(error) for error in self.errors if not any(known in str(error) for known in MISTAKES)]
         assert not strange, strange
         hub = self.space._runtime.flows
-        hub.look(lambda book: self.watch.look(book, hub.alive))
+        hub.look(lambda tables: self.watch.look(tables, hub.alive))
         assert all(count == 1 for count in self.service.effects.values()), self.service.effects
 
     def rest(self) -> None:
@@ -405,7 +405,7 @@ class World:
         query = (
             "select message, event.status from flow_event as event join flow_topic as t on t.id = topic where name = ?"
         )
-        return dict(self.space._runtime.flows.look(lambda book: book.execute(query, topic)))
+        return dict(self.space._runtime.flows.look(lambda tables: tables.execute(query, topic)))
 
     def aside(self) -> set[str]:
         """Events that were put aside with a run, after its effect."""
@@ -413,7 +413,7 @@ class World:
             "select message from flow_event as event join flow_take as take on take.event = event.id "
             "where event.status = 'parked' and take.disposition = 'parked'"
         )
-        return {row[0] for row in self.space._runtime.flows.look(lambda book: book.execute(query))}
+        return {row[0] for row in self.space._runtime.flows.look(lambda tables: tables.execute(query))}
 
     def finish(self) -> None:
         """All is well from now on, time passes, and people answer: then everything comes to its right end.
@@ -459,7 +459,7 @@ class World:
     @property
     def view(self) -> run_queries.FlowView:
         """The workflow, as people see it."""
-        return self.space._runtime.flows.look(lambda book: run_queries.flow(book, self.flow.full_name))
+        return self.space._runtime.flows.look(lambda tables: run_queries.flow(tables, self.flow.full_name))
 
     def verify(self) -> None:
         """Nothing is lost, nothing was done twice, and what was done is what is told."""

@@ -224,7 +224,7 @@ class _Hosted:
 
         names = tuple(opened.workflows.names)
         hosts = run_queries.Hosts(names, (self._app.name,), names)
-        views = opened.workflows.hub.look(lambda book: run_queries.flows(book, hosts=hosts))
+        views = opened.workflows.hub.look(lambda tables: run_queries.flows(tables, hosts=hosts))
         return [f"{view.name}: {view.sentence}" for view in views if view.gone]
 
     def _described(self, opened: SpaceFacade) -> str:
@@ -235,7 +235,7 @@ class _Hosted:
         if not names:
             return "no workflows; Ctrl-C ends it"
         now = hub.now()
-        views = hub.look(lambda book: [run_queries.flow(book, name, recent=0) for name in names])
+        views = hub.look(lambda tables: [run_queries.flow(tables, name, recent=0) for name in names])
         told = []
         for view in views:
             flow = hub.hosted[view.name].flow

@@ -63,16 +63,16 @@ LINGER_ROUNDS: Final = 25
 """Rounds without work after which the thread sleeps until it is woken: an idle space costs nothing."""
 
 
-RIDING: Final = SessionId("riding")
-"""Whose commits those are that riders make on their own."""
+TABLE_SESSION: Final = SessionId("riding")
+"""The session of table transactions that are not part of a commit of documents."""
 
 
-def tell_rider(rider: TableTransaction, decided: CommitOutcome | Failure) -> None:
+def notify_table_transaction(table_transaction: TableTransaction, decided: CommitOutcome | Failure) -> None:
     """What became of it."""
     if isinstance(decided, CommitOutcome):
-        rider.decided(decided.verdict, None)
+        table_transaction.decided(decided.verdict, None)
     else:
-        rider.decided(None, decided.error)
+        table_transaction.decided(None, decided.error)
 
 
 class Storage:
@@ -189,7 +189,7 @@ class Storage:
         """Something that does nothing stands in the queue, after all that was submitted before."""
         from headwater.runtime.resources.disk_barrier import Waiting  # noqa: PLC0415  # most programs have no resources
 
-        self.ride(Waiting(then))
+        self.submit_tables(Waiting(then))
 
     def ending(self, *, in_haste: bool = False) -> None:
         """Everything is decided here, as always."""
@@ -215,9 +215,9 @@ class Storage:
         """Hold documents no longer that nobody is going to ask for soon."""
         self.call(lambda engine: engine.release(branch, docs))
 
-    def ride(self, rider: TableTransaction) -> None:
-        """Have something done to other tables of the database, in its turn; `rider.decided` is called then."""
-        self.submit(Submission(Commit(RIDING, UNNUMBERED), table_transaction=rider), helps=True)
+    def submit_tables(self, table_transaction: TableTransaction) -> None:
+        """Have something done to other tables of the database, in its turn; its `decided` is called then."""
+        self.submit(Submission(Commit(TABLE_SESSION, UNNUMBERED), table_transaction=table_transaction), helps=True)
 
     def serve(self, ended: Lock) -> None:
         """Wait for something that was submitted: `ended` is held, and let go when that is decided.
@@ -352,7 +352,7 @@ class Storage:
         self._tell(self._outcomes)
         for submission, decided in zip(self._group, self._outcomes, strict=True):
             if submission.table_transaction is not None:
-                tell_rider(submission.table_transaction, decided)
+                notify_table_transaction(submission.table_transaction, decided)
         self._decided += len(self._group)
         self._group, self._outcomes = [], None
         self.groups += 1
@@ -373,7 +373,7 @@ class Storage:
                 return [Failure(submission.commit, error) for submission in group]
         except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
             self._restart()
-            # What a rider does cannot be recognized if it comes twice.
+            # What a table transaction does cannot be recognized if it comes twice.
             if len(group) == 1 and (is_second or group[0].table_transaction is not None):
                 broken = InvariantError(f"a commit could not be decided: {describe(bug)}", commit=group[0].commit)
                 broken.__cause__ = bug
@@ -412,11 +412,11 @@ class Storage:
             raise
         except BaseException:
             self._torn = True
-            self._let_riders_go()
+            self._reject_table_transactions()
             self._restart()
             raise
 
-    def _let_riders_go(self) -> None:
+    def _reject_table_transactions(self) -> None:
         """What no session asks for cannot be recognised if it comes again: nobody knows whether it was kept."""
         alone = [
             each for each in self._group if each.table_transaction is not None and each.commit.local_seq == UNNUMBERED

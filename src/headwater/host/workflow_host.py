@@ -79,7 +79,7 @@ class Workflows:
         return min((at for at in times if at is not None), default=None)
 
     def _until(self, hosted: Hosted) -> int | None:
-        found = self.hub.look(lambda book: transitions.peek(book, hosted.spec.name, hosted.spec, hosted.flags))
+        found = self.hub.look(lambda tables: transitions.peek(tables, hosted.spec.name, hosted.spec, hosted.flags))
         return found.until
 
     def start(self, concurrency: int = CONCURRENCY) -> None:
@@ -114,7 +114,7 @@ class Workflows:
 
     def _next(self, hosted: Hosted) -> Next:
         spec, flags = hosted.spec, hosted.flags
-        return self.hub.do(lambda book: transitions.begin(book, spec.name, spec, flags))
+        return self.hub.do(lambda tables: transitions.begin(tables, spec.name, spec, flags))
 
     def perform(
         self, hosted: Hosted, found: Begun | ReconcileCall | Repair, host: Host | None = None, *, goes_on: bool = False
@@ -146,7 +146,9 @@ class Workflows:
             performance = Performance(hub, hosted, found, self._loop.run)
             if goes_on:
                 spec, flags = hosted.spec, hosted.flags
-                performance.then = lambda handler, book: transitions.begin_after(book, handler, spec.name, spec, flags)
+                performance.then = lambda handler, tables: transitions.begin_after(
+                    tables, handler, spec.name, spec, flags
+                )
             watch(performance)
             performance.execute()
             return performance.followed_by
@@ -154,7 +156,7 @@ class Workflows:
             raise
         except BaseException as error:
             log.error("run %s of %s was left in the middle: %s", run_id, hosted.spec.name, describe(error))
-            hub.do(lambda book: recover(book, run_id))
+            hub.do(lambda tables: recover(tables, run_id))
             if host is None:
                 raise
             return None

@@ -27,7 +27,7 @@ from headwater.workflow.workflow_spec import FlowSpec
 
 def publish_event(hub: Hub, name: str, command: PublishEvent) -> PublishedEvent:
     """Publish to a topic of a workflow: on disk when this returns. Raises what refuses it."""
-    topics = hub.look(lambda book: _topics(book, name))
+    topics = hub.look(lambda tables: _topics(tables, name))
     if command.topic not in topics:
         raise NotFoundError(
             f"workflow {name} has no topic {command.topic!r}{_meant(command.topic, topics)}", topic=command.topic
@@ -43,16 +43,16 @@ def publish_event(hub: Hub, name: str, command: PublishEvent) -> PublishedEvent:
     check_id(address, message)
     payload = encode(_value(hosted, command.topic, address, given))
     event = Publication(name, command.topic, message, payload, command.title[:TITLE_MAX])
-    news, status = hub.do(lambda book: _put(book, event))
+    news, status = hub.do(lambda tables: _put(tables, event))
     return PublishedEvent(topic=command.topic, id=message, news=news, status=status, checked=hosted is not None)
 
 
-def _topics(book: WorkflowTables, name: str) -> tuple[str, ...]:
+def _topics(tables: WorkflowTables, name: str) -> tuple[str, ...]:
     """Topics of its newest version: an event in another topic would wait for ever."""
-    flow = book.flow_named(name)
+    flow = tables.flow_named(name)
     assert flow is not None
     query = "select config from flow_version where flow = ? and version = ?"
-    return msgspec.msgpack.decode(book.execute(query, flow.id, flow.version)[0][0], type=FlowSpec).topics
+    return msgspec.msgpack.decode(tables.execute(query, flow.id, flow.version)[0][0], type=FlowSpec).topics
 
 
 def _value(hosted: Hosted | None, topic: str, address: str, given: object) -> Value:
@@ -72,9 +72,9 @@ _KNOWN = (
 )
 
 
-def _put(book: WorkflowTables, event: Publication) -> tuple[News, str]:
-    known = book.one(_KNOWN, event.flow, event.topic, event.message)
-    if publish(book, event) or known is None:
+def _put(tables: WorkflowTables, event: Publication) -> tuple[News, str]:
+    known = tables.one(_KNOWN, event.flow, event.topic, event.message)
+    if publish(tables, event) or known is None:
         return "new", "pending"
     is_changed = known[0] == "pending" and known[1] != event.payload
     return "changed" if is_changed else "known", known[0]

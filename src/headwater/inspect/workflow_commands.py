@@ -54,7 +54,7 @@ class _NamedControls(Controls):
 def _publish(hub: Hub, command: PublishEvent) -> PublishReport:
     name = full_name(hub, command.workflow)
     event = publish_event(hub, name, command)
-    then = hub.look(lambda book: next_in_words(book, find_flow(book, name), hosts_of(hub)))
+    then = hub.look(lambda tables: next_in_words(tables, find_flow(tables, name), hosts_of(hub)))
     return PublishReport(at=hub.now(), hosted=hosted_by(hub), flow=flow_view(hub, name), event=event, then=then)
 
 
@@ -92,17 +92,17 @@ def _decide_run(hub: Hub, command: DecideRun) -> ControlReport:
         actions[command.action](number, by=command.by, reason=command.reason)
     else:
         controls.reconcile(number, outcomes[command.action](), by=command.by, reason=command.reason)
-    run = hub.look(lambda book: run_queries.run_view(book, book.run(number), hosts=hosts_of(hub)))
+    run = hub.look(lambda tables: run_queries.run_view(tables, tables.run(number), hosts=hosts_of(hub)))
     return ControlReport(at=hub.now(), hosted=hosted_by(hub), flow=flow_view(hub, run.workflow), run=run)
 
 
 def _control_input(hub: Hub, command: ControlInput) -> ControlReport:
     controls, number = _NamedControls(hub), command.input
-    before = hub.look(lambda book: book.flow(find_input(book, number).flow))
+    before = hub.look(lambda tables: tables.flow(find_input(tables, number).flow))
     count = controls.skip(number) if command.action == "skip" else controls.reprocess(number)
-    found = hub.look(lambda book: run_queries.input_view(book, number))
+    found = hub.look(lambda tables: run_queries.input_view(tables, number))
     after, then = hub.look(
-        lambda book: (book.flow(before.id), next_in_words(book, book.flow(before.id), hosts_of(hub)))
+        lambda tables: (tables.flow(before.id), next_in_words(tables, tables.flow(before.id), hosts_of(hub)))
     )
     if before.block_kind == "ask" and after.block_kind is None:
         then = f"The plan of run {before.head} is dropped, and made anew without it. {then}"
@@ -117,7 +117,7 @@ def _result(hub: Hub, run_id: int, text: str) -> Value:
     except ValueError as error:
         raise UsageError(f"what came of run {run_id} is not JSON: {error}", run=run_id) from None
     value = freeze(from_json(given), f"the result of run {run_id}")
-    run, call = hub.look(lambda book: (book.run(run_id), book.call_of(book.run(run_id))))
+    run, call = hub.look(lambda tables: (tables.run(run_id), tables.call_of(tables.run(run_id))))
     hosted = next((each for each in list(hub.hosted.values()) if each.flow_id == run.flow), None)
     if hosted is None or call is None or run.handler not in hosted.flow.consumers:
         # A result is final: it is not accepted before it can be checked.

@@ -27,7 +27,7 @@ WATCHED_MAX: Final = 500
 
 def mark_of(hub: Hub) -> str:
     """Changes if anything has happened to workflows."""
-    return f"{id(hub):x}:{hub.rides}.{len(hub.wakers)}"
+    return f"{id(hub):x}:{hub.transactions}.{len(hub.wakers)}"
 
 
 def hosted_by(hub: Hub) -> tuple[str, ...]:
@@ -52,26 +52,28 @@ def answer(hub: Hub, question: WorkflowQuestion, apps: tuple[str, ...] = ()) -> 
             flow = flow_view(hub, full_name(hub, question.workflow), hosts)
             return WorkflowsPage(at=at, hosted=hosted, flows=[flow])
         case ListWorkflows():
-            flows = hub.look(lambda book: run_queries.flows(book, archived=question.every, hosts=hosts))
+            flows = hub.look(lambda tables: run_queries.flows(tables, archived=question.every, hosts=hosts))
             return WorkflowsPage(at=at, hosted=hosted, flows=flows)
         case ListRuns():
             return RunsPage(at=at, hosted=hosted, runs=_runs(hub, question))
         case ShowRun():
-            details = hub.look(lambda book: run_queries.run_details(book, question.run, hosts))
+            details = hub.look(lambda tables: run_queries.run_details(tables, question.run, hosts))
             return RunReport(at=at, hosted=hosted, details=details)
         case ListInputs():
             name = full_name(hub, question.workflow) if question.workflow else None
             limit = max(min(question.limit, RUNS_MAX), 0)
             before, status = question.before or None, question.status or None
-            inputs = hub.look(lambda book: run_queries.inputs(book, name, limit=limit, before=before, status=status))
+            inputs = hub.look(
+                lambda tables: run_queries.inputs(tables, name, limit=limit, before=before, status=status)
+            )
             return InputsPage(at=at, hosted=hosted, inputs=inputs)
 
 
 def _runs(hub: Hub, question: ListRuns) -> list[RunView]:
     name = full_name(hub, question.workflow) if question.workflow else None
     return hub.look(
-        lambda book: run_queries.runs(
-            book,
+        lambda tables: run_queries.runs(
+            tables,
             name,
             limit=max(min(question.limit, RUNS_MAX), 0),
             before=question.before or None,
@@ -87,13 +89,13 @@ def _runs(hub: Hub, question: ListRuns) -> list[RunView]:
 
 def flow_view(hub: Hub, name: str, hosts: Hosts | None = None) -> FlowView:
     """One workflow."""
-    return hub.look(lambda book: run_queries.flow(book, name, hosts=hosts or hosts_of(hub)))
+    return hub.look(lambda tables: run_queries.flow(tables, name, hosts=hosts or hosts_of(hub)))
 
 
 def full_name(hub: Hub, text: str) -> str:
     """The workflow that a text means; a similar one is suggested. Raises NotFoundError."""
     try:
-        return hub.look(lambda book: find_flow(book, text)).name
+        return hub.look(lambda tables: find_flow(tables, text)).name
     except NotFoundError as error:
         there = error.facts.get("known")
         known = [str(name) for name in there] if isinstance(there, tuple) else []

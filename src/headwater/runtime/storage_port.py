@@ -86,7 +86,7 @@ class LocalStorage(StoragePort, EnginePort, Protocol):
     along: dict[str, object]
     """Objects that live as long as the storage, by the name of their owner."""
 
-    def ride(self, transaction: TableTransaction) -> None:
+    def submit_tables(self, transaction: TableTransaction) -> None:
         """Queue a table transaction."""
 
     def serve(self, ended: Lock) -> None:

@@ -35,8 +35,8 @@ from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.values.author_text import text_of
 from headwater.workflow.publication import Publication, publish
-from headwater.workflow.table_transaction import Ride
 from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.workflow_transaction import WorkflowTransaction
 
 BODY_MAX: Final = 1024 * 1024
 """Bytes of one payload: an event describes what happened. Larger data is stored elsewhere and referenced."""
@@ -234,18 +234,18 @@ class Inflow:
 
     def _write(self, batch: list[Callable[[], Publication]]) -> list[bool | Exception]:
         """Submit one after the other, wait for all. An error concerns only its own post."""
-        found: list[Ride | Exception] = []
+        found: list[WorkflowTransaction | Exception] = []
         for event in batch:
             try:
                 found.append(self._hub.post(partial(_published, event()), soon=False))
             except Exception as error:  # noqa: BLE001  # whatever it is: this one is answered with it
                 found.append(error)
         self._hub.wait()
-        return [self._answer(each) if isinstance(each, Ride) else each for each in found]
+        return [self._answer(each) if isinstance(each, WorkflowTransaction) else each for each in found]
 
-    def _answer(self, ride: Ride) -> bool | Exception:
+    def _answer(self, transaction: WorkflowTransaction) -> bool | Exception:
         try:
-            return bool(self._hub.settled(ride))
+            return bool(self._hub.settled(transaction))
         except HeadwaterError as error:
             return error
 
@@ -262,8 +262,8 @@ def _settle(decided: asyncio.Future[bool], answer: bool | Exception) -> None:  #
         decided.set_result(answer)
 
 
-def _published(event: Publication, book: WorkflowTables) -> bool:
-    return publish(book, event)
+def _published(event: Publication, tables: WorkflowTables) -> bool:
+    return publish(tables, event)
 
 
 def _key_of(request: Request) -> str:

@@ -39,14 +39,14 @@ class DecidedBy(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def record(book: WorkflowTables, run: int, verb: str, by: DecidedBy) -> None:
+def record(tables: WorkflowTables, run: int, verb: str, by: DecidedBy) -> None:
     """Part of the transaction that does what was decided."""
     query = "insert into flow_decision(run, at, actor, verb, reason) values (?, ?, ?, ?, ?)"
-    book.write(query, run, book.now, by.actor[:ACTOR_MAX], verb, by.reason[:REASON_MAX])
+    tables.write(query, run, tables.now, by.actor[:ACTOR_MAX], verb, by.reason[:REASON_MAX])
 
 
-def decisions(book: WorkflowTables, runs: list[int]) -> list[Decision]:
+def decisions(tables: WorkflowTables, runs: list[int]) -> list[Decision]:
     """Those about these runs, oldest first."""
     among = ", ".join("?" * len(runs))
     query = f"select run, at, actor, verb, reason from flow_decision where run in ({among}) order by id"
-    return [Decision(*row) for row in book.execute(query, *runs)]
+    return [Decision(*row) for row in tables.execute(query, *runs)]

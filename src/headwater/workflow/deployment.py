@@ -55,83 +55,83 @@ def check(spec: FlowSpec) -> None:
             raise DeclarationError(f"{message}: declare a consumer for it, or drop the topic", flow=name, topic=topic)
 
 
-def deploy(book: WorkflowTables, spec: FlowSpec, print_: str, salt: str, *, force: bool = False) -> Deployed:
+def deploy(tables: WorkflowTables, spec: FlowSpec, print_: str, salt: str, *, force: bool = False) -> Deployed:
     """Make what is kept fit the program. Raises TransitionError if that would lose something."""
     config = msgspec.msgpack.encode(spec)
-    flow = book.flow_named(spec.name)
+    flow = tables.flow_named(spec.name)
     if flow is None:
-        book.execute(
+        tables.execute(
             "insert into flow(name, salt, version, intent, created_at, updated_at) values (?, ?, 1, 'active', ?, ?)",
             spec.name,
             salt,
-            book.now,
-            book.now,
+            tables.now,
+            tables.now,
         )
-        flow = book.flow_named(spec.name)
+        flow = tables.flow_named(spec.name)
         assert flow is not None
         known, code, is_new = None, None, True
     else:
-        known, code = _newest(book, flow)
+        known, code = _newest(tables, flow)
         is_new = known != print_
-        _check_loss(book, flow, spec, force=force)
+        _check_loss(tables, flow, spec, force=force)
     if is_new:
         code = None
-        flow = _upgrade(book, flow, spec, print_, config, first=known is None)
-    flags = flags_after_restart(book, flow, spec)
+        flow = _upgrade(tables, flow, spec, print_, config, first=known is None)
+    flags = flags_after_restart(tables, flow, spec)
     if is_new:
         flags.fresh = {consumer.name for consumer in spec.consumers}
         flags.dirty = set(flags.fresh)
-    book.touch(flow.id)
+    tables.touch(flow.id)
     return Deployed(flow, is_new, flags, code)
 
 
-def _newest(book: WorkflowTables, flow: FlowRow) -> tuple[str, bytes | None]:
-    row = book.one("select print, code from flow_version where flow = ? and version = ?", flow.id, flow.version)
+def _newest(tables: WorkflowTables, flow: FlowRow) -> tuple[str, bytes | None]:
+    row = tables.one("select print, code from flow_version where flow = ? and version = ?", flow.id, flow.version)
     assert row is not None
     return row[0], row[1]
 
 
 def _upgrade(
-    book: WorkflowTables, flow: FlowRow, spec: FlowSpec, print_: str, config: bytes, *, first: bool
+    tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, print_: str, config: bytes, *, first: bool
 ) -> FlowRow:
     version = flow.version if first else flow.version + 1
-    add_version(book, flow.id, version, print_, config, None, "deployed")
+    add_version(tables, flow.id, version, print_, config, None, "deployed")
     for topic in spec.topics:
-        book.execute("insert into flow_topic(flow, name) values (?, ?) on conflict do nothing", flow.id, topic)
+        tables.execute("insert into flow_topic(flow, name) values (?, ?) on conflict do nothing", flow.id, topic)
     wanted = [("producer", p.name) for p in spec.producers] + [("consumer", c.name) for c in spec.consumers]
     for kind, name in wanted:
         # Everything is due: a producer runs, a consumer looks.
-        book.execute(
+        tables.execute(
             "insert into flow_handler(flow, kind, name, next_run_at) values (?, ?, ?, ?) "
             "on conflict do update set gone = 0, next_run_at = excluded.next_run_at",
             flow.id,
             kind,
             name,
-            book.now if kind == "producer" else None,
+            tables.now if kind == "producer" else None,
         )
-    for row in book.handlers(flow.id):
+    for row in tables.handlers(flow.id):
         if (row.kind, row.name) not in wanted:
             gone = {"gone": 1, "next_run_at": None, "wake_at": None, "asked": 0}
-            set_handler(book, row, **gone)
-    flow = set_flow(book, flow, version=version, repairs=0, repairing=0)
+            set_handler(tables, row, **gone)
+    flow = set_flow(tables, flow, version=version, repairs=0, repairing=0)
     if flow.block_kind in ("logic", "crashes", "exhausted") and flow.head is not None:
         # The new version is what it was waiting for.
-        flow = set_flow(book, flow, block=None, block_kind=None, retry_at=book.now, failures=0)
-    elif flow.head is not None and flow.block is None and flow.retry_at is None and _can_go_on(book, flow):
-        flow = set_flow(book, flow, retry_at=book.now)
+        flow = set_flow(tables, flow, block=None, block_kind=None, retry_at=tables.now, failures=0)
+    elif flow.head is not None and flow.block is None and flow.retry_at is None and _can_go_on(tables, flow):
+        flow = set_flow(tables, flow, retry_at=tables.now)
     return flow
 
 
-def _can_go_on(book: WorkflowTables, flow: FlowRow) -> bool:
+def _can_go_on(tables: WorkflowTables, flow: FlowRow) -> bool:
     assert flow.head is not None
-    return restart_of(EffectOutcome(book.run(flow.head).outcome)) is not Restart.WAIT
+    return restart_of(EffectOutcome(tables.run(flow.head).outcome)) is not Restart.WAIT
 
 
 def add_version(  # noqa: PLR0917  # one for each column
-    book: WorkflowTables, flow: int, version: int, print_: str, config: bytes, code: bytes | None, why: str
+    tables: WorkflowTables, flow: int, version: int, print_: str, config: bytes, code: bytes | None, why: str
 ) -> None:
     """One more version: what runs from now on are pinned to."""
-    book.execute(
+    tables.execute(
         "insert into flow_version(flow, version, print, config, code, why, at) values (?, ?, ?, ?, ?, ?, ?)",
         flow,
         version,
@@ -139,14 +139,14 @@ def add_version(  # noqa: PLR0917  # one for each column
         config,
         code,
         why,
-        book.now,
+        tables.now,
     )
 
 
-def _check_loss(book: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force: bool) -> None:
+def _check_loss(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force: bool) -> None:
     """L14: events that nobody would consume any more, and a chain that nobody could finish."""
     consumed = {topic for consumer in spec.consumers for topic in consumer.topics}
-    for name, topic in book.topics(flow.id).items():
+    for name, topic in tables.topics(flow.id).items():
         left = topic.unfinished + topic.parked
         if name in consumed or not left:
             continue
@@ -157,14 +157,14 @@ def _check_loss(book: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force: b
                 "force=True (headwater run --force)"
             )
             raise TransitionError(message, flow=flow.name, topic=name)
-        if flow.head is not None and _holds(book, flow.head, topic.id):
-            flow = _give_up(book, flow, book.run(flow.head))
-        book.execute(
+        if flow.head is not None and _holds(tables, flow.head, topic.id):
+            flow = _give_up(tables, flow, tables.run(flow.head))
+        tables.execute(
             "update flow_event set status = 'skipped' where topic = ? and status in ('pending', 'parked')", topic.id
         )
     if flow.head is None:
         return
-    head = book.run(flow.head)
+    head = tables.run(flow.head)
     there = {("producer", p.name) for p in spec.producers} | {("consumer", c.name) for c in spec.consumers}
     if (head.kind, head.handler) in there or head.status == RunStatus.ACTIVE:
         return
@@ -174,15 +174,15 @@ def _check_loss(book: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force: b
             "is gone; bring it back until it is, or give it up: deploy with force=True (headwater run --force)"
         )
         raise TransitionError(message, flow=flow.name, run=head.id)
-    _give_up(book, flow, head)
+    _give_up(tables, flow, head)
 
 
-def _holds(book: WorkflowTables, run_id: int, topic: int) -> bool:
-    return book.one("select 1 from flow_event where reserved_by = ? and topic = ?", run_id, topic) is not None
+def _holds(tables: WorkflowTables, run_id: int, topic: int) -> bool:
+    return tables.one("select 1 from flow_event where reserved_by = ? and topic = ?", run_id, topic) is not None
 
 
-def _give_up(book: WorkflowTables, flow: FlowRow, head: RunRow) -> FlowRow:
+def _give_up(tables: WorkflowTables, flow: FlowRow, head: RunRow) -> FlowRow:
     """The chain ends here, because somebody insists. What it holds is skipped."""
-    run_rows.release(book, head, "skipped", "skipped")
-    run_rows.mark(book, head, cancelled=1)
-    return set_flow(book, flow, head=None, retry_at=None, block=None, block_kind=None, failures=0)
+    run_rows.release(tables, head, "skipped", "skipped")
+    run_rows.mark(tables, head, cancelled=1)
+    return set_flow(tables, flow, head=None, retry_at=None, block=None, block_kind=None, failures=0)

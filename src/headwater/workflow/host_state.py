@@ -29,27 +29,27 @@ class Hosts(msgspec.Struct, frozen=True):
     """Workflows that these have."""
 
 
-def as_seen(book: WorkflowTables, row: FlowRow, view: FlowView, hosts: Hosts) -> FlowView:
+def as_seen(tables: WorkflowTables, row: FlowRow, view: FlowView, hosts: Hosts) -> FlowView:
     """A workflow as it is with these hosts: nothing is said to go on that nobody takes further."""
     if row.intent == Intent.ARCHIVED:
         return view
     # What belongs to an app that is not open is not gone: it is only not executed.
     if row.name not in hosts.declared and row.name.partition(".")[0] in hosts.apps:
         state = STOPPED if row.block is None else view.state
-        text = _gone(book, row, view)
+        text = _gone(tables, row, view)
         return msgspec.structs.replace(view, gone=True, state=state, sentence=text, next_at=None, due_at=None)
     if row.intent != Intent.ACTIVE or row.block is not None or row.name in hosts.running:
         return view
-    said = _unhosted(book, row, view)
+    said = _unhosted(tables, row, view)
     return view if said is None else msgspec.structs.replace(view, state=STOPPED, sentence=f"{said}: {HOST}.")
 
 
-def _unhosted(book: WorkflowTables, row: FlowRow, view: FlowView) -> str | None:
+def _unhosted(tables: WorkflowTables, row: FlowRow, view: FlowView) -> str | None:
     """What waits for a host; None: nothing does, or it is executed all the same, by a program that does no more."""
-    head = None if row.head is None else book.run(row.head)
+    head = None if row.head is None else tables.run(row.head)
     count = sum(view.pending.values())
     said = None
-    if view.state == RUNNING and book.active(row.id) is None:
+    if view.state == RUNNING and tables.active(row.id) is None:
         said = _unfinished(row, head, view)
     elif view.state == IDLE and head is None and count:
         said = f"{_events(count)} for a host"
@@ -66,11 +66,11 @@ def _unfinished(row: FlowRow, head: RunRow | None, view: FlowView) -> str:
     return f"{head.handler} waits for a host"
 
 
-def _gone(book: WorkflowTables, row: FlowRow, view: FlowView) -> str:
+def _gone(tables: WorkflowTables, row: FlowRow, view: FlowView) -> str:
     """That it is not in the program, what waits in it, and what to do."""
     count = sum(view.pending.values()) + view.parked
     waits = [f"{_events(count)} in it"] if count else []
-    head = None if row.head is None else book.run(row.head)
+    head = None if row.head is None else tables.run(row.head)
     if head is not None:
         waits.append(f"run {head.id} ({head.title or head.handler}) is not finished")
     left = " and ".join(waits) or "nothing waits in it"

@@ -43,7 +43,7 @@ _AMONG: Final = {
 
 
 def inputs(
-    book: WorkflowTables,
+    tables: WorkflowTables,
     name: str | None = None,
     *,
     limit: int = 50,
@@ -57,7 +57,7 @@ def inputs(
     if name is not None:
         # With a plus, SQLite goes from the newest on, and ends when there are enough.
         where.append("+input.flow = ?")
-        values.append(find_flow(book, name).id)
+        values.append(find_flow(tables, name).id)
     if before is not None:
         where.append("input.id < ?")
         values.append(before)
@@ -73,7 +73,7 @@ def inputs(
     if status is not None:
         query = f"select * from ({query}) where state = ?"
         values.append(status)
-    rows = book.execute(f"{query} order by 1 desc limit ?", *values, limit)
+    rows = tables.execute(f"{query} order by 1 desc limit ?", *values, limit)
     return [
         InputView(
             id=row[0],
@@ -82,24 +82,24 @@ def inputs(
             external=row[3],
             title=row[4],
             status=row[5],
-            stale=row[5] == "pending" and row[6] < book.now - STALE_MS,
-            outputs=outputs_of(book, row[0]),
+            stale=row[5] == "pending" and row[6] < tables.now - STALE_MS,
+            outputs=outputs_of(tables, row[0]),
             created_at=row[6],
         )
         for row in rows
     ]
 
 
-def input_view(book: WorkflowTables, input_id: int) -> InputView:
+def input_view(tables: WorkflowTables, input_id: int) -> InputView:
     """One of them. Raises NotFoundError."""
-    find_input(book, input_id)
-    return inputs(book, only=input_id)[0]
+    find_input(tables, input_id)
+    return inputs(tables, only=input_id)[0]
 
 
 # --- what is next ---------------------------------------------------------------------------------------------
 
 
-def next_in_words(book: WorkflowTables, row: FlowRow, hosts: Hosts) -> str:
+def next_in_words(tables: WorkflowTables, row: FlowRow, hosts: Hosts) -> str:
     """What runs next of a workflow: a sentence for people who have just changed what waits."""
     if row.intent == Intent.ARCHIVED:
         return f"Nothing runs before `headwater workflow restore {row.name}`: it is archived."
@@ -107,23 +107,23 @@ def next_in_words(book: WorkflowTables, row: FlowRow, hosts: Hosts) -> str:
         return f"Nothing runs before `headwater workflow resume {row.name}`: it is paused."
     if row.block is not None:
         return f"Nothing runs before somebody has answered: `headwater workflow show {row.name}` tells what to type."
-    active = book.active(row.id)
+    active = tables.active(row.id)
     if active is not None:
         return f"Run {active.id} of {active.handler} is at work, and comes first."
-    waits = {name: topic.pending for name, topic in book.topics(row.id).items() if topic.pending}
+    waits = {name: topic.pending for name, topic in tables.topics(row.id).items() if topic.pending}
     if row.head is not None:
         shown = f", and is shown {_events(sum(waits.values()))}" if waits else ""
-        said = f"{book.run(row.head).handler} is tried again first{shown}"
+        said = f"{tables.run(row.head).handler} is tried again first{shown}"
     elif waits:
-        said = f"{_takers(book, row, waits)} is next, and is shown {_events(sum(waits.values()))}"
+        said = f"{_takers(tables, row, waits)} is next, and is shown {_events(sum(waits.values()))}"
     else:
         return "Nothing else waits."
     return f"{said}." if row.name in hosts.running else f"{said}; as soon as there is a host: {HOST}."
 
 
-def _takers(book: WorkflowTables, row: FlowRow, topics: Collection[str]) -> str:
+def _takers(tables: WorkflowTables, row: FlowRow, topics: Collection[str]) -> str:
     query = "select config from flow_version where flow = ? and version = ?"
-    spec = msgspec.msgpack.decode(book.execute(query, row.id, row.version)[0][0], type=FlowSpec)
+    spec = msgspec.msgpack.decode(tables.execute(query, row.id, row.version)[0][0], type=FlowSpec)
     return " or ".join(each.name for each in spec.consumers if set(each.topics) & set(topics))
 
 
@@ -131,7 +131,7 @@ def _events(count: int) -> str:
     return "1 event that waits" if count == 1 else f"{count:,} events that wait"
 
 
-def outputs_of(book: WorkflowTables, input_id: int, limit: int = 20) -> list[str]:
+def outputs_of(tables: WorkflowTables, input_id: int, limit: int = 20) -> list[str]:
     """What was done because of an input: the calls that had an effect, by the title of their plan."""
     query = (
         "select distinct run.id, run.title, run.handler from flow_cause as cause "
@@ -139,4 +139,4 @@ def outputs_of(book: WorkflowTables, input_id: int, limit: int = 20) -> list[str
         "join flow_call as call on call.run = run.id "
         "where cause.input = ? and call.status = 'applied' order by run.id limit ?"
     )
-    return [row[1] or row[2] for row in book.execute(query, input_id, limit)]
+    return [row[1] or row[2] for row in tables.execute(query, input_id, limit)]

@@ -43,25 +43,25 @@ class IdleUntil(msgspec.Struct, frozen=True):
     until: Millis | None = None
 
 
-def choose(book: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | IdleUntil:
+def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | IdleUntil:
     """The next run that follows from none. The workflow is idle, and no chain of it is open."""
     # W14: whoever paused it, or is asked about it, is heard first.
     if flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing:
         return IdleUntil()
-    topics = book.topics(flow.id)
-    rows = {(row.kind, row.name): row for row in book.handlers(flow.id)}
+    topics = tables.topics(flow.id)
+    rows = {(row.kind, row.name): row for row in tables.handlers(flow.id)}
     waiting: list[tuple[int, int, Due]] = []
     times: list[Millis] = []
     for consumer in spec.consumers:
         row = rows["consumer", consumer.name]
-        due = _consumer_due(book, row, [topics[name] for name in consumer.topics], flags)
+        due = _consumer_due(tables, row, [topics[name] for name in consumer.topics], flags)
         if due is not None:
             waiting.append(due)
         elif row.wake_at is not None:
             times.append(row.wake_at)
     if len(waiting) > 1:
         # W13: the one with the oldest event; those that were woken without one after them.
-        waiting = [(rank, _oldest(book, topics, spec, due), due) for rank, _, due in waiting]
+        waiting = [(rank, _oldest(tables, topics, spec, due), due) for rank, _, due in waiting]
     if waiting:
         return min(waiting, key=lambda each: each[:2])[2]
     for producer in spec.producers:
@@ -69,17 +69,17 @@ def choose(book: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) ->
         if row.next_run_at is None:
             continue
         times.append(row.next_run_at)
-        if row.next_run_at <= book.now:
+        if row.next_run_at <= tables.now:
             why = RunCause.MANUAL if row.asked else RunCause.SCHEDULE
             waiting.append((row.next_run_at, len(waiting), Due(row, "producer", why)))
     return min(waiting, key=lambda each: each[:2])[2] if waiting else IdleUntil(min(times, default=None))
 
 
 def _consumer_due(
-    book: WorkflowTables, row: HandlerRow, topics: list[TopicRow], flags: Flags
+    tables: WorkflowTables, row: HandlerRow, topics: list[TopicRow], flags: Flags
 ) -> tuple[int, int, Due] | None:
     pending = any(topic.pending for topic in topics)
-    is_woken = row.wake_at is not None and row.wake_at <= book.now
+    is_woken = row.wake_at is not None and row.wake_at <= tables.now
     if pending and row.name in flags.dirty:
         return 0, 0, Due(row, "consumer", RunCause.EVENT)
     if is_woken:
@@ -89,15 +89,15 @@ def _consumer_due(
     return None
 
 
-def _oldest(book: WorkflowTables, topics: dict[str, TopicRow], spec: FlowSpec, due: Due) -> int:
+def _oldest(tables: WorkflowTables, topics: dict[str, TopicRow], spec: FlowSpec, due: Due) -> int:
     """By what those that are due for the same reason are put in order. Asked for only if there are several."""
     if due.why is RunCause.WAKE:
         return due.handler.wake_at or 0
     consumed = [topics[name] for name in spec.consumer(due.handler.name).topics]
-    return book.oldest([topic.id for topic in consumed if topic.pending]) or 0
+    return tables.oldest([topic.id for topic in consumed if topic.pending]) or 0
 
 
-def flags_after_restart(book: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> Flags:
+def flags_after_restart(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> Flags:
     """What was in memory when the last host ended, as far as it matters: who has events that wait."""
-    topics = book.topics(flow.id)
+    topics = tables.topics(flow.id)
     return Flags(dirty={c.name for c in spec.consumers if any(topics[name].pending for name in c.topics)})

@@ -27,21 +27,21 @@ class Publication(msgspec.Struct, frozen=True):
     """Whether the sender promised that the same id has the same payload: another one is refused, not taken."""
 
 
-def publish(book: WorkflowTables, event: Publication, run: RunRow | None = None) -> bool:
+def publish(tables: WorkflowTables, event: Publication, run: RunRow | None = None) -> bool:
     """Put it there; whether it is new. D8: one that waits gets the new payload, one that a run was given does not."""
-    flow, topic = _topic(book, event)
+    flow, topic = _topic(tables, event)
     query = "select id, status, payload from flow_event where topic = ? and message = ?"
-    known = book.one(query, topic, event.message)
+    known = tables.one(query, topic, event.message)
     if known is None:
-        values = (topic, event.message, event.payload, None if run is None else run.id, book.now)
-        event_id: int = book.insert(
+        values = (topic, event.message, event.payload, None if run is None else run.id, tables.now)
+        event_id: int = tables.insert(
             "insert into flow_event(topic, message, payload, status, created_by, created_at) "
             "values (?, ?, ?, 'pending', ?, ?) returning id",
             *values,
         )[0]
-        book.recount(flow.id)
-        book.published[flow.id, event.topic] = None
-        book.touch(flow.id)
+        tables.recount(flow.id)
+        tables.published[flow.id, event.topic] = None
+        tables.touch(flow.id)
     else:
         event_id = known[0]
         if event.is_pinned and known[2] != event.payload:
@@ -52,17 +52,17 @@ def publish(book: WorkflowTables, event: Publication, run: RunRow | None = None)
             raise EventReusedError(message, topic=event.topic, event=event.message)
         if known[1] == "pending" and known[2] != event.payload:
             newest = "(select coalesce(max(id), 0) from flow_run)"
-            book.write(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
+            tables.write(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
             # W10: who has looked at it and left it, looks again.
-            book.published[flow.id, event.topic] = None
-            book.touch(flow.id)
-    _cause(book, flow, event, event_id, run)
+            tables.published[flow.id, event.topic] = None
+            tables.touch(flow.id)
+    _cause(tables, flow, event, event_id, run)
     return known is None
 
 
-def _topic(book: WorkflowTables, event: Publication) -> tuple[FlowRow, int]:
-    flow = book.flow_named(event.flow)
-    topic = None if flow is None else book.topic_ids(flow.id).get(event.topic)
+def _topic(tables: WorkflowTables, event: Publication) -> tuple[FlowRow, int]:
+    flow = tables.flow_named(event.flow)
+    topic = None if flow is None else tables.topic_ids(flow.id).get(event.topic)
     if flow is None or topic is None:
         message = (
             f"there is no topic {event.topic} of a workflow {event.flow} in this space: open the app that declares it "
@@ -72,10 +72,10 @@ def _topic(book: WorkflowTables, event: Publication) -> tuple[FlowRow, int]:
     return flow, topic
 
 
-def _cause(book: WorkflowTables, flow: FlowRow, event: Publication, event_id: int, run: RunRow | None) -> None:
+def _cause(tables: WorkflowTables, flow: FlowRow, event: Publication, event_id: int, run: RunRow | None) -> None:
     """What comes from a consumer is about all that its run was about; everything else is an input of its own."""
     if run is not None and run.kind == "consumer":
-        book.write(
+        tables.write(
             "insert into flow_cause select distinct ?, cause.input from flow_take as take "
             "join flow_cause as cause on cause.event = take.event where take.run = ? on conflict do nothing",
             event_id,
@@ -83,7 +83,7 @@ def _cause(book: WorkflowTables, flow: FlowRow, event: Publication, event_id: in
         )
         return
     source = event.source or event.topic
-    book.write(
+    tables.write(
         "insert into flow_input(flow, source, message, title, created_by, created_at) values (?, ?, ?, ?, ?, ?) "
         "on conflict do nothing",
         flow.id,
@@ -91,9 +91,9 @@ def _cause(book: WorkflowTables, flow: FlowRow, event: Publication, event_id: in
         event.message,
         event.title or f"{event.topic} {event.message}",
         None if run is None else run.id,
-        book.now,
+        tables.now,
     )
-    book.write(
+    tables.write(
         "insert into flow_cause select ?, id from flow_input where flow = ? and source = ? and message = ? "
         "on conflict do nothing",
         event_id,

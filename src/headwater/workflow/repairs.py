@@ -15,28 +15,30 @@ from headwater.workflow.workflow_limits import ERROR_MAX
 from headwater.workflow.workflow_rows import set_flow
 
 
-def _under_repair(book: WorkflowTables, flow_id: int, run_id: int) -> FlowRow:
-    flow = book.flow(flow_id)
+def _under_repair(tables: WorkflowTables, flow_id: int, run_id: int) -> FlowRow:
+    flow = tables.flow(flow_id)
     if not flow.repairing or flow.head != run_id:
         raise TransitionError(f"{flow.name} is not under repair any more", workflow=flow.name)
     return flow
 
 
-def repaired(book: WorkflowTables, flow_id: int, run_id: int, handler: str, source: str) -> FlowRow:
+def repaired(tables: WorkflowTables, flow_id: int, run_id: int, handler: str, source: str) -> FlowRow:
     """A new version, which the chain goes on with. What the program declares stays as it is."""
-    flow = _under_repair(book, flow_id, run_id)
-    row = book.one("select print, config, code from flow_version where flow = ? and version = ?", flow.id, flow.version)
+    flow = _under_repair(tables, flow_id, run_id)
+    row = tables.one(
+        "select print, config, code from flow_version where flow = ? and version = ?", flow.id, flow.version
+    )
     assert row is not None
     print_, config, code = row
     known = {} if code is None else msgspec.msgpack.decode(code, type=dict[str, str])
     code = msgspec.msgpack.encode({**known, handler: source})
     version = flow.version + 1
-    add_version(book, flow.id, version, print_, config, code, f"repaired {handler} after run {run_id}")
-    changes = {"version": version, "repairing": 0, "repairs": flow.repairs + 1, "retry_at": book.now}
-    return set_flow(book, flow, **changes)
+    add_version(tables, flow.id, version, print_, config, code, f"repaired {handler} after run {run_id}")
+    changes = {"version": version, "repairing": 0, "repairs": flow.repairs + 1, "retry_at": tables.now}
+    return set_flow(tables, flow, **changes)
 
 
-def gave_up(book: WorkflowTables, flow_id: int, run_id: int, text: str) -> FlowRow:
+def gave_up(tables: WorkflowTables, flow_id: int, run_id: int, text: str) -> FlowRow:
     """No repair: a person has to look."""
-    flow = _under_repair(book, flow_id, run_id)
-    return set_flow(book, flow, repairing=0, repairs=flow.repairs + 1, block=text[:ERROR_MAX], block_kind="logic")
+    flow = _under_repair(tables, flow_id, run_id)
+    return set_flow(tables, flow, repairing=0, repairs=flow.repairs + 1, block=text[:ERROR_MAX], block_kind="logic")

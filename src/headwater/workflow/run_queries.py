@@ -67,37 +67,37 @@ _UNANSWERED: Final = ("indeterminate", "hung")
 # --- workflows ------------------------------------------------------------------------------------------------
 
 
-def flow_names(book: WorkflowTables) -> list[str]:
+def flow_names(tables: WorkflowTables) -> list[str]:
     """All of this space."""
-    return [row[0] for row in book.execute("select name from flow order by name")]
+    return [row[0] for row in tables.execute("select name from flow order by name")]
 
 
-def flow(book: WorkflowTables, name: str, *, recent: int = 5, hosts: Hosts | None = None) -> FlowView:
+def flow(tables: WorkflowTables, name: str, *, recent: int = 5, hosts: Hosts | None = None) -> FlowView:
     """One of them. Raises NotFoundError."""
-    row = find_flow(book, name)
-    view = _flow_view(book, row, recent)
-    return view if hosts is None else as_seen(book, row, view, hosts)
+    row = find_flow(tables, name)
+    view = _flow_view(tables, row, recent)
+    return view if hosts is None else as_seen(tables, row, view, hosts)
 
 
-def flows(book: WorkflowTables, *, archived: bool = False, hosts: Hosts | None = None) -> list[FlowView]:
+def flows(tables: WorkflowTables, *, archived: bool = False, hosts: Hosts | None = None) -> list[FlowView]:
     """Those there are; archived ones if they are asked for."""
-    found = [flow(book, name, recent=1, hosts=hosts) for name in flow_names(book)]
+    found = [flow(tables, name, recent=1, hosts=hosts) for name in flow_names(tables)]
     return [view for view in found if archived or view.intent != "archived"]
 
 
-def needs_attention(book: WorkflowTables) -> list[FlowView]:
+def needs_attention(tables: WorkflowTables) -> list[FlowView]:
     """Workflows that wait for a person."""
-    return [view for view in flows(book) if view.state == "Needs attention"]
+    return [view for view in flows(tables) if view.state == "Needs attention"]
 
 
-def _flow_view(book: WorkflowTables, row: FlowRow, recent: int) -> FlowView:
-    topics = book.topics(row.id)
-    active = book.active(row.id)
-    head = None if row.head is None else book.run(row.head)
+def _flow_view(tables: WorkflowTables, row: FlowRow, recent: int) -> FlowView:
+    topics = tables.topics(row.id)
+    active = tables.active(row.id)
+    head = None if row.head is None else tables.run(row.head)
     state, said = sentence_of(row, active, head)
-    rows = book.handlers(row.id)
+    rows = tables.handlers(row.id)
     times = [each.next_run_at for each in rows if each.next_run_at is not None]
-    config, deployed_at = book.execute(
+    config, deployed_at = tables.execute(
         "select config, at from flow_version where flow = ? and version = ?", row.id, row.version
     )[0]
     handlers = _handlers(msgspec.msgpack.decode(config, type=FlowSpec), rows)
@@ -116,15 +116,15 @@ def _flow_view(book: WorkflowTables, row: FlowRow, recent: int) -> FlowView:
         parked=sum(topic.parked for topic in topics.values()),
         next_at=min(times, default=None),
         retry_at=row.retry_at,
-        due_at=_due_at(book, row, head, rows),
+        due_at=_due_at(tables, row, head, rows),
         failures=row.failures,
         run=None if current is None else current.id,
-        can_ask=head is not None and row.block_kind in _UNANSWERED and book.reconciles(head),
+        can_ask=head is not None and row.block_kind in _UNANSWERED and tables.reconciles(head),
         has_effect=head is not None and restart_of(EffectOutcome(head.outcome)) is Restart.EMIT,
         waiting=int(row.block is not None and row.intent != Intent.ARCHIVED),
-        stale=_stale(book, row.id),
-        runs=book.execute("select count(*) from flow_run where flow = ?", row.id)[0][0],
-        recent=_recent(book, row.id, recent),
+        stale=_stale(tables, row.id),
+        runs=tables.execute("select count(*) from flow_run where flow = ?", row.id)[0][0],
+        recent=_recent(tables, row.id, recent),
         handlers=handlers,
         updated_at=row.updated_at,
     )
@@ -148,7 +148,7 @@ def _handlers(spec: FlowSpec, rows: Iterable[HandlerRow]) -> list[HandlerView]:
     return found
 
 
-def _due_at(book: WorkflowTables, row: FlowRow, head: RunRow | None, rows: Iterable[HandlerRow]) -> Millis | None:
+def _due_at(tables: WorkflowTables, row: FlowRow, head: RunRow | None, rows: Iterable[HandlerRow]) -> Millis | None:
     """None: not before somebody does something, or something comes in."""
     if row.intent != Intent.ACTIVE or row.block is not None:
         return None
@@ -157,39 +157,41 @@ def _due_at(book: WorkflowTables, row: FlowRow, head: RunRow | None, rows: Itera
         return min(times, default=None)
     if restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT:
         return row.retry_at
-    call = book.call_of(head)
+    call = tables.call_of(head)
     return None if call is None else call.next_at
 
 
-def _stale(book: WorkflowTables, flow_id: int) -> int:
+def _stale(tables: WorkflowTables, flow_id: int) -> int:
     """Inputs that have waited for too long."""
     query = (
         "select count(distinct cause.input) from flow_topic as topic "
         "join flow_event as event on event.topic = topic.id and event.status = 'pending' "
         "join flow_cause as cause on cause.event = event.id where topic.flow = ? and event.created_at < ?"
     )
-    count: int = book.execute(query, flow_id, book.now - STALE_MS)[0][0]
+    count: int = tables.execute(query, flow_id, tables.now - STALE_MS)[0][0]
     return count
 
 
-def _recent(book: WorkflowTables, flow_id: int, limit: int) -> list[RunLine]:
+def _recent(tables: WorkflowTables, flow_id: int, limit: int) -> list[RunLine]:
     query = f"select {RUN} from flow_run where flow = ? and status = 'committed' and taken > 0 order by id desc limit ?"
-    last = [RunRow(*row) for row in book.execute(query, flow_id, limit)]
-    return [RunLine(run.updated_at, run_caption(run, book)) for run in last]
+    last = [RunRow(*row) for row in tables.execute(query, flow_id, limit)]
+    return [RunLine(run.updated_at, run_caption(run, tables)) for run in last]
 
 
 # --- runs -----------------------------------------------------------------------------------------------------
 
 
-def run_view(book: WorkflowTables, run: RunRow, flow_row: FlowRow | None = None, hosts: Hosts | None = None) -> RunView:
+def run_view(
+    tables: WorkflowTables, run: RunRow, flow_row: FlowRow | None = None, hosts: Hosts | None = None
+) -> RunView:
     """One, as users see it."""
-    flow_row = flow_row or book.flow(run.flow)
-    later = book.one("select id from flow_run where retry_of = ?", run.id)
-    before = None if run.retry_of is None else book.run(run.retry_of)
+    flow_row = flow_row or tables.flow(run.flow)
+    later = tables.one("select id from flow_run where retry_of = ?", run.id)
+    before = None if run.retry_of is None else tables.run(run.retry_of)
     followed_by: int | None = None if later is None else later[0]
     waits = flow_row.head == run.id and run.status != RunStatus.ACTIVE
-    call = book.call_of(run)
-    idle = _idle(flow_row, run, call, hosts, book.now) if waits else ""
+    call = tables.call_of(run)
+    idle = _idle(flow_row, run, call, hosts, tables.now) if waits else ""
     return RunView(
         id=run.id,
         workflow=flow_row.name,
@@ -204,14 +206,14 @@ def run_view(book: WorkflowTables, run: RunRow, flow_row: FlowRow | None = None,
         sentence=sentence(run, call, flow_row, later=followed_by, idle=idle),
         state=standing(run, call, flow_row, followed_by),
         waits_for=flow_row.block_kind if waits and flow_row.intent != Intent.ARCHIVED else None,
-        can_ask=waits and flow_row.block_kind in _UNANSWERED and book.reconciles(run),
+        can_ask=waits and flow_row.block_kind in _UNANSWERED and tables.reconciles(run),
         attempt=run.attempt,
         retry_of=run.retry_of,
         followed_by=followed_by,
         chain=run.chain,
         version=run.version,
         title=run.title,
-        text=run_caption(run, book),
+        text=run_caption(run, tables),
         offered=run.offered,
         taken=run.taken,
         cancelled=bool(run.cancelled),
@@ -238,7 +240,7 @@ def _idle(row: FlowRow, head: RunRow, call: CallRow | None, hosts: Hosts | None,
 
 
 def runs(
-    book: WorkflowTables,
+    tables: WorkflowTables,
     name: str | None = None,
     *,
     limit: int = 50,
@@ -257,7 +259,7 @@ def runs(
     """
     where: list[str] = ["id > ?"]
     values: list[object] = [after]
-    flow_id = None if name is None else find_flow(book, name).id
+    flow_id = None if name is None else find_flow(tables, name).id
     if flow_id is not None:
         where.append("flow = ?")
         values.append(flow_id)
@@ -274,25 +276,25 @@ def runs(
     if acting:
         where.append("(taken > 0 or status <> 'committed')")
     query = f"select {RUN} from flow_run where {' and '.join(where)} order by id desc limit ?"
-    found = [RunRow(*row) for row in book.execute(query, *values, limit)]
+    found = [RunRow(*row) for row in tables.execute(query, *values, limit)]
     if also:
         there = {run.id for run in found}
-        rows = book.execute(f"select {RUN} from flow_run where id in ({', '.join('?' * len(also))})", *also)
+        rows = tables.execute(f"select {RUN} from flow_run where id in ({', '.join('?' * len(also))})", *also)
         more = [run for run in map(_run_row, rows) if run.id not in there and flow_id in (None, run.flow)]
         found = sorted([*found, *more], key=lambda run: run.id, reverse=True)
-    known = {each: book.flow(each) for each in {run.flow for run in found}}
-    return [run_view(book, run, known[run.flow], hosts) for run in found]
+    known = {each: tables.flow(each) for each in {run.flow for run in found}}
+    return [run_view(tables, run, known[run.flow], hosts) for run in found]
 
 
 def _run_row(row: tuple[Any, ...]) -> RunRow:
     return RunRow(*row)
 
 
-def run_details(book: WorkflowTables, run_id: int, hosts: Hosts | None = None) -> RunDetails:
+def run_details(tables: WorkflowTables, run_id: int, hosts: Hosts | None = None) -> RunDetails:
     """Everything about one. Raises NotFoundError."""
-    run = book.run(run_id)
-    flow_row = book.flow(run.flow)
-    call = book.call_of(run)
+    run = tables.run(run_id)
+    flow_row = tables.flow(run.flow)
+    call = tables.call_of(run)
     query = (
         "select topic.name, event.message, event.status, take.disposition, take.attempt from flow_take as take "
         "join flow_event as event on event.id = take.event join flow_topic as topic on topic.id = event.topic "
@@ -300,30 +302,30 @@ def run_details(book: WorkflowTables, run_id: int, hosts: Hosts | None = None) -
     )
     events = [
         EventView(topic=topic, id=message, status=status, disposition=disposition, attempt=attempt)
-        for topic, message, status, disposition, attempt in book.execute(query, run.id, EVENTS_SHOWN)
+        for topic, message, status, disposition, attempt in tables.execute(query, run.id, EVENTS_SHOWN)
     ]
     chain = [
         RunRow(*row)
-        for row in book.execute(f"select {RUN} from flow_run where {OF_CHAIN} order by id", run.chain, run.chain)
+        for row in tables.execute(f"select {RUN} from flow_run where {OF_CHAIN} order by id", run.chain, run.chain)
     ]
-    calls = book.execute(
+    calls = tables.execute(
         f"select {CALL} from flow_call where run in (select id from flow_run where {OF_CHAIN}) order by run",
         run.chain,
         run.chain,
     )
     is_open = any(each.id == flow_row.head for each in chain)
     return RunDetails(
-        run=run_view(book, run, flow_row, hosts),
+        run=run_view(tables, run, flow_row, hosts),
         details=run.error_details or None,
         plan=_plain(run.prepare_result),
         result=_plain(run.mutation_result),
         call=None if call is None else _call_view(call),
         events=events,
-        inputs=inputs_of(book, run, 100),
-        chain=[run_view(book, each, flow_row, hosts) for each in chain],
+        inputs=inputs_of(tables, run, 100),
+        chain=[run_view(tables, each, flow_row, hosts) for each in chain],
         calls=[_call_view(CallRow(*row)) for row in calls],
         block_kind=flow_row.block_kind if is_open else None,
-        decisions=[_decision_view(each) for each in decisions(book, [each.id for each in chain])],
+        decisions=[_decision_view(each) for each in decisions(tables, [each.id for each in chain])],
     )
 
 

@@ -15,14 +15,14 @@ from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import crashed
 
 
-def left_active(book: WorkflowTables, alive: Collection[int] = ()) -> list[int]:
+def left_active(tables: WorkflowTables, alive: Collection[int] = ()) -> list[int]:
     """Runs that nobody executes any more."""
     # Put in order here: asked to do it, the database would rather walk through all runs there ever were.
-    found = book.execute("select id from flow_run where status = 'active'")
+    found = tables.execute("select id from flow_run where status = 'active'")
     return sorted(row[0] for row in found if row[0] not in alive)
 
 
-def recover(book: WorkflowTables, run_id: int) -> RunRow:
+def recover(tables: WorkflowTables, run_id: int) -> RunRow:
     """W8: it gets one successor, or a stop that can be seen."""
-    run = book.run(run_id)
-    return crashed(book, run) if run.status == "active" else run
+    run = tables.run(run_id)
+    return crashed(tables, run) if run.status == "active" else run

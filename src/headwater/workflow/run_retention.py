@@ -16,20 +16,20 @@ BATCH: Final = 1024
 """Chains at once: twice as many as are finished meanwhile, so that a long history gets shorter."""
 
 
-def is_due(book: WorkflowTables, run: RunRow) -> bool:
+def is_due(tables: WorkflowTables, run: RunRow) -> bool:
     """Once in so many numbers. Which of them are a workflow's depends on who else runs: it may have only odd ones."""
-    before = book.one("select max(id) from flow_run where flow = ? and id < ?", run.flow, run.id)
+    before = tables.one("select max(id) from flow_run where flow = ? and id < ?", run.flow, run.id)
     assert before is not None
     return (before[0] or 0) // PRUNE_EVERY != run.id // PRUNE_EVERY
 
 
-def prune(book: WorkflowTables, flow: int, keep: int) -> int:
+def prune(tables: WorkflowTables, flow: int, keep: int) -> int:
     """Drop the oldest finished chains beyond the newest `keep` runs; how many runs went.
 
     The newest always stays: its number must not be given again, for the keys of calls are made of these.
     """
     keep = max(keep, 1)
-    newest = book.one("select id from flow_run where flow = ? order by id desc limit 1 offset ?", flow, keep)
+    newest = tables.one("select id from flow_run where flow = ? order by id desc limit 1 offset ?", flow, keep)
     if newest is None:
         return 0
     # Whole chains, by their first run; one that is not finished stays, however old it is.
@@ -43,11 +43,11 @@ def prune(book: WorkflowTables, flow: int, keep: int) -> int:
         f"and other.retry_of is not null and (other.id > ? or other.id = {head} or other.status = 'active')) "
         "order by id limit ?"
     )
-    chains = [row[0] for row in book.execute(query, flow, newest[0], flow, newest[0], BATCH)]
+    chains = [row[0] for row in tables.execute(query, flow, newest[0], flow, newest[0], BATCH)]
     if not chains:
         return 0
     among = ", ".join("?" * len(chains))
     them = f"(id in ({among}) or (retry_of is not null and chain in ({among})))"
     for table in ("flow_take", "flow_call", "flow_decision"):
-        book.execute(f"delete from {table} where run in (select id from flow_run where {them})", *chains, *chains)
-    return book.change(f"delete from flow_run where {them}", *chains, *chains)
+        tables.execute(f"delete from {table} where run in (select id from flow_run where {them})", *chains, *chains)
+    return tables.change(f"delete from flow_run where {them}", *chains, *chains)

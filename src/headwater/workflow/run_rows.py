@@ -37,11 +37,11 @@ _PARKED: Final = "select event from flow_take where run = ? and disposition = 'p
 
 
 def insert(
-    book: WorkflowTables, flow: FlowRow, handler: str, kind: HandlerKind, why: RunCause, *, offered: int = 0
+    tables: WorkflowTables, flow: FlowRow, handler: str, kind: HandlerKind, why: RunCause, *, offered: int = 0
 ) -> RunRow:
     """A new attempt that follows from none."""
     return _insert(
-        book,
+        tables,
         flow,
         handler=handler,
         kind=kind,
@@ -54,7 +54,7 @@ def insert(
 
 
 def insert_after(
-    book: WorkflowTables, flow: FlowRow, before: RunRow, why: RunCause, *, keeps: bool, offered: int = 0
+    tables: WorkflowTables, flow: FlowRow, before: RunRow, why: RunCause, *, keeps: bool, offered: int = 0
 ) -> RunRow:
     """The next attempt of a chain: from the beginning, or with what was prepared and what came of the call."""
     crashes = before.crashes if before.status == RunStatus.CRASHED else 0
@@ -69,14 +69,14 @@ def insert_after(
         "approval": before.approval,
     }
     if not keeps:
-        return _insert(book, flow, **common, offered=offered, phase=RunPhase.PREPARING, outcome=EffectOutcome.NONE)
+        return _insert(tables, flow, **common, offered=offered, phase=RunPhase.PREPARING, outcome=EffectOutcome.NONE)
     taken = before.taken
     if before.aside is not None:
         # A person may have skipped some of them meanwhile.
         query = f"select count(*) from flow_event where status = 'parked' and id in ({_PARKED})"
-        taken = book.execute(query, before.id)[0][0]
+        taken = tables.execute(query, before.id)[0][0]
     run = _insert(
-        book,
+        tables,
         flow,
         **common,
         phase=RunPhase.MUTATED,
@@ -88,25 +88,25 @@ def insert_after(
         mutation_result=before.mutation_result,
         effect_of=before.call,
     )
-    _hand_over(book, before, run)
+    _hand_over(tables, before, run)
     return run
 
 
-def _insert(book: WorkflowTables, flow: FlowRow, **values: object) -> RunRow:
+def _insert(tables: WorkflowTables, flow: FlowRow, **values: object) -> RunRow:
     values |= {
         "flow": flow.id,
         "version": flow.version,
         "status": RunStatus.ACTIVE,
-        "created_at": book.now,
-        "updated_at": book.now,
+        "created_at": tables.now,
+        "updated_at": tables.now,
     }
     chain = values.pop("chain", None)
     given = [*map(_plain, values.values()), *([] if chain is None else [chain])]
     query = _insertion(tuple(values), is_first=chain is None)
-    run = book.keep_run(RunRow(*book.insert(query, *given)))
+    run = tables.remember_run(RunRow(*tables.insert(query, *given)))
     if chain is None and run.chain != run.id:
         raise InvariantError(f"run {run.id} begins chain {run.chain}", run=run)
-    book.touch(flow.id)
+    tables.touch(flow.id)
     return run
 
 
@@ -118,17 +118,23 @@ def _insertion(names: tuple[str, ...], *, is_first: bool) -> str:
     return f"insert into flow_run({', '.join(names)}, chain) values ({marks}, {chain}) returning {RUN}"
 
 
-def move(book: WorkflowTables, run: RunRow, *steps: RunStep, **columns: object) -> RunRow:
+def move(tables: WorkflowTables, run: RunRow, *steps: RunStep, **columns: object) -> RunRow:
     """Take steps, together, and write what belongs to them. Raises TransitionError."""
     before = after = position_of(run)
     for what in steps:
         after = apply_step(after, what, f"run {run.id} of {run.handler}")
-    values = {"phase": after.phase, "status": after.status, "outcome": after.outcome, "updated_at": book.now, **columns}
+    values = {
+        "phase": after.phase,
+        "status": after.status,
+        "outcome": after.outcome,
+        "updated_at": tables.now,
+        **columns,
+    }
     given = [*map(_plain, values.values()), run.id, before.phase.value, before.status.value, before.outcome.value]
     # W2: whoever was faster has moved it: then nothing of this happens.
-    if book.write(f"{_update(tuple(values))} and phase = ? and status = ? and outcome = ?", *given) != 1:
+    if tables.write(f"{_update(tuple(values))} and phase = ? and status = ? and outcome = ?", *given) != 1:
         raise InvariantError(f"run {run.id} is no longer {before}", run=run.id)
-    return book.keep_run(msgspec.structs.replace(run, **values))
+    return tables.remember_run(msgspec.structs.replace(run, **values))
 
 
 @cache
@@ -136,10 +142,10 @@ def _update(names: tuple[str, ...]) -> str:
     return f"update flow_run set {', '.join(f'{name} = ?' for name in names)} where id = ?"
 
 
-def mark(book: WorkflowTables, run: RunRow, **columns: object) -> RunRow:
+def mark(tables: WorkflowTables, run: RunRow, **columns: object) -> RunRow:
     """Write what is no move: an approval, that somebody has asked to cancel it."""
-    book.write(_update(tuple(columns)), *map(_plain, columns.values()), run.id)
-    return book.keep_run(msgspec.structs.replace(run, **columns))
+    tables.write(_update(tuple(columns)), *map(_plain, columns.values()), run.id)
+    return tables.remember_run(msgspec.structs.replace(run, **columns))
 
 
 def _plain(value: object) -> object:
@@ -155,39 +161,39 @@ def key_of(flow: FlowRow, run_id: int) -> str:
     return derive_id("effect", flow.salt, flow.name, run_id).partition(":")[2]
 
 
-def write_call(book: WorkflowTables, flow: FlowRow, run: RunRow, operation: str, params: bytes) -> str:
+def write_call(tables: WorkflowTables, flow: FlowRow, run: RunRow, operation: str, params: bytes) -> str:
     """W6: the call is known before it leaves."""
     key = key_of(flow, run.id)
-    book.write(
+    tables.write(
         "insert into flow_call(run, operation, params, key, status, at) values (?, ?, ?, ?, 'in_flight', ?)",
         run.id,
         operation,
         params,
         key,
-        book.now,
+        tables.now,
     )
     return key
 
 
-def resolve_call(book: WorkflowTables, run: RunRow, by: ResolvedBy, *, result: bytes | None, error: str = "") -> None:
+def resolve_call(tables: WorkflowTables, run: RunRow, by: ResolvedBy, *, result: bytes | None, error: str = "") -> None:
     """What became of it, once."""
-    book.write(
+    tables.write(
         "update flow_call set status = ?, result = ?, error = ?, next_at = null, resolved_by = ?, resolved_at = ? "
         "where run = ?",
         "failed" if result is None else "applied",
         result,
         error or None,
         by,
-        book.now,
+        tables.now,
         run.call,
     )
 
 
 def leave_call_open(
-    book: WorkflowTables, run: RunRow, next_at: Millis | None, *, tries: int = 0, error: str = ""
+    tables: WorkflowTables, run: RunRow, next_at: Millis | None, *, tries: int = 0, error: str = ""
 ) -> None:
     """Nobody knows yet. Asked again at a time; at none: only a person can tell."""
-    book.execute(
+    tables.execute(
         "update flow_call set status = ?, next_at = ?, tries = ?, error = ? where run = ?",
         "indeterminate" if next_at is None else "needs_reconcile",
         next_at,
@@ -200,7 +206,7 @@ def leave_call_open(
 # --- reservations ---------------------------------------------------------------------------------------------
 
 
-def reserve(book: WorkflowTables, run: RunRow, events: Iterable[int], topics: Iterable[int]) -> int:
+def reserve(tables: WorkflowTables, run: RunRow, events: Iterable[int], topics: Iterable[int]) -> int:
     """W9: all of these, or the plan is refused."""
     count = 0
     allowed = list(topics)
@@ -210,20 +216,20 @@ def reserve(book: WorkflowTables, run: RunRow, events: Iterable[int], topics: It
             "update flow_event set status = 'reserved', reserved_by = ? "
             f"where id = ? and status = 'pending' and changed < ? and topic in ({among})"
         )
-        if book.write(query, run.id, event, run.id, *allowed) != 1:
-            raise _refusal(book, run, event, allowed)
-        book.write(
+        if tables.write(query, run.id, event, run.id, *allowed) != 1:
+            raise _refusal(tables, run, event, allowed)
+        tables.write(
             "insert into flow_take select ?, id, attempt, 'reserved' from flow_event where id = ?", run.id, event
         )
         count += 1
-    book.recount(run.flow)
+    tables.recount(run.flow)
     return count
 
 
-def _refusal(book: WorkflowTables, run: RunRow, event: int, topics: list[int]) -> TransitionError | LogicError:
+def _refusal(tables: WorkflowTables, run: RunRow, event: int, topics: list[int]) -> TransitionError | LogicError:
     """Why an event cannot be taken. What others did with it meanwhile is no fault of the run: it looks again."""
     among = ", ".join("?" * len(topics))
-    row = book.one(f"select status, changed from flow_event where id = ? and topic in ({among})", event, *topics)
+    row = tables.one(f"select status, changed from flow_event where id = ? and topic in ({among})", event, *topics)
     if row is not None and (row[0] == "skipped" or (row[0] == "pending" and row[1] >= run.id)):
         what = "skipped" if row[0] == "skipped" else "published anew"
         message = f"event {event} was {what} while {run.handler} planned with it"
@@ -235,38 +241,38 @@ def _refusal(book: WorkflowTables, run: RunRow, event: int, topics: list[int]) -
     return LogicError(message, event=event, run=run.id)
 
 
-def release(book: WorkflowTables, run: RunRow, status: str = "pending", disposition: str = "released") -> int:
+def release(tables: WorkflowTables, run: RunRow, status: str = "pending", disposition: str = "released") -> int:
     """What it holds waits again, or is done with; what became of each in this run is kept."""
     again = 1 if status == "pending" else 0
-    count = book.write(
+    count = tables.write(
         "update flow_event set status = ?, reserved_by = null, attempt = attempt + ? where reserved_by = ?",
         status,
         again,
         run.id,
     )
     if count:
-        book.recount(run.flow)
-        book.write(
+        tables.recount(run.flow)
+        tables.write(
             "update flow_take set disposition = ? where run = ? and disposition = 'reserved'", disposition, run.id
         )
-        book.touch(run.flow)
+        tables.touch(run.flow)
     return count
 
 
-def _hand_over(book: WorkflowTables, before: RunRow, run: RunRow) -> None:
+def _hand_over(tables: WorkflowTables, before: RunRow, run: RunRow) -> None:
     """What one run of a chain holds, the next one holds. If it was put aside, that is what is still parked with it."""
     if before.aside is not None:
         parked = f"status = 'parked' and id in ({_PARKED})"
         query = f"insert into flow_take select ?, id, attempt, 'reserved' from flow_event where {parked}"
-        book.execute(query, run.id, before.id)
+        tables.execute(query, run.id, before.id)
         query = f"update flow_event set status = 'reserved', reserved_by = ? where {parked}"
-        book.execute(query, run.id, before.id)
+        tables.execute(query, run.id, before.id)
         return
-    book.execute(
+    tables.execute(
         "insert into flow_take select ?, event, attempt, 'reserved' from flow_take "
         "where run = ? and disposition = 'reserved'",
         run.id,
         before.id,
     )
-    book.execute("update flow_take set disposition = 'moved' where run = ? and disposition = 'reserved'", before.id)
-    book.execute("update flow_event set reserved_by = ? where reserved_by = ?", run.id, before.id)
+    tables.execute("update flow_take set disposition = 'moved' where run = ? and disposition = 'reserved'", before.id)
+    tables.execute("update flow_event set reserved_by = ? where reserved_by = ?", run.id, before.id)

@@ -45,7 +45,7 @@ _STEPS = {
 
 
 def failed(  # noqa: PLR0917  # what is known where it happens
-    book: WorkflowTables,
+    tables: WorkflowTables,
     run_id: int,
     why: RunFailure,
     spec: FlowSpec,
@@ -60,56 +60,56 @@ def failed(  # noqa: PLR0917  # what is known where it happens
     `undone`: the call has surely had no effect, and that is learnt with this. `emitting`: it was `next` that failed;
     that it is called is no checkpoint of its own, because what it does lands with the commit.
     """
-    run = active(book, run_id)
-    flow = book.flow(run.flow)
+    run = active(tables, run_id)
+    flow = tables.flow(run.flow)
     steps = [_STEPS[why.kind]]
     if emitting and run.phase != RunPhase.EMITTING:
         steps.insert(0, RunStep.EMITTING)
     if undone:
-        run_rows.resolve_call(book, run, "call", result=None, error=undone[:ERROR_MAX])
+        run_rows.resolve_call(tables, run, "call", result=None, error=undone[:ERROR_MAX])
         steps.insert(0, RunStep.NOT_APPLIED)
-    run = end(book, run, steps, why)
+    run = end(tables, run, steps, why)
     # W5: events are given back only if surely nothing was done about them.
     if restart_of(EffectOutcome(run.outcome)) is Restart.FRESH:
-        run_rows.release(book, run)
-    flow = set_flow(book, flow, head=run.id, retry_at=None)
+        run_rows.release(tables, run)
+    flow = set_flow(tables, flow, head=run.id, retry_at=None)
     if why.kind is FailureKind.STOPPED:
-        set_flow(book, flow, retry_at=book.now)
+        set_flow(tables, flow, retry_at=tables.now)
     elif why.kind is FailureKind.TRANSIENT:
-        _later(book, flow, run, why, spec, retry, chance)
+        _later(tables, flow, run, why, spec, retry, chance)
     elif why.kind is FailureKind.LOGIC:
-        _wrong(book, flow, run, why, spec)
+        _wrong(tables, flow, run, why, spec)
     else:
         text = f"{why.service}: {why.message}" if why.service else why.message
-        set_flow(book, flow, block=text[:ERROR_MAX], block_kind=why.kind.value)
+        set_flow(tables, flow, block=text[:ERROR_MAX], block_kind=why.kind.value)
     return run
 
 
 def _later(  # noqa: PLR0917  # likewise
-    book: WorkflowTables, flow: FlowRow, run: RunRow, why: RunFailure, spec: FlowSpec, retry: Retry, chance: float
+    tables: WorkflowTables, flow: FlowRow, run: RunRow, why: RunFailure, spec: FlowSpec, retry: Retry, chance: float
 ) -> None:
     """L6: when it is tried again, and how often it was, outlives the process."""
     failures = flow.failures + 1
     if failures <= retry.tries:
         wait = max(retry.delay_ms(failures, chance), why.after_ms)
-        set_flow(book, flow, failures=failures, retry_at=Millis(book.now + wait))
-    elif not _is_parked(book, flow, run, spec):
+        set_flow(tables, flow, failures=failures, retry_at=Millis(tables.now + wait))
+    elif not _is_parked(tables, flow, run, spec):
         text = f"{run.handler} failed {failures} times: {why.message}"
-        set_flow(book, flow, failures=failures, block=text[:ERROR_MAX], block_kind="exhausted")
+        set_flow(tables, flow, failures=failures, block=text[:ERROR_MAX], block_kind="exhausted")
 
 
-def _wrong(book: WorkflowTables, flow: FlowRow, run: RunRow, why: RunFailure, spec: FlowSpec) -> None:
+def _wrong(tables: WorkflowTables, flow: FlowRow, run: RunRow, why: RunFailure, spec: FlowSpec) -> None:
     """The code is wrong: another version of it is needed, unless it is one event that it cannot deal with."""
-    if _is_parked(book, flow, run, spec):
+    if _is_parked(tables, flow, run, spec):
         return
     if spec.has_fixer and flow.repairs < REPAIRS:
-        set_flow(book, flow, repairing=1)
+        set_flow(tables, flow, repairing=1)
     else:
         text = f"{run.handler} is wrong: {why.message}"
-        set_flow(book, flow, block=text[:ERROR_MAX], block_kind="logic")
+        set_flow(tables, flow, block=text[:ERROR_MAX], block_kind="logic")
 
 
-def _is_parked(book: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
+def _is_parked(tables: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
     """If the workflow would rather go on: the events of the run one at a time, and the one that fails alone is parked.
 
     After the effect, the run is put aside with all of them.
@@ -121,94 +121,94 @@ def _is_parked(book: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec)
         return False
     if restart_of(EffectOutcome(run.outcome)) is Restart.EMIT:
         # It is known which events these are. The effect is there, so they wait for this run and for nothing else.
-        book.said[flow.id] = f"{run_caption(run, book)}: parked after it was done, {run.error}"
-        put_aside(book, flow, run)
+        tables.captions[flow.id] = f"{run_caption(run, tables)}: parked after it was done, {run.error}"
+        put_aside(tables, flow, run)
         return True
-    shown = _poison(book, flow, run, spec)
+    shown = _poison(tables, flow, run, spec)
     if not shown:
         return False
-    row = book.handler(flow.id, "consumer", run.handler)
+    row = tables.handler(flow.id, "consumer", run.handler)
     parks = len(shown) == 1 or (row.span == 0 and bool(run.taken))
     if row.span == 0 and not parks:
         return False
-    set_handler(book, row, span=1)
+    set_handler(tables, row, span=1)
     if parks:
         for event in shown:
-            book.execute("update flow_event set status = 'parked' where id = ? and status = 'pending'", event)
-        book.said[flow.id] = f"{run_caption(run, book)}: parked, {run.error}"
-        set_flow(book, flow, head=None, retry_at=None, failures=0)
+            tables.execute("update flow_event set status = 'parked' where id = ? and status = 'pending'", event)
+        tables.captions[flow.id] = f"{run_caption(run, tables)}: parked, {run.error}"
+        set_flow(tables, flow, head=None, retry_at=None, failures=0)
     else:
-        set_flow(book, flow, retry_at=book.now, failures=0)
+        set_flow(tables, flow, retry_at=tables.now, failures=0)
     return True
 
 
-def _poison(book: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]:
+def _poison(tables: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]:
     """What it may be: the events the run had taken, or was shown."""
     if run.taken:
-        return [row[0] for row in book.execute("select event from flow_take where run = ?", run.id)]
-    pending = book.pending(flow.id, spec.consumer(run.handler).topics, run.offered)
+        return [row[0] for row in tables.execute("select event from flow_take where run = ?", run.id)]
+    pending = tables.pending(flow.id, spec.consumer(run.handler).topics, run.offered)
     return [event.id for event in pending]
 
 
-def crashed(book: WorkflowTables, run: RunRow) -> RunRow:
+def crashed(tables: WorkflowTables, run: RunRow) -> RunRow:
     """The host ended in the middle of it. It stays the head of its chain until it has a successor (W8)."""
     crashes = run.crashes + 1
     text = f"the host ended while {run.handler} was {run.phase}"
-    run = end(book, run, [RunStep.CRASHED], RunFailure(kind=FailureKind.CRASHED, message=text), crashes=crashes)
-    flow = book.flow(run.flow)
+    run = end(tables, run, [RunStep.CRASHED], RunFailure(kind=FailureKind.CRASHED, message=text), crashes=crashes)
+    flow = tables.flow(run.flow)
     restart = restart_of(EffectOutcome(run.outcome))
     if restart is Restart.WAIT:
-        run_rows.leave_call_open(book, run, book.now, error=text)
-        set_flow(book, flow, head=run.id, retry_at=None)
+        run_rows.leave_call_open(tables, run, tables.now, error=text)
+        set_flow(tables, flow, head=run.id, retry_at=None)
         return run
     if restart is Restart.FRESH:
-        run_rows.release(book, run)
-    after_crash(book, set_flow(book, flow, head=run.id), run)
+        run_rows.release(tables, run)
+    after_crash(tables, set_flow(tables, flow, head=run.id), run)
     return run
 
 
-def after_crash(book: WorkflowTables, flow: FlowRow, run: RunRow) -> None:
+def after_crash(tables: WorkflowTables, flow: FlowRow, run: RunRow) -> None:
     """L7: work that the host ends in, time after time, is taken for the reason."""
     if run.crashes >= CRASHES:
         text = f"the host has ended {run.crashes} times in a row while {run.handler} was at work"
-        set_flow(book, flow, retry_at=None, block=text, block_kind="crashes")
+        set_flow(tables, flow, retry_at=None, block=text, block_kind="crashes")
     else:
         # The first time at once; then as after failures, so that a host that ends in it does so ever less often.
         wait = DEFAULT.delay_ms(run.crashes - 1) if run.crashes > 1 else 0
-        set_flow(book, flow, retry_at=Millis(book.now + wait))
+        set_flow(tables, flow, retry_at=Millis(tables.now + wait))
 
 
 # --- parts ----------------------------------------------------------------------------------------------------
 
 
-def active(book: WorkflowTables, run_id: int) -> RunRow:
+def active(tables: WorkflowTables, run_id: int) -> RunRow:
     """A run that is being executed. Raises TransitionError: somebody else has ended it."""
-    run = book.run(run_id)
+    run = tables.run(run_id)
     if run.status != RunStatus.ACTIVE:
         raise TransitionError(f"run {run_id} of {run.handler} is not active any more: it is {run.status}", run=run_id)
     return run
 
 
-def unknown(book: WorkflowTables, run_id: int) -> RunRow:
+def unknown(tables: WorkflowTables, run_id: int) -> RunRow:
     """A run whose call nobody knows of. Raises TransitionError: somebody was faster, and what they said counts."""
-    run = book.run(run_id)
+    run = tables.run(run_id)
     if run.outcome != EffectOutcome.UNKNOWN:
         raise TransitionError(f"what became of run {run_id} is known already: {run.outcome}", run=run_id)
     return run
 
 
-def end(book: WorkflowTables, run: RunRow, steps: list[RunStep], why: RunFailure, **more: object) -> RunRow:
+def end(tables: WorkflowTables, run: RunRow, steps: list[RunStep], why: RunFailure, **more: object) -> RunRow:
     """Take steps that end it, and keep why."""
     columns = {"error_kind": why.kind, "error": why.message[:ERROR_MAX], "error_details": why.details[:ERROR_MAX]}
     if why.service:
         columns["service"] = why.service[:SERVICE_MAX]
-    run = run_rows.move(book, run, *steps, **columns, **more)
-    book.touch(run.flow)
+    run = run_rows.move(tables, run, *steps, **columns, **more)
+    tables.touch(run.flow)
     return run
 
 
 def stop(  # what is known where it happens
-    book: WorkflowTables,
+    tables: WorkflowTables,
     run: RunRow,
     what: RunStep,
     kind: FailureKind,
@@ -218,8 +218,8 @@ def stop(  # what is known where it happens
     details: str = "",
 ) -> RunRow:
     """The run waits, and holds what it has."""
-    run = end(book, run, [what], RunFailure(kind=kind, message=message, details=details))
-    flow = book.flow(run.flow)
+    run = end(tables, run, [what], RunFailure(kind=kind, message=message, details=details))
+    flow = tables.flow(run.flow)
     text = None if block is None else message[:ERROR_MAX]
-    set_flow(book, flow, head=run.id, retry_at=None, block=text, block_kind=block)
+    set_flow(tables, flow, head=run.id, retry_at=None, block=text, block_kind=block)
     return run

@@ -66,30 +66,30 @@ class StoredEvent(msgspec.Struct, frozen=True):
 class Rows:
     """All of them, by what they are looked up by."""
 
-    def __init__(self, book: WorkflowTables) -> None:
-        self.flows = {row[0]: FlowRow(*row) for row in book.execute(f"select {FLOW} from flow")}
-        self.runs = {row[0]: RunRow(*row) for row in book.execute(f"select {RUN} from flow_run order by id")}
-        self.calls = [CallRow(*row) for row in book.execute(f"select {CALL} from flow_call")]
+    def __init__(self, tables: WorkflowTables) -> None:
+        self.flows = {row[0]: FlowRow(*row) for row in tables.execute(f"select {FLOW} from flow")}
+        self.runs = {row[0]: RunRow(*row) for row in tables.execute(f"select {RUN} from flow_run order by id")}
+        self.calls = [CallRow(*row) for row in tables.execute(f"select {CALL} from flow_call")]
         self.call_of = {call.run: call for call in self.calls}
-        takes = book.execute("select run, event, disposition from flow_take order by run, event")
+        takes = tables.execute("select run, event, disposition from flow_take order by run, event")
         self.takes = [Take(*row) for row in takes]
-        self.events = {event.id: event for event in events(book)}
+        self.events = {event.id: event for event in events(tables)}
         self.after: dict[int, list[RunRow]] = {}
         for run in self.runs.values():
             if run.retry_of is not None:
                 self.after.setdefault(run.retry_of, []).append(run)
 
 
-def events(book: WorkflowTables) -> list[StoredEvent]:
+def events(tables: WorkflowTables) -> list[StoredEvent]:
     """All there are."""
     query = "select id, topic, payload, status, reserved_by, attempt from flow_event order by id"
-    return [StoredEvent(*row) for row in book.execute(query)]
+    return [StoredEvent(*row) for row in tables.execute(query)]
 
 
-def spec_of(book: WorkflowTables, flow: FlowRow, version: int | None = None) -> FlowSpec:
+def spec_of(tables: WorkflowTables, flow: FlowRow, version: int | None = None) -> FlowSpec:
     """What a version of a workflow was declared as; without a number: the newest."""
     wanted = flow.version if version is None else version
-    row = book.one("select config from flow_version where flow = ? and version = ?", flow.id, wanted)
+    row = tables.one("select config from flow_version where flow = ? and version = ?", flow.id, wanted)
     if row is None:
         raise broken("W1", f"version {wanted} of it is not known", flow)
     return msgspec.msgpack.decode(row[0], type=FlowSpec)
@@ -98,9 +98,9 @@ def spec_of(book: WorkflowTables, flow: FlowRow, version: int | None = None) -> 
 # --- over the rows, at any time -------------------------------------------------------------------------------
 
 
-def w1_single(book: WorkflowTables, rows: Rows | None = None) -> None:
+def w1_single(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """One run of a workflow is active at most, and no other than the chain that is not finished."""
-    rows = rows or Rows(book)
+    rows = rows or Rows(tables)
     for flow in rows.flows.values():
         active = [run for run in rows.runs.values() if run.flow == flow.id and run.status == RunStatus.ACTIVE]
         if len(active) > 1:
@@ -134,16 +134,16 @@ def _places() -> frozenset[RunPosition]:
 PLACES: Final = _places()
 
 
-def w2_forward(book: WorkflowTables, rows: Rows | None = None) -> None:
+def w2_forward(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """A run stands where the steps lead: phase, status and outcome fit each other."""
-    for run in (rows or Rows(book)).runs.values():
+    for run in (rows or Rows(tables)).runs.values():
         if position_of(run) not in PLACES:
             raise broken("W2", f"no step leads to where it is ({position_of(run)})", run)
 
 
-def w3_checkpoint(book: WorkflowTables, rows: Rows | None = None) -> None:
+def w3_checkpoint(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """What was prepared is kept from `prepared` on; what came of the call, together with the outcome and the call."""
-    rows = rows or Rows(book)
+    rows = rows or Rows(tables)
     for run in rows.runs.values():
         if run.kind == "consumer" and run.phase != RunPhase.PREPARING and run.prepare_result is None:
             raise broken("W3", "it is prepared, and what was prepared is not there", run)
@@ -156,9 +156,9 @@ def w3_checkpoint(book: WorkflowTables, rows: Rows | None = None) -> None:
             raise broken("W3", f"its call is known to have happened ({call})", run)
 
 
-def w4_one_call(book: WorkflowTables, rows: Rows | None = None) -> None:
+def w4_one_call(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """A run makes one call at most, under a key of its own; one that goes on from another's makes none."""
-    rows = rows or Rows(book)
+    rows = rows or Rows(tables)
     for run_id, count in Counter(call.run for call in rows.calls).items():
         if count > 1:
             raise broken("W4", f"it has made {count} calls", rows.runs[run_id])
@@ -168,9 +168,9 @@ def w4_one_call(book: WorkflowTables, rows: Rows | None = None) -> None:
             raise broken("W4", f"a call stands under it that is not its own ({call})", run)
 
 
-def w5_effect_once(book: WorkflowTables, rows: Rows | None = None) -> None:
+def w5_effect_once(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """Of the calls that were about an event, one can have happened; if it is consumed after a call, that one has."""
-    rows = rows or Rows(book)
+    rows = rows or Rows(tables)
     about: dict[int, list[int]] = {}
     for take in rows.takes:
         call = rows.call_of.get(take.run)
@@ -190,9 +190,9 @@ def w5_effect_once(book: WorkflowTables, rows: Rows | None = None) -> None:
             raise broken("W5", f"it is consumed by run {run.id}, whose call did not happen", rows.events[take.event])
 
 
-def w6_intent(book: WorkflowTables, rows: Rows | None = None) -> None:
+def w6_intent(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """Whatever a run may have done outside, a call tells of it: from before it left, until it is known."""
-    rows = rows or Rows(book)
+    rows = rows or Rows(tables)
     for run in rows.runs.values():
         call = rows.call_of.get(run.call)
         status = None if call is None else call.status
@@ -208,9 +208,9 @@ def w6_intent(book: WorkflowTables, rows: Rows | None = None) -> None:
             raise broken("W6", f"its outcome is {run.outcome}, and its call {call}", run)
 
 
-def w7_reset(book: WorkflowTables, rows: Rows | None = None) -> None:
+def w7_reset(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """A chain goes on by the outcome: from `next` with copies, from the beginning, or not before it is known."""
-    rows = rows or Rows(book)
+    rows = rows or Rows(tables)
     for run in rows.runs.values():
         before = None if run.retry_of is None else rows.runs.get(run.retry_of)
         if run.outcome == EffectOutcome.UNKNOWN:
@@ -244,9 +244,9 @@ def _check_unknown(run: RunRow, flow: FlowRow, call: CallRow | None) -> None:
         raise broken("W7", f"only a person can tell what became of it, and {flow.name} does not ask one", run)
 
 
-def w8_recovery(book: WorkflowTables, rows: Rows | None = None, alive: Collection[int] | None = None) -> None:
+def w8_recovery(tables: WorkflowTables, rows: Rows | None = None, alive: Collection[int] | None = None) -> None:
     """Chains are lines. Each ends in a commit, in a run that is alive or was given up, or in what is to be finished."""
-    rows = rows or Rows(book)
+    rows = rows or Rows(tables)
     chains: dict[int, list[RunRow]] = {}
     for run in rows.runs.values():
         chains.setdefault(run.chain, []).append(run)
@@ -256,7 +256,7 @@ def w8_recovery(book: WorkflowTables, rows: Rows | None = None, alive: Collectio
             if run.retry_of != follows or run.attempt != place + 1 or line[0].id != chain:
                 raise broken("W8", f"it is not what follows run {follows} in chain {chain}", run)
     for line in chains.values():
-        _check_end(book, rows, line[-1], alive)
+        _check_end(tables, rows, line[-1], alive)
     for flow in rows.flows.values():
         head = None if flow.head is None else rows.runs.get(flow.head)
         if flow.head is not None and (head is None or head.flow != flow.id or head.id in rows.after):
@@ -265,14 +265,14 @@ def w8_recovery(book: WorkflowTables, rows: Rows | None = None, alive: Collectio
             raise broken("W8", "what it has to finish is finished", flow)
 
 
-def _check_end(book: WorkflowTables, rows: Rows, last: RunRow, alive: Collection[int] | None) -> None:
+def _check_end(tables: WorkflowTables, rows: Rows, last: RunRow, alive: Collection[int] | None) -> None:
     flow = rows.flows[last.flow]
     if last.status == RunStatus.ACTIVE:
         if alive is not None and last.id not in alive:
             raise broken("W8", "nobody executes it, and it is active", last)
     elif flow.head == last.id:
         _check_seen(flow, last, rows.call_of.get(last.call))
-    elif last.status != RunStatus.COMMITTED and not _is_given_up(book, flow, last):
+    elif last.status != RunStatus.COMMITTED and not _is_given_up(tables, flow, last):
         raise broken("W8", f"it has no successor, and {flow.name} does not know that it has to finish it", last)
 
 
@@ -284,24 +284,24 @@ def _check_seen(flow: FlowRow, head: RunRow, call: CallRow | None) -> None:
         raise broken("W8", f"it has stopped, nothing takes it up again, and nobody is told ({flow})", head)
 
 
-def _is_given_up(book: WorkflowTables, flow: FlowRow, run: RunRow) -> bool:
+def _is_given_up(tables: WorkflowTables, flow: FlowRow, run: RunRow) -> bool:
     """By a person; or its event was parked, if the workflow is declared so."""
     is_fresh = run.kind == "consumer" and restart_of(EffectOutcome(run.outcome)) is Restart.FRESH
     return (
         bool(run.cancelled)
         or run.aside is not None
-        or (is_fresh and spec_of(book, flow, run.version).on_poison == "park")
+        or (is_fresh and spec_of(tables, flow, run.version).on_poison == "park")
     )
 
 
-def w9_reserve(book: WorkflowTables, rows: Rows | None = None) -> None:
+def w9_reserve(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """An event is consumed with the commit of its run; a run that has not ended holds what it took, and nobody else."""
-    rows = rows or Rows(book)
+    rows = rows or Rows(tables)
     by_event: dict[int, list[Take]] = {}
     for take in rows.takes:
         by_event.setdefault(take.event, []).append(take)
         _check_take(take, rows)
-    (kept, newest) = book.execute("select count(*), max(id) from flow_run")[0]
+    (kept, newest) = tables.execute("select count(*), max(id) from flow_run")[0]
     for event in rows.events.values():
         said = Counter(take.disposition for take in by_event.get(event.id, ()))
         if (event.status == "reserved") != (event.reserved_by is not None) or said["reserved"] != (
@@ -315,7 +315,7 @@ def w9_reserve(book: WorkflowTables, rows: Rows | None = None) -> None:
     for run in rows.runs.values():
         if run.taken != taken[run.id]:
             raise broken("W9", f"it took {taken[run.id]} events", run)
-    _check_counts(book, rows)
+    _check_counts(tables, rows)
 
 
 def _check_take(take: Take, rows: Rows) -> None:
@@ -352,22 +352,22 @@ def _check_take(take: Take, rows: Rows) -> None:
         raise broken("W9", f"{take} does not fit {event}", run)
 
 
-def _check_counts(book: WorkflowTables, rows: Rows) -> None:
+def _check_counts(tables: WorkflowTables, rows: Rows) -> None:
     found = Counter((event.topic, event.status) for event in rows.events.values())
-    for topic, pending, parked in book.execute("select id, pending, parked from flow_topic"):
+    for topic, pending, parked in tables.execute("select id, pending, parked from flow_topic"):
         if (pending, parked) != (found[topic, "pending"], found[topic, "parked"]):
             raise broken(
                 "W9", f"{found[topic, 'pending']} wait and {found[topic, 'parked']} are parked", (topic, pending)
             )
 
 
-def w12_wake_at(book: WorkflowTables, rows: Rows | None = None) -> None:
+def w12_wake_at(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """When a consumer is woken is a day ahead at most, by the times of its runs, one of which has asked for it."""
-    rows = rows or Rows(book)
+    rows = rows or Rows(tables)
     for flow in rows.flows.values():
-        for row in book.handlers(flow.id):
+        for row in tables.handlers(flow.id):
             asked = [run for run in rows.runs.values() if run.flow == flow.id and run.handler == row.name]
-            latest = max([book.now, *(max(run.created_at, run.updated_at) for run in asked)])
+            latest = max([tables.now, *(max(run.created_at, run.updated_at) for run in asked)])
             if row.wake_at is not None and row.wake_at > latest + WAKE_MAX_MS:
                 raise broken("W12", f"it is {latest}, and that is more than a day ahead", row)
 
@@ -378,12 +378,12 @@ ANY_TIME: Final[tuple[Callable[[WorkflowTables, Rows], None], ...]] = (
 )
 
 
-def check_all(book: WorkflowTables, alive: Collection[int] | None = None) -> None:
+def check_all(tables: WorkflowTables, alive: Collection[int] | None = None) -> None:
     """All that must hold between two transactions. `alive`: the runs that somebody executes, if that is known."""
-    wrong = book.relearn()
+    wrong = tables.refresh_cache()
     if wrong:
         raise InvariantError(f"what is remembered of the tables is not so: {wrong}", wrong=wrong)
-    rows = Rows(book)
+    rows = Rows(tables)
     for claim in ANY_TIME:
-        claim(book, rows)
-    w8_recovery(book, rows, alive)
+        claim(tables, rows)
+    w8_recovery(tables, rows, alive)

@@ -62,9 +62,9 @@ def _nothing(_doc: DocKey) -> Maybe:
 class WorkflowTables:
     """The tables, at one moment."""
 
-    def __init__(self, tables: Tables, now: Millis, look: Callable[[DocKey], Maybe] = _nothing) -> None:
-        self.tables = tables
-        self.known = tables.known
+    def __init__(self, raw: Tables, now: Millis, look: Callable[[DocKey], Maybe] = _nothing) -> None:
+        self.raw = raw
+        self.cache = raw.known
         self.now = now
         self.look = look
         # Workflows whose status document has to follow.
@@ -72,32 +72,32 @@ class WorkflowTables:
         # Topics that have something new, as (workflow, topic).
         self.published: dict[tuple[int, str], None] = {}
         # What is told of a run that has just been finished, by workflow.
-        self.said: dict[int, str] = {}
+        self.captions: dict[int, str] = {}
 
     def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """One statement."""
         if not query.startswith("select"):
-            self.known.clear()
-        return self.tables.execute(query, values)
+            self.cache.clear()
+        return self.raw.execute(query, values)
 
     def change(self, query: str, *values: object) -> int:
         """One statement that writes; how many rows it changed."""
-        self.known.clear()
-        self.tables.execute(query, values)
-        return self.tables.changed
+        self.cache.clear()
+        self.raw.execute(query, values)
+        return self.raw.changed
 
     def write(self, query: str, *values: object) -> int:
         """The same; what it changes of what is remembered, the caller says."""
-        self.tables.execute(query, values)
-        return self.tables.changed
+        self.raw.execute(query, values)
+        return self.raw.changed
 
     def insert(self, query: str, *values: object) -> tuple[Any, ...]:
         """The same, of one row; what it returns."""
-        return self.tables.execute(query, values)[0]
+        return self.raw.execute(query, values)[0]
 
     def one(self, query: str, *values: object) -> tuple[Any, ...] | None:
         """The only row there can be."""
-        found = self.tables.execute(query, values)
+        found = self.raw.execute(query, values)
         return found[0] if found else None
 
     def touch(self, flow: int) -> None:
@@ -108,29 +108,29 @@ class WorkflowTables:
 
     def flow(self, flow_id: int) -> FlowRow:
         """A workflow that is known to be there."""
-        found: FlowRow | None = self.known.get((_FLOW, flow_id))
+        found: FlowRow | None = self.cache.get((_FLOW, flow_id))
         if found is None:
-            found = self.keep_flow(FlowRow(*self.execute(f"select {FLOW} from flow where id = ?", flow_id)[0]))
+            found = self.remember_flow(FlowRow(*self.execute(f"select {FLOW} from flow where id = ?", flow_id)[0]))
         return found
 
-    def keep_flow(self, flow: FlowRow) -> FlowRow:
+    def remember_flow(self, flow: FlowRow) -> FlowRow:
         """It is so now."""
-        self.known[_FLOW, flow.id] = flow
+        self.cache[_FLOW, flow.id] = flow
         return flow
 
     def flow_named(self, name: str) -> FlowRow | None:
         """A workflow, by its name in full."""
-        flow_id: int | None = self.known.get((_NAMED, name))
+        flow_id: int | None = self.cache.get((_NAMED, name))
         if flow_id is None:
             row = self.one("select id from flow where name = ?", name)
             if row is None:
                 return None
-            flow_id = self.known[_NAMED, name] = row[0]
+            flow_id = self.cache[_NAMED, name] = row[0]
         return self.flow(flow_id)
 
     def run(self, run_id: int) -> RunRow:
         """A run. Raises NotFoundError."""
-        found: RunRow | None = self.known.get((_RUN, run_id))
+        found: RunRow | None = self.cache.get((_RUN, run_id))
         if found is not None:
             return found
         row = None if abs(run_id) > NUMBER_MAX else self.one(f"select {RUN} from flow_run where id = ?", run_id)
@@ -140,28 +140,28 @@ class WorkflowTables:
 
     def active(self, flow_id: int) -> RunRow | None:
         """The run of a workflow that is being executed."""
-        if (_ACTIVE, flow_id) in self.known:
-            run_id: int | None = self.known[_ACTIVE, flow_id]
+        if (_ACTIVE, flow_id) in self.cache:
+            run_id: int | None = self.cache[_ACTIVE, flow_id]
             return None if run_id is None else self.run(run_id)
         row = self.one(f"select {RUN} from flow_run where flow = ? and status = 'active'", flow_id)
         if row is None:
-            self.known[_ACTIVE, flow_id] = None
+            self.cache[_ACTIVE, flow_id] = None
             return None
-        return self.keep_run(RunRow(*row))
+        return self.remember_run(RunRow(*row))
 
-    def keep_run(self, run: RunRow) -> RunRow:
+    def remember_run(self, run: RunRow) -> RunRow:
         """It is so now."""
         if run.status == RunStatus.ACTIVE:
-            self.known[_ACTIVE, run.flow] = run.id
-            self.known[_RUN, run.id] = run
-        elif self.known.pop((_RUN, run.id), None) is not None:
-            self.known[_ACTIVE, run.flow] = None
+            self.cache[_ACTIVE, run.flow] = run.id
+            self.cache[_RUN, run.id] = run
+        elif self.cache.pop((_RUN, run.id), None) is not None:
+            self.cache[_ACTIVE, run.flow] = None
         return run
 
-    def relearn(self) -> dict[object, tuple[object, object]]:
+    def refresh_cache(self) -> dict[object, tuple[object, object]]:
         """Forget everything and ask again: what was remembered and is not so, with what is."""
-        before = dict(self.known)
-        self.known.clear()
+        before = dict(self.cache)
+        self.cache.clear()
         ask: dict[str, Callable[[Any], object]] = {
             _FLOW: self.flow,
             _NAMED: lambda name: getattr(self.flow_named(name), "id", None),
@@ -195,37 +195,37 @@ class WorkflowTables:
         return [row for row in self._handlers(flow_id).values() if not row.gone]
 
     def _handlers(self, flow_id: int) -> dict[tuple[HandlerKind, str], HandlerRow]:
-        found: dict[tuple[HandlerKind, str], HandlerRow] | None = self.known.get((_HANDLERS, flow_id))
+        found: dict[tuple[HandlerKind, str], HandlerRow] | None = self.cache.get((_HANDLERS, flow_id))
         if found is None:
             rows = [
                 HandlerRow(*row) for row in self.execute(f"select {HANDLER} from flow_handler where flow = ?", flow_id)
             ]
-            found = self.known[_HANDLERS, flow_id] = {(row.kind, row.name): row for row in rows}
+            found = self.cache[_HANDLERS, flow_id] = {(row.kind, row.name): row for row in rows}
         return found
 
-    def keep_handler(self, row: HandlerRow) -> None:
+    def remember_handler(self, row: HandlerRow) -> None:
         """It is so now."""
         self._handlers(row.flow)[row.kind, row.name] = row
 
     def topics(self, flow_id: int) -> dict[str, TopicRow]:
         """The topics of a workflow, by name."""
-        found: dict[str, TopicRow] | None = self.known.get((_TOPICS, flow_id))
+        found: dict[str, TopicRow] | None = self.cache.get((_TOPICS, flow_id))
         if found is None:
             rows = self.execute(f"select {TOPIC} from flow_topic where flow = ?", flow_id)
-            found = self.known[_TOPICS, flow_id] = {row[2]: TopicRow(*row) for row in rows}
-            self.known[_TOPIC_IDS, flow_id] = {name: topic.id for name, topic in found.items()}
+            found = self.cache[_TOPICS, flow_id] = {row[2]: TopicRow(*row) for row in rows}
+            self.cache[_TOPIC_IDS, flow_id] = {name: topic.id for name, topic in found.items()}
         return found
 
     def topic_ids(self, flow_id: int) -> dict[str, int]:
         """The same, without how many wait: that stays as it is."""
-        if (_TOPIC_IDS, flow_id) not in self.known:
+        if (_TOPIC_IDS, flow_id) not in self.cache:
             self.topics(flow_id)
-        found: dict[str, int] = self.known[_TOPIC_IDS, flow_id]
+        found: dict[str, int] = self.cache[_TOPIC_IDS, flow_id]
         return found
 
     def recount(self, flow_id: int) -> None:
         """Events of its topics have come or gone."""
-        self.known.pop((_TOPICS, flow_id), None)
+        self.cache.pop((_TOPICS, flow_id), None)
 
     def pending(self, flow_id: int, topics: Sequence[str], limit: int) -> list[EventRow]:
         """The oldest events that wait, of several topics together."""

@@ -79,119 +79,119 @@ class ReconcileCall(msgspec.Struct, frozen=True):
 Next: TypeAlias = Begun | ReconcileCall | Repair | IdleUntil
 
 
-def begin(book: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> Next:
+def begin(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> Next:
     """The next run of a workflow, as the planner has it; or when to look again.
 
     W1: never a second one beside a run that is active, nor a new one while a chain is not finished.
     """
-    flow = book.flow_named(name)
+    flow = tables.flow_named(name)
     assert flow is not None
-    if book.active(flow.id) is not None:
+    if tables.active(flow.id) is not None:
         return IdleUntil()
-    flow = _correct_clock(book, flow, spec)
+    flow = _correct_clock(tables, flow, spec)
     if flow.head is None:
-        flow = take_up(book, flow)
+        flow = take_up(tables, flow)
     if flow.head is not None:
-        return _go_on(book, flow, book.run(flow.head), spec, flags)
-    due = choose(book, flow, spec, flags)
-    if isinstance(due, IdleUntil) and _correct_times(book, flow, spec):
-        due = choose(book, flow, spec, flags)
+        return _go_on(tables, flow, tables.run(flow.head), spec, flags)
+    due = choose(tables, flow, spec, flags)
+    if isinstance(due, IdleUntil) and _correct_times(tables, flow, spec):
+        due = choose(tables, flow, spec, flags)
     if isinstance(due, IdleUntil):
         return due
-    events, offered = _shown(book, flow, due.handler, due.kind, spec)
-    run = run_rows.insert(book, flow, due.handler.name, due.kind, due.why, offered=offered)
-    _begins(book, due)
+    events, offered = _shown(tables, flow, due.handler, due.kind, spec)
+    run = run_rows.insert(tables, flow, due.handler.name, due.kind, due.why, offered=offered)
+    _begins(tables, due)
     return Begun(flow, run, due.handler.state, tuple(events))
 
 
-def begin_after(book: WorkflowTables, handler: str, name: str, spec: FlowSpec, flags: Flags) -> Next:
+def begin_after(tables: WorkflowTables, handler: str, name: str, spec: FlowSpec, flags: Flags) -> Next:
     """The same, in the transaction that ends a run of `handler`: what that has left is not noted in the flags yet.
 
     Empty: the run took nothing, and has left what it left.
     """
     dirty = flags.dirty | {handler}
-    flow = book.flow_named(name) if book.published else None
+    flow = tables.flow_named(name) if tables.published else None
     if flow is not None:
         # Nor is what it has published.
-        news = {topic for known, topic in book.published if known == flow.id}
+        news = {topic for known, topic in tables.published if known == flow.id}
         dirty |= {consumer.name for consumer in spec.consumers if news & set(consumer.topics)}
-    return begin(book, name, spec, Flags(flags.fresh, dirty, flags.resumed))
+    return begin(tables, name, spec, Flags(flags.fresh, dirty, flags.resumed))
 
 
-def peek(book: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> IdleUntil:
+def peek(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> IdleUntil:
     """When something is due; nothing is begun."""
-    flow = book.flow_named(name)
+    flow = tables.flow_named(name)
     assert flow is not None
-    if book.active(flow.id) is not None or flow.intent != Intent.ACTIVE or flow.block is not None:
+    if tables.active(flow.id) is not None or flow.intent != Intent.ACTIVE or flow.block is not None:
         return IdleUntil()
     if flow.head is None:
-        due = choose(book, flow, spec, flags)
-        return due if isinstance(due, IdleUntil) and waits(book, flow) is None else IdleUntil(book.now)
-    head = book.run(flow.head)
+        due = choose(tables, flow, spec, flags)
+        return due if isinstance(due, IdleUntil) and waits(tables, flow) is None else IdleUntil(tables.now)
+    head = tables.run(flow.head)
     if flow.repairing:
-        return IdleUntil(book.now)
+        return IdleUntil(tables.now)
     if restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT:
         return IdleUntil(flow.retry_at)
-    call = book.call_of(head)
+    call = tables.call_of(head)
     return IdleUntil(None if call is None else call.next_at)
 
 
-def _correct_clock(book: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> FlowRow:
+def _correct_clock(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> FlowRow:
     """W11: if the clock was set back, what was due soon is not due in hours."""
-    if flow.updated_at <= book.now:
+    if flow.updated_at <= tables.now:
         return flow
-    _correct_times(book, flow, spec)
+    _correct_times(tables, flow, spec)
     # From here on by the clock as it is now.
     retry_at = flow.retry_at
-    if retry_at is not None and retry_at > book.now:
-        retry_at = Millis(min(retry_at, book.now + max(retry_at - flow.updated_at, 0)))
+    if retry_at is not None and retry_at > tables.now:
+        retry_at = Millis(min(retry_at, tables.now + max(retry_at - flow.updated_at, 0)))
     sooner = "update flow_call set next_at = min(next_at, ? + max(next_at - ?, 0)) where run = ? and next_at > ?"
-    book.execute(sooner, book.now, flow.updated_at, flow.head, book.now)
-    return set_flow(book, flow, retry_at=retry_at)
+    tables.execute(sooner, tables.now, flow.updated_at, flow.head, tables.now)
+    return set_flow(tables, flow, retry_at=retry_at)
 
 
-def _correct_times(book: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> bool:
+def _correct_times(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> bool:
     """The same for handlers; whether it was so.
 
     Told by the times themselves, each of which has a latest that it can be: the workflow may not have been written for
     longer than the clock was set back.
     """
     is_mended = False
-    for row in book.handlers(flow.id):
+    for row in tables.handlers(flow.id):
         if row.kind == "producer" and row.next_run_at is not None:
             schedule = spec.producer(row.name).schedule
-            latest = book.now if schedule is None else next_after(schedule, book.now)
+            latest = tables.now if schedule is None else next_after(schedule, tables.now)
             if row.next_run_at > latest:
-                set_handler(book, row, next_run_at=latest)
+                set_handler(tables, row, next_run_at=latest)
                 is_mended = True
-        elif row.wake_at is not None and row.wake_at > book.now + WAKE_MAX_MS:
-            set_handler(book, row, wake_at=book.now + WAKE_MAX_MS)
+        elif row.wake_at is not None and row.wake_at > tables.now + WAKE_MAX_MS:
+            set_handler(tables, row, wake_at=tables.now + WAKE_MAX_MS)
             is_mended = True
     return is_mended
 
 
-def _begins(book: WorkflowTables, due: Due) -> None:
+def _begins(tables: WorkflowTables, due: Due) -> None:
     """D17: a time that a consumer has asked for is used up when its run begins."""
-    if due.kind == "consumer" and due.handler.wake_at is not None and due.handler.wake_at <= book.now:
-        set_handler(book, due.handler, wake_at=None)
+    if due.kind == "consumer" and due.handler.wake_at is not None and due.handler.wake_at <= tables.now:
+        set_handler(tables, due.handler, wake_at=None)
     if due.handler.asked:
-        set_handler(book, due.handler, asked=0)
+        set_handler(tables, due.handler, asked=0)
 
 
 def _shown(
-    book: WorkflowTables, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec
+    tables: WorkflowTables, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec
 ) -> tuple[list[EventRow], int]:
     """The first events that a handler is shown, and how many it is shown."""
     if kind == "producer":
         return [], 0
     consumer = spec.consumer(row.name)
-    topics = book.topics(flow.id)
+    topics = tables.topics(flow.id)
     offered = min(row.span or consumer.peek, sum(topics[name].pending for name in consumer.topics))
-    return book.pending(flow.id, consumer.topics, min(offered, PAGE)), offered
+    return tables.pending(flow.id, consumer.topics, min(offered, PAGE)), offered
 
 
 def _go_on(  # noqa: PLR0911  # one for each way to stop
-    book: WorkflowTables, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags
+    tables: WorkflowTables, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags
 ) -> Next:
     """The chain that is not finished."""
     # W14: as in the planner.
@@ -201,35 +201,35 @@ def _go_on(  # noqa: PLR0911  # one for each way to stop
         return Repair(flow, head)
     restart = restart_of(EffectOutcome(head.outcome))
     if restart is Restart.WAIT:
-        return _ask(book, flow, head)
+        return _ask(tables, flow, head)
     if flow.retry_at is None:
         return IdleUntil()
-    if flow.retry_at > book.now:
+    if flow.retry_at > tables.now:
         return IdleUntil(flow.retry_at)
-    row = book.handler(flow.id, head.kind, head.handler)
+    row = tables.handler(flow.id, head.kind, head.handler)
     if row.gone:
         return IdleUntil()
     is_approved = head.error_kind == FailureKind.ASK and head.phase == RunPhase.PREPARED and head.approval is not None
     if is_approved and head.version == flow.version:
         # L10: the very plan that a person has approved, by the code that made it: the same attempt goes on.
-        run = run_rows.move(book, head, RunStep.APPROVED, error_kind=None, error=None, error_details=None)
-        set_flow(book, flow, retry_at=None)
-        return Begun(flow, run, row.state, tuple(book.events_of(run)))
+        run = run_rows.move(tables, head, RunStep.APPROVED, error_kind=None, error=None, error_details=None)
+        set_flow(tables, flow, retry_at=None)
+        return Begun(flow, run, row.state, tuple(tables.events_of(run)))
     keeps = restart is Restart.EMIT
     if not keeps:
         # A plan of an older version is held until here.
-        run_rows.release(book, head)
-    events, offered = ([], 0) if keeps else _shown(book, flow, row, head.kind, spec)
-    run = run_rows.insert_after(book, flow, head, flags.resumed or _why(book, head), keeps=keeps, offered=offered)
-    set_flow(book, flow, head=run.id, retry_at=None)
+        run_rows.release(tables, head)
+    events, offered = ([], 0) if keeps else _shown(tables, flow, row, head.kind, spec)
+    run = run_rows.insert_after(tables, flow, head, flags.resumed or _why(tables, head), keeps=keeps, offered=offered)
+    set_flow(tables, flow, head=run.id, retry_at=None)
     if keeps:
-        return Begun(flow, run, row.state, tuple(book.events_of(run)), book.call_of(run))
-    _begins(book, Due(row, head.kind, RunCause.RETRY))
+        return Begun(flow, run, row.state, tuple(tables.events_of(run)), tables.call_of(run))
+    _begins(tables, Due(row, head.kind, RunCause.RETRY))
     return Begun(flow, run, row.state, tuple(events))
 
 
-def _why(book: WorkflowTables, head: RunRow) -> RunCause:
-    call = book.call_of(head) if head.status == RunStatus.CRASHED and head.outcome != EffectOutcome.NONE else None
+def _why(tables: WorkflowTables, head: RunRow) -> RunCause:
+    call = tables.call_of(head) if head.status == RunStatus.CRASHED and head.outcome != EffectOutcome.NONE else None
     if head.status == RunStatus.RECONCILIATION or (call is not None and call.resolved_by != "call"):
         return RunCause.RECONCILED
     return {RunStatus.CRASHED: RunCause.RECOVERY, RunStatus.APPROVAL: RunCause.APPROVED}.get(
@@ -237,11 +237,11 @@ def _why(book: WorkflowTables, head: RunRow) -> RunCause:
     )
 
 
-def _ask(book: WorkflowTables, flow: FlowRow, head: RunRow) -> Next:
-    call = book.call_of(head)
+def _ask(tables: WorkflowTables, flow: FlowRow, head: RunRow) -> Next:
+    call = tables.call_of(head)
     if call is None or call.next_at is None:
         return IdleUntil()
-    if call.next_at > book.now:
+    if call.next_at > tables.now:
         return IdleUntil(call.next_at)
     return ReconcileCall(flow, head, call)
 
@@ -262,193 +262,193 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """The operation that the plan itself is handed to, and nothing in between: then it leaves with this."""
 
 
-def prepared(book: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
+def prepared(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     """W3, W9: the plan, what it takes and when to wake are kept together."""
-    run = active(book, run_id)
-    flow = book.flow(run.flow)
-    row = book.handler(run.flow, "consumer", run.handler)
+    run = active(tables, run_id)
+    flow = tables.flow(run.flow)
+    row = tables.handler(run.flow, "consumer", run.handler)
     if row.wake_at != plan.wake_at:
-        set_handler(book, row, wake_at=plan.wake_at)
-    topics = book.topic_ids(flow.id)
+        set_handler(tables, row, wake_at=plan.wake_at)
+    topics = tables.topic_ids(flow.id)
     allowed = [topics[name] for name in spec.consumer(run.handler).topics]
-    taken = run_rows.reserve(book, run, plan.events, allowed)
+    taken = run_rows.reserve(tables, run, plan.events, allowed)
     asks = plan.approval is not None and plan.approval != run.approval
     columns = {"prepare_result": plan.result, "taken": taken, "title": plan.title, "ask": int(asks)}
     if asks:
         # What was approved before was another plan.
         columns["approval"] = None
     if plan.acts is None or asks or not taken or run.cancelled or flow.intent != Intent.ACTIVE:
-        return run_rows.move(book, run, RunStep.PREPARED, **columns)
+        return run_rows.move(tables, run, RunStep.PREPARED, **columns)
     # W6, as in `in_flight`: with the plan, because nobody has a say in between.
-    run_rows.write_call(book, flow, run, plan.acts, plan.result)
-    return run_rows.move(book, run, RunStep.PREPARED, RunStep.IN_FLIGHT, **columns)
+    run_rows.write_call(tables, flow, run, plan.acts, plan.result)
+    return run_rows.move(tables, run, RunStep.PREPARED, RunStep.IN_FLIGHT, **columns)
 
 
-def ask(book: WorkflowTables, run_id: int) -> RunRow:
+def ask(tables: WorkflowTables, run_id: int) -> RunRow:
     """A person is asked before the mutation. What was taken stays taken: it is this plan that is approved, or not."""
-    run = active(book, run_id)
+    run = active(tables, run_id)
     what = run.title or f"the next step of {run.handler}"
-    return stop(book, run, RunStep.APPROVAL, FailureKind.ASK, f"waits for an approval of: {what}", block="ask")
+    return stop(tables, run, RunStep.APPROVAL, FailureKind.ASK, f"waits for an approval of: {what}", block="ask")
 
 
-def in_flight(book: WorkflowTables, run_id: int, operation: str, params: bytes) -> RunRow:
+def in_flight(tables: WorkflowTables, run_id: int, operation: str, params: bytes) -> RunRow:
     """W6: that a call is about to leave is on disk before it does. From here on its outcome is unknown.
 
     Whoever paused the workflow or cancelled the run before this, has prevented it.
     """
-    run = active(book, run_id)
-    flow = book.flow(run.flow)
+    run = active(tables, run_id)
+    flow = tables.flow(run.flow)
     if flow.intent != Intent.ACTIVE:
         raise TransitionError(f"{flow.name} was paused before run {run_id} acted", stopped=True)
     if run.cancelled:
-        return run_rows.move(book, run, RunStep.SKIPPED)
-    run_rows.write_call(book, flow, run, operation, params)
-    return run_rows.move(book, run, RunStep.IN_FLIGHT)
+        return run_rows.move(tables, run, RunStep.SKIPPED)
+    run_rows.write_call(tables, flow, run, operation, params)
+    return run_rows.move(tables, run, RunStep.IN_FLIGHT)
 
 
-def skipped(book: WorkflowTables, run_id: int) -> RunRow:
+def skipped(tables: WorkflowTables, run_id: int) -> RunRow:
     """Nothing was called, because somebody cancelled the run."""
-    return run_rows.move(book, active(book, run_id), RunStep.SKIPPED)
+    return run_rows.move(tables, active(tables, run_id), RunStep.SKIPPED)
 
 
-def applied(book: WorkflowTables, run_id: int, result: bytes, by: ResolvedBy = "call") -> RunRow:
+def applied(tables: WorkflowTables, run_id: int, result: bytes, by: ResolvedBy = "call") -> RunRow:
     """The effect is there."""
-    run = unknown(book, run_id)
-    run_rows.resolve_call(book, run, by, result=result)
-    run = run_rows.move(book, run, RunStep.APPLIED, mutation_result=result)
+    run = unknown(tables, run_id)
+    run_rows.resolve_call(tables, run, by, result=result)
+    run = run_rows.move(tables, run, RunStep.APPLIED, mutation_result=result)
     if run.status != RunStatus.ACTIVE:
-        _known_now(book, run, by)
+        _known_now(tables, run, by)
     return run
 
 
-def not_applied(book: WorkflowTables, run_id: int, error: str, by: ResolvedBy = "call") -> RunRow:
+def not_applied(tables: WorkflowTables, run_id: int, error: str, by: ResolvedBy = "call") -> RunRow:
     """The effect is surely not there. What the run held waits again."""
-    run = unknown(book, run_id)
-    run_rows.resolve_call(book, run, by, result=None, error=error[:ERROR_MAX])
-    run = run_rows.move(book, run, RunStep.NOT_APPLIED)
+    run = unknown(tables, run_id)
+    run_rows.resolve_call(tables, run, by, result=None, error=error[:ERROR_MAX])
+    run = run_rows.move(tables, run, RunStep.NOT_APPLIED)
     if run.status != RunStatus.ACTIVE:
-        run_rows.release(book, run)
-        _known_now(book, run, by)
+        run_rows.release(tables, run)
+        _known_now(tables, run, by)
     return run
 
 
-def _known_now(book: WorkflowTables, run: RunRow, by: ResolvedBy) -> None:
+def _known_now(tables: WorkflowTables, run: RunRow, by: ResolvedBy) -> None:
     """The chain goes on. L7: what is called again and again, and never has an effect, is not called for ever."""
-    flow = set_flow(book, book.flow(run.flow), block=None, block_kind=None)
+    flow = set_flow(tables, tables.flow(run.flow), block=None, block_kind=None)
     if by.startswith("user"):
-        set_flow(book, flow, retry_at=book.now, failures=0)
+        set_flow(tables, flow, retry_at=tables.now, failures=0)
     elif run.status == RunStatus.CRASHED:
-        after_crash(book, flow, run)
+        after_crash(tables, flow, run)
     elif run.outcome == EffectOutcome.APPLIED:
-        set_flow(book, flow, retry_at=book.now)
+        set_flow(tables, flow, retry_at=tables.now)
     elif flow.failures < DEFAULT.tries:
         wait = DEFAULT.delay_ms(flow.failures + 1)
-        set_flow(book, flow, failures=flow.failures + 1, retry_at=Millis(book.now + wait))
+        set_flow(tables, flow, failures=flow.failures + 1, retry_at=Millis(tables.now + wait))
     else:
         text = f"{run.handler} was tried {flow.failures + 1} times, and each time it did not happen: {run.error}"
-        set_flow(book, flow, failures=flow.failures + 1, block=text[:ERROR_MAX], block_kind="exhausted")
+        set_flow(tables, flow, failures=flow.failures + 1, block=text[:ERROR_MAX], block_kind="exhausted")
 
 
-def uncertain(book: WorkflowTables, run_id: int, error: str, next_at: Millis | None, details: str = "") -> RunRow:
+def uncertain(tables: WorkflowTables, run_id: int, error: str, next_at: Millis | None, details: str = "") -> RunRow:
     """Nobody knows, and the run cannot wait for it. Events stay with it (D4)."""
-    active(book, run_id)
-    run = unknown(book, run_id)
-    run_rows.leave_call_open(book, run, next_at, error=error[:ERROR_MAX])
+    active(tables, run_id)
+    run = unknown(tables, run_id)
+    run_rows.leave_call_open(tables, run, next_at, error=error[:ERROR_MAX])
     block = None if next_at is not None else "indeterminate"
     message = f"nobody knows whether {run_caption(run)} happened: {error}"
-    return stop(book, run, RunStep.RECONCILIATION, FailureKind.INDETERMINATE, message, block=block, details=details)
+    return stop(tables, run, RunStep.RECONCILIATION, FailureKind.INDETERMINATE, message, block=block, details=details)
 
 
-def hung(book: WorkflowTables, run_id: int, error: str) -> RunRow:
+def hung(tables: WorkflowTables, run_id: int, error: str) -> RunRow:
     """A call has not come back in time, and may still have its effect: nobody is asked about it before it has ended."""
-    run = uncertain(book, run_id, error, book.now)
-    set_flow(book, book.flow(run.flow), block=error[:ERROR_MAX], block_kind="hung")
+    run = uncertain(tables, run_id, error, tables.now)
+    set_flow(tables, tables.flow(run.flow), block=error[:ERROR_MAX], block_kind="hung")
     return run
 
 
-def came_back(book: WorkflowTables, run_id: int | None = None) -> None:
+def came_back(tables: WorkflowTables, run_id: int | None = None) -> None:
     """A call that was late has ended: that of one run by itself; or, of any run, with the process that made it."""
-    for flow_id, head in book.execute("select id, head from flow where block_kind = 'hung'"):
+    for flow_id, head in tables.execute("select id, head from flow where block_kind = 'hung'"):
         if run_id in (None, head):
-            set_flow(book, book.flow(flow_id), block=None, block_kind=None)
+            set_flow(tables, tables.flow(flow_id), block=None, block_kind=None)
 
 
-def still_uncertain(book: WorkflowTables, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
+def still_uncertain(tables: WorkflowTables, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
     """It was asked about once more, in vain. Without a next time, only a person can tell."""
-    run = unknown(book, run_id)
-    run_rows.leave_call_open(book, run, next_at, tries=tries, error=error[:ERROR_MAX])
+    run = unknown(tables, run_id)
+    run_rows.leave_call_open(tables, run, next_at, tries=tries, error=error[:ERROR_MAX])
     if next_at is None:
         text = f"nobody knows whether {run_caption(run)} happened"
-        set_flow(book, book.flow(run.flow), block=text, block_kind="indeterminate")
+        set_flow(tables, tables.flow(run.flow), block=text, block_kind="indeterminate")
     return run
 
 
 # --- the end --------------------------------------------------------------------------------------------------
 
 
-def consumed(book: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
+def consumed(tables: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
     """W9: what the run took is consumed with its commit, or never."""
-    run = active(book, run_id)
+    run = active(tables, run_id)
     if run.cancelled and run.taken and run.outcome == EffectOutcome.NONE:
         # Somebody was faster: it has nothing to call, so this was its last moment.
         raise TransitionError(f"run {run_id} was cancelled before it had ended", run=run_id, cancelled=True)
-    row = book.handler(run.flow, "consumer", run.handler)
+    row = tables.handler(run.flow, "consumer", run.handler)
     if run.outcome == EffectOutcome.SKIPPED:
-        run_rows.release(book, run, "skipped", "skipped")
+        run_rows.release(tables, run, "skipped", "skipped")
     else:
-        run_rows.release(book, run, "consumed", "consumed")
-    _widen(book, run, row, spec)
+        run_rows.release(tables, run, "consumed", "consumed")
+    _widen(tables, run, row, spec)
     if state is not None:
-        set_handler(book, row, state=state)
-    run = run_rows.move(book, run, *([] if run.phase == RunPhase.EMITTING else [RunStep.EMITTING]), RunStep.COMMITTED)
+        set_handler(tables, row, state=state)
+    run = run_rows.move(tables, run, *([] if run.phase == RunPhase.EMITTING else [RunStep.EMITTING]), RunStep.COMMITTED)
     if run.taken:
-        book.said[run.flow] = run_caption(run, book)
-    return _finished(book, run, spec)
+        tables.captions[run.flow] = run_caption(run, tables)
+    return _finished(tables, run, spec)
 
 
-def idle(book: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
+def idle(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     """`prepare` found nothing to do: only when to wake is kept."""
-    prepared(book, run_id, plan, spec)
-    run = run_rows.move(book, book.run(run_id), RunStep.COMMITTED)
-    _widen(book, run, book.handler(run.flow, "consumer", run.handler), spec)
-    return _finished(book, run, spec)
+    prepared(tables, run_id, plan, spec)
+    run = run_rows.move(tables, tables.run(run_id), RunStep.COMMITTED)
+    _widen(tables, run, tables.handler(run.flow, "consumer", run.handler), spec)
+    return _finished(tables, run, spec)
 
 
-def _widen(book: WorkflowTables, run: RunRow, row: HandlerRow, spec: FlowSpec) -> None:
+def _widen(tables: WorkflowTables, run: RunRow, row: HandlerRow, spec: FlowSpec) -> None:
     """After poison few events are shown: more again when these are done, and all when these alone are not enough."""
     if row.span is None or not run.offered:
         return
     consumer = spec.consumer(run.handler)
     if run.taken:
         span = row.span * 2
-        set_handler(book, row, span=span if 0 < span < consumer.peek else None)
+        set_handler(tables, row, span=span if 0 < span < consumer.peek else None)
     elif row.span:
-        set_handler(book, row, span=0)
+        set_handler(tables, row, span=0)
         # There may be some that it was not shown.
-        book.published |= dict.fromkeys((run.flow, topic) for topic in consumer.topics)
+        tables.published |= dict.fromkeys((run.flow, topic) for topic in consumer.topics)
 
 
-def produced(book: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
+def produced(tables: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
     """What it published is part of the same transaction, and so is when it runs next."""
-    run = active(book, run_id)
-    row = book.handler(run.flow, "producer", run.handler)
+    run = active(tables, run_id)
+    row = tables.handler(run.flow, "producer", run.handler)
     schedule = spec.producer(run.handler).schedule
     # W11: counted from now, so that times that were missed come to one.
-    next_at = None if schedule is None else next_after(schedule, book.now)
-    set_handler(book, row, next_run_at=next_at, state=row.state if state is None else state)
-    run = run_rows.move(book, run, RunStep.COMMITTED)
-    return _finished(book, run, spec)
+    next_at = None if schedule is None else next_after(schedule, tables.now)
+    set_handler(tables, row, next_run_at=next_at, state=row.state if state is None else state)
+    run = run_rows.move(tables, run, RunStep.COMMITTED)
+    return _finished(tables, run, spec)
 
 
-def _finished(book: WorkflowTables, run: RunRow, spec: FlowSpec) -> RunRow:
+def _finished(tables: WorkflowTables, run: RunRow, spec: FlowSpec) -> RunRow:
     """The chain is done, and with it what was counted of it."""
-    flow = book.flow(run.flow)
+    flow = tables.flow(run.flow)
     if flow.head is not None or flow.failures or flow.repairs:
         none = {"head": None, "retry_at": None, "failures": 0, "repairs": 0}
-        set_flow(book, flow, **none)
-    book.touch(flow.id)
-    if spec.keep_runs is not None and is_due(book, run):
-        prune(book, flow.id, spec.keep_runs)
+        set_flow(tables, flow, **none)
+    tables.touch(flow.id)
+    if spec.keep_runs is not None and is_due(tables, run):
+        prune(tables, flow.id, spec.keep_runs)
     return run
 
 

@@ -11,20 +11,20 @@ from headwater.workflow.rows import FlowRow, HandlerRow
 from headwater.workflow.tables import WorkflowTables
 
 
-def set_flow(book: WorkflowTables, flow: FlowRow, **columns: object) -> FlowRow:
+def set_flow(tables: WorkflowTables, flow: FlowRow, **columns: object) -> FlowRow:
     """Write fields of a workflow; its status follows."""
     sets = ", ".join(f"{name} = ?" for name in columns)
     values = [str(value) if isinstance(value, str) else value for value in columns.values()]
-    book.write(f"update flow set {sets}, updated_at = ? where id = ?", *values, book.now, flow.id)
-    book.touch(flow.id)
-    book.keep_flow(msgspec.structs.replace(book.flow(flow.id), **columns, updated_at=book.now))
+    tables.write(f"update flow set {sets}, updated_at = ? where id = ?", *values, tables.now, flow.id)
+    tables.touch(flow.id)
+    tables.remember_flow(msgspec.structs.replace(tables.flow(flow.id), **columns, updated_at=tables.now))
     return msgspec.structs.replace(flow, **columns)
 
 
-def set_handler(book: WorkflowTables, row: HandlerRow, **columns: object) -> None:
+def set_handler(tables: WorkflowTables, row: HandlerRow, **columns: object) -> None:
     """Write fields of a handler."""
     sets = ", ".join(f"{name} = ?" for name in columns)
     where = "flow = ? and kind = ? and name = ?"
-    book.write(f"update flow_handler set {sets} where {where}", *columns.values(), row.flow, row.kind, row.name)
-    book.keep_handler(msgspec.structs.replace(book.handler(row.flow, row.kind, row.name), **columns))
-    book.touch(row.flow)
+    tables.write(f"update flow_handler set {sets} where {where}", *columns.values(), row.flow, row.kind, row.name)
+    tables.remember_handler(msgspec.structs.replace(tables.handler(row.flow, row.kind, row.name), **columns))
+    tables.touch(row.flow)

@@ -72,7 +72,7 @@ class Mill:
 
     def details(self, run: int) -> RunDetails:
         hub, _ = self.flow._target()
-        return hub.look(lambda book: run_details(book, run))
+        return hub.look(lambda tables: run_details(tables, run))
 
     def events(self, topic: str = "notes") -> dict[str, str]:
         """What became of each, by its id."""
@@ -81,7 +81,7 @@ class Mill:
             "select message, status from flow_event where topic in (select id from flow_topic where name = ?) "
             "order by id"
         )
-        return dict(hub.look(lambda book: book.execute(query, topic)))
+        return dict(hub.look(lambda tables: tables.execute(query, topic)))
 
     # -- consumers -----------------------------------------------------------------------------------------
 

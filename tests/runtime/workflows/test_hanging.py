@@ -180,8 +180,8 @@ def test_only_the_call_that_has_come_back_is_asked_about() -> None:
         mill.put("a")
         space.workflows.drain()
         hub, run_id = space.workflows.hub, mill.last.id
-        hub.do(lambda book: book.execute("update flow set block = 'late', block_kind = 'hung'"))
-        hub.do(lambda book: transitions.came_back(book, run_id + 1))
-        assert hub.look(lambda book: book.execute("select block_kind from flow")) == [("hung",)]
-        hub.do(lambda book: transitions.came_back(book, run_id))
-        assert hub.look(lambda book: book.execute("select block_kind from flow")) == [(None,)]
+        hub.do(lambda tables: tables.execute("update flow set block = 'late', block_kind = 'hung'"))
+        hub.do(lambda tables: transitions.came_back(tables, run_id + 1))
+        assert hub.look(lambda tables: tables.execute("select block_kind from flow")) == [("hung",)]
+        hub.do(lambda tables: transitions.came_back(tables, run_id))
+        assert hub.look(lambda tables: tables.execute("select block_kind from flow")) == [(None,)]

@@ -21,12 +21,12 @@ UNGUARDED = (
 def tamper(world: World, query: str, *values: object) -> None:
     """Write, whatever it is."""
 
-    def write(book: WorkflowTables) -> None:
+    def write(tables: WorkflowTables) -> None:
         for statement in UNGUARDED:
-            book.execute(statement)
-        for (name,) in book.execute("select name from sqlite_schema where type = 'trigger'"):
-            book.execute(f"drop trigger {name}")
-        book.execute(query, *values)
+            tables.execute(statement)
+        for (name,) in tables.execute("select name from sqlite_schema where type = 'trigger'"):
+            tables.execute(f"drop trigger {name}")
+        tables.execute(query, *values)
 
     world.space._runtime.flows.look(write)
 
@@ -39,13 +39,13 @@ def set_to(world: World, table: str, changes: str, *values: object, where: str =
 def copy_run(world: World, run: int, **changes: object) -> None:
     """One more row, as that of a run, but for some columns."""
 
-    def write(book: WorkflowTables) -> None:
-        [columns] = book.execute("select group_concat(name) from pragma_table_info('flow_run') where name <> 'id'")
+    def write(tables: WorkflowTables) -> None:
+        [columns] = tables.execute("select group_concat(name) from pragma_table_info('flow_run') where name <> 'id'")
         names = [name for name in columns[0].split(",") if name not in changes]
         given = ", ".join([*names, *changes])
         marks = ", ".join([*names, *("?" for _ in changes)])
         query = f"insert into flow_run({given}) select {marks} from flow_run where id = ?"  # noqa: S608  # of a test's
-        book.execute(query, *changes.values(), run)
+        tables.execute(query, *changes.values(), run)
 
     tamper(world, "select 1")
     world.space._runtime.flows.look(write)
@@ -59,4 +59,4 @@ def is_found(world: World, claim: Callable[[WorkflowTables], object], text: str)
 
 def rows(world: World, query: str, *values: object) -> list[Any]:
     """What is there."""
-    return world.space._runtime.flows.look(lambda book: book.execute(query, *values))
+    return world.space._runtime.flows.look(lambda tables: tables.execute(query, *values))

@@ -113,4 +113,4 @@ def test_run_that_begins_although_its_workflow_is_stopped_is_found(world: World,
     world.drain(limit=1)
     copy_run(world, 1, chain=2, status="active", phase="preparing")
     set_to(world, "flow", change)
-    is_found(world, lambda book: w14_paused(book, book.run(2)), rf"W14: it begins.*{text}.*: RunRow\(id=2")
+    is_found(world, lambda tables: w14_paused(tables, tables.run(2)), rf"W14: it begins.*{text}.*: RunRow\(id=2")

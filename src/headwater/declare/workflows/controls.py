@@ -28,27 +28,27 @@ class Controls(ABC):
     def pause(self) -> None:
         """Start nothing more; a run in progress stops before it acts."""
         hub, name = self._target()
-        hub.do(lambda book: operator_actions.pause(book, name))
+        hub.do(lambda tables: operator_actions.pause(tables, name))
 
     def resume(self) -> None:
         """Continue: the obstacle is fixed."""
         hub, name = self._target()
-        hub.do(lambda book: operator_actions.resume(book, name))
+        hub.do(lambda tables: operator_actions.resume(tables, name))
 
     def now(self) -> None:
         """Run every producer now. Refused while a run is in progress."""
         hub, name = self._target()
-        hub.do(lambda book: operator_actions.run_now(book, name))
+        hub.do(lambda tables: operator_actions.run_now(tables, name))
 
     def archive(self) -> None:
         """Deactivate it, and keep all of its data."""
         hub, name = self._target()
-        hub.do(lambda book: operator_actions.archive(book, name))
+        hub.do(lambda tables: operator_actions.archive(tables, name))
 
     def restore(self) -> None:
         """Restore it from the archive, paused."""
         hub, name = self._target()
-        hub.do(lambda book: operator_actions.restore(book, name))
+        hub.do(lambda tables: operator_actions.restore(tables, name))
 
     # -- runs ----------------------------------------------------------------------------------------------
 
@@ -81,9 +81,9 @@ class Controls(ABC):
         hub, _ = self._target()
         who = DecidedBy(self._actor(by), reason)
 
-        def both(book: WorkflowTables) -> object:
-            done = part(self._own(book, run), run)
-            record(book, run, verb, who)
+        def both(tables: WorkflowTables) -> object:
+            done = part(self._own(tables, run), run)
+            record(tables, run, verb, who)
             return done
 
         hub.do(both)
@@ -106,7 +106,7 @@ class Controls(ABC):
         # Here, in the context of the opening; and not for a run of another workflow.
         kept = b""
         if isinstance(answer, Applied):
-            row, call = hub.look(lambda book: self._run_and_call(book, run))
+            row, call = hub.look(lambda tables: self._run_and_call(tables, run))
             kept = self._stored_result(row, call, answer.result)
 
         match answer:
@@ -119,59 +119,59 @@ class Controls(ABC):
             case Unknown():
                 self._decide("again", run, operator_actions.reconcile_again, by, reason)
 
-    def _run_and_call(self, book: WorkflowTables, run: int) -> tuple[RunRow, CallRow | None]:
-        row = self._own(book, run).run(run)
-        return row, book.call_of(row)
+    def _run_and_call(self, tables: WorkflowTables, run: int) -> tuple[RunRow, CallRow | None]:
+        row = self._own(tables, run).run(run)
+        return row, tables.call_of(row)
 
     def _stored_result(self, run: RunRow, call: CallRow | None, result: object) -> bytes:  # noqa: ARG002  # for overrides
         """The stored form of a result. An override knows its type."""
         return encode(freeze(result, f"the result of run {run.id}"))
 
-    def _own(self, book: WorkflowTables, run: int) -> WorkflowTables:
+    def _own(self, tables: WorkflowTables, run: int) -> WorkflowTables:
         """Check that a run belongs to this workflow. Raises TransitionError."""
         given: object = run
         if type(given) is not int:
             raise UsageError(f"{given!r} is no run; its number is expected, as flow.runs() has it: run.id", run=run)
         _, name = self._target()
-        owner = book.flow(book.run(run).flow).name
+        owner = tables.flow(tables.run(run).flow).name
         if name and owner != name:
             raise TransitionError(f"run {run} is not one of {name}, but of {owner}: decide about it there", run=run)
-        return book
+        return tables
 
-    def _own_input(self, book: WorkflowTables, input_id: int) -> WorkflowTables:
+    def _own_input(self, tables: WorkflowTables, input_id: int) -> WorkflowTables:
         """Check that an input belongs to this workflow. Raises TransitionError."""
         given: object = input_id
         if type(given) is not int:
             raise UsageError(f"{given!r} is no input; its number is expected, as flow.inputs() has it: input.id")
         _, name = self._target()
-        owner = book.flow(operator_actions.find_input(book, input_id).flow).name
+        owner = tables.flow(operator_actions.find_input(tables, input_id).flow).name
         if name and owner != name:
             message = f"input {input_id} is not one of {name}, but of {owner}: decide about it there"
             raise TransitionError(message, input=input_id)
-        return book
+        return tables
 
     # -- inputs --------------------------------------------------------------------------------------------
 
     def skip(self, input_id: int) -> int:
         """Skip the events that wait because of an input; their number."""
         hub, _ = self._target()
-        return hub.do(lambda book: operator_actions.skip_input(self._own_input(book, input_id), input_id))
+        return hub.do(lambda tables: operator_actions.skip_input(self._own_input(tables, input_id), input_id))
 
     def reprocess(self, input_id: int | None = None) -> int:
         """Queue parked events again: those of one input, or all."""
         hub, name = self._target()
         if input_id is None:
-            return hub.do(lambda book: operator_actions.reprocess(book, name))
-        return hub.do(lambda book: operator_actions.reprocess(self._own_input(book, input_id), name, input_id))
+            return hub.do(lambda tables: operator_actions.reprocess(tables, name))
+        return hub.do(lambda tables: operator_actions.reprocess(self._own_input(tables, input_id), name, input_id))
 
     # -- looking -------------------------------------------------------------------------------------------
 
     def runs(self, limit: int = 50, *, waiting: bool = False) -> list[RunView]:
         """The newest runs, newest first; with `waiting`, only those that wait for a person."""
         hub, name = self._target()
-        return hub.look(lambda book: run_queries.runs(book, name, limit=limit, waiting=waiting))
+        return hub.look(lambda tables: run_queries.runs(tables, name, limit=limit, waiting=waiting))
 
     def inputs(self, limit: int = 50) -> list[InputView]:
         """The inputs, newest first."""
         hub, name = self._target()
-        return hub.look(lambda book: run_queries.inputs(book, name, limit=limit))
+        return hub.look(lambda tables: run_queries.inputs(tables, name, limit=limit))

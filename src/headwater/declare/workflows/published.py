@@ -9,7 +9,7 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.declare.workflows.workflow_port import HubPort
 from headwater.errors import EventRefusedError, UnavailableError, UsageError
-from headwater.workflow.table_transaction import Part, Ride
+from headwater.workflow.workflow_transaction import TransactionStep, WorkflowTransaction
 
 
 class Published(str):  # noqa: SLOT000  # has attributes
@@ -19,15 +19,17 @@ class Published(str):  # noqa: SLOT000  # has attributes
     """
 
     _hub: HubPort
-    _ride: Ride
-    _part: Part
+    _transaction: WorkflowTransaction
+    _step: TransactionStep
     _tx: Transaction | None
 
     @classmethod
-    def of(cls, message: str, hub: HubPort, ride: Ride, part: Part, tx: Transaction | None) -> Published:
+    def of(
+        cls, message: str, hub: HubPort, transaction: WorkflowTransaction, step: TransactionStep, tx: Transaction | None
+    ) -> Published:
         """A published event, alone or with a transaction."""
         made = cls(message)
-        made._hub, made._ride, made._part, made._tx = hub, ride, part, tx
+        made._hub, made._transaction, made._step, made._tx = hub, transaction, step, tx
         return made
 
     @property
@@ -45,18 +47,18 @@ class Published(str):  # noqa: SLOT000  # has attributes
             message = f"{self.id} lands with the commit of {around} around this code, which has not ended"
             raise UsageError(f"{message}; wait for it after that", event=self.id)
         self._hub.wait(timeout)
-        ride = self._ride
-        if not ride.is_decided:
+        transaction = self._transaction
+        if not transaction.is_decided:
             if self._tx is not None and self._tx.status in SETTLED:
                 raise self._refused()
             raise UnavailableError(f"{self.id} is not on disk yet; it is still tried", event=self.id)
-        if ride.error is None and not ride.is_kept:
+        if transaction.error is None and not transaction.is_committed:
             raise self._refused()
-        self._hub.settled(ride)
-        if self._part not in ride.parts:
+        self._hub.settled(transaction)
+        if self._step not in transaction.steps:
             # The savepoint in which it was published was rolled back.
             raise self._refused()
-        is_new: bool = ride.answers[ride.parts.index(self._part)]
+        is_new: bool = transaction.results[transaction.steps.index(self._step)]
         return is_new
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:

@@ -87,8 +87,8 @@ class Topic(Generic[T]):
         # The number of a run is valid in its own file only.
         run_id = None if run is None or not _shares(_outermost(frame), hub) else run.id
 
-        def part(book: WorkflowTables) -> bool:
-            return publish(book, event, None if run_id is None else book.run(run_id))
+        def step(tables: WorkflowTables) -> bool:
+            return publish(tables, event, None if run_id is None else tables.run(run_id))
 
         if tx is None and frame is not None and _shares(frame, hub):
             # Another app on the same file: its transaction commits the event as well.
@@ -96,7 +96,7 @@ class Topic(Generic[T]):
         if tx is None or (frame is not None and frame.tx is not tx):
             check_crossing(space, self, "published to")
         if tx is None:
-            return Published.of(event.message, hub, hub.post(part), part, None)
+            return Published.of(event.message, hub, hub.post(step), step, None)
         if not tx.is_open:
             message = f"cannot publish to {self.address}: {tx.name or 'the transaction'} of this code has ended"
             raise ClosedError(f"{message}; publish before it does, or outside of it")
@@ -104,12 +104,12 @@ class Topic(Generic[T]):
         if refused or (frame is not None and frame.read_only):
             name = tx.name or "this code"
             raise WriteError(f"{name} only reads, and may be run again: publish to {self.address} in a handler")
-        ride = hub.along(tx)
-        ride.parts.append(part)
+        transaction = hub.along(tx)
+        transaction.steps.append(step)
         # Else the transaction would end without a commit.
         tx.wrote = True
-        tx.launch(lambda: ride.parts.remove(part))
-        return Published.of(event.message, hub, ride, part, tx)
+        tx.launch(lambda: transaction.steps.remove(step))
+        return Published.of(event.message, hub, transaction, step, tx)
 
     def _check_deployed(self, hub: HubPort) -> None:
         """Checked here: a caller does not wait for the transaction that would reject it."""

@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.workflow.table_transaction import Part, Ride
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import FlowSpec
+from headwater.workflow.workflow_transaction import TransactionStep, WorkflowTransaction
 
 T = TypeVar("T")
 
@@ -28,22 +28,22 @@ class HubPort(Protocol):
     def hosted(self) -> Mapping[str, DeployedWorkflow]:
         """The deployed workflows, by full name."""
 
-    def post(self, *parts: Part, soon: bool = True) -> Ride:
+    def post(self, *steps: TransactionStep, soon: bool = True) -> WorkflowTransaction:
         """Send a transaction of the tables, without waiting for the disk."""
 
-    def do(self, part: Callable[[WorkflowTables], T]) -> T:
+    def do(self, step: Callable[[WorkflowTables], T]) -> T:
         """Write the tables. On disk at return. Raises what rejected it."""
 
     def look(self, question: Callable[[WorkflowTables], T]) -> T:
         """Query the tables."""
 
-    def along(self, tx: Transaction) -> Ride:
+    def along(self, tx: Transaction) -> WorkflowTransaction:
         """The transaction of the tables that commits with a transaction."""
 
     def wait(self, timeout: float | None = None) -> None:
         """Block until all that was sent is on disk. Raises UnavailableError after the timeout."""
 
-    def settled(self, ride: Ride) -> Any:  # noqa: ANN401  # the result of its last step
+    def settled(self, transaction: WorkflowTransaction) -> Any:  # noqa: ANN401  # the result of its last step
         """The result of a decided transaction of the tables. Raises what rejected it."""
 
     def in_thread(self, work: Callable[[], T]) -> Coroutine[Any, Any, T]:

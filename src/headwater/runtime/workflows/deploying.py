@@ -23,7 +23,7 @@ def deploy_flow(space: RunHost, flow: Workflow, *, force: bool = False) -> None:
     fingerprint, salt = flow.fingerprint(), space.entropy.token()
     # Before anything new begins: what a host before this one has left in the middle.
     hub.recover()
-    deployed = hub.do(lambda book: deploy(book, spec, fingerprint, salt, force=force))
+    deployed = hub.do(lambda tables: deploy(tables, spec, fingerprint, salt, force=force))
     hosted = Hosted(flow, space, spec, deployed.flow.id, deployed.flags)
     hub.add(hosted)
     space.on_close(lambda: hub.drop(space))

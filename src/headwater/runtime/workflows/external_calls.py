@@ -46,11 +46,11 @@ def settle(hub: Hub, handler: ConsumerDeclaration | Producer, call: CallRow | No
                 raise
             except HeadwaterError as misfit:
                 return misfit.message
-            hub.do(lambda book: transitions.applied(book, run_id, kept, "reconciliation"))
+            hub.do(lambda tables: transitions.applied(tables, run_id, kept, "reconciliation"))
             return None
         case NotApplied():
             error = answer.reason or "it was looked up, and did not happen"
-            hub.do(lambda book: transitions.not_applied(book, run_id, error, "reconciliation"))
+            hub.do(lambda tables: transitions.not_applied(tables, run_id, error, "reconciliation"))
             return None
         case _:
             return getattr(answer, "reason", "") or "it cannot tell yet"

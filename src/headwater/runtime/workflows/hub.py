@@ -21,10 +21,10 @@ from headwater.values.ids import MAIN, Millis
 from headwater.workflow.planner import Flags
 from headwater.workflow.rows import RunPhase, RunRow, RunStatus
 from headwater.workflow.run_recovery import left_active, recover
-from headwater.workflow.table_transaction import Part, Ride
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, came_back
 from headwater.workflow.workflow_spec import FlowSpec
+from headwater.workflow.workflow_transaction import TransactionStep, WorkflowTransaction
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Hub:
         self.alive: set[int] = set()
         self.wakers: list[Waker] = []
         # Transactions and questions, for whoever counts them.
-        self.rides = 0
+        self.transactions = 0
         self.looks = 0
         self._ids: dict[int, str] = {}
         self._lock = machine().lock()
@@ -70,55 +70,55 @@ class Hub:
 
     # -- transitions ---------------------------------------------------------------------------------------
 
-    def post(self, *parts: Part, soon: bool = True) -> Ride:
+    def post(self, *steps: TransactionStep, soon: bool = True) -> WorkflowTransaction:
         """Have it done, without waiting for the disk. If not soon, then with whatever comes next."""
-        ride = Ride(self.now, self._hear, self._mark)
-        ride.parts.extend(parts)
-        self._storage.ride(ride)
+        transaction = WorkflowTransaction(self.now, self._decided, self._mark)
+        transaction.steps.extend(steps)
+        self._storage.submit_tables(transaction)
         if soon:
             self._storage.nudge()
-        return ride
+        return transaction
 
-    def do(self, part: Callable[[WorkflowTables], T]) -> T:
+    def do(self, step: Callable[[WorkflowTables], T]) -> T:
         """Have it done: on disk when this returns. Raises what refused it."""
-        ride = Ride(self.now, self._hear, self._mark)
-        ride.parts.append(part)
-        ended = self.hold(ride)
-        self._storage.ride(ride)
+        transaction = WorkflowTransaction(self.now, self._decided, self._mark)
+        transaction.steps.append(step)
+        ended = self.hold(transaction)
+        self._storage.submit_tables(transaction)
         self._storage.serve(ended)
-        answer: T = self.settled(ride)
+        answer: T = self.settled(transaction)
         return answer
 
-    def hold(self, ride: Ride) -> Lock:
-        """What `serve` waits for, when the ride was sent."""
+    def hold(self, transaction: WorkflowTransaction) -> Lock:
+        """What `serve` waits for, when the transaction was sent."""
         ended = machine().lock()
         ended.acquire()
 
-        def hear(ride: Ride) -> None:
-            self._hear(ride)
+        def release(transaction: WorkflowTransaction) -> None:
+            self._decided(transaction)
             ended.release()
 
-        ride.hear = hear
+        transaction.on_decided = release
         return ended
 
     def serve(self, ended: Lock) -> None:
-        """Until a ride that was sent is decided."""
+        """Until a transaction that was sent is decided."""
         self._storage.serve(ended)
 
-    def settled(self, ride: Ride) -> Any:  # noqa: ANN401  # what its last part came to
-        """What a ride came to, once it is decided. Raises what refused it."""
-        if not ride.is_decided:
+    def settled(self, transaction: WorkflowTransaction) -> Any:  # noqa: ANN401  # the result of its last step
+        """What a transaction came to, once it is decided. Raises what refused it."""
+        if not transaction.is_decided:
             raise InvariantError("a transition was waited for, and is not decided")
-        if ride.error is not None:
-            raise ride.error
-        if not ride.is_kept:
-            raise InvariantError(f"a transition was not taken: {ride.verdict}", verdict=ride.verdict)
-        return ride.answer
+        if transaction.error is not None:
+            raise transaction.error
+        if not transaction.is_committed:
+            raise InvariantError(f"a transition was not taken: {transaction.verdict}", verdict=transaction.verdict)
+        return transaction.result
 
-    def along(self, tx: Transaction) -> Ride:
+    def along(self, tx: Transaction) -> WorkflowTransaction:
         """What goes with the commit of a transaction."""
-        if not isinstance(tx.table_transaction, Ride):
-            tx.table_transaction = Ride(self.now, self._hear, self._mark)
+        if not isinstance(tx.table_transaction, WorkflowTransaction):
+            tx.table_transaction = WorkflowTransaction(self.now, self._decided, self._mark)
         return tx.table_transaction
 
     def look(self, question: Callable[[WorkflowTables], T]) -> T:
@@ -138,26 +138,26 @@ class Hub:
         """The user of this process."""
         return process_user()
 
-    def _hear(self, ride: Ride) -> None:
+    def _decided(self, transaction: WorkflowTransaction) -> None:
         """Called by whoever decides, with the storage's lock held: flags and bells only."""
-        self.rides += 1
-        book = ride.book
-        if book is None or not ride.is_kept:
+        self.transactions += 1
+        tables = transaction.tables
+        if tables is None or not transaction.is_committed:
             return
-        for answer in ride.answers:
+        for answer in transaction.results:
             self._take_note(answer)
-        self._mark(book)
-        for flow_id in book.touched:
+        self._mark(tables)
+        for flow_id in tables.touched:
             hosted = self._hosted(flow_id)
             if hosted is not None:
                 self.ring(hosted.spec.name)
 
-    def _mark(self, book: WorkflowTables) -> None:
+    def _mark(self, tables: WorkflowTables) -> None:
         """Who has something to look at. Also before it is decided: what comes in the same group shall know.
 
         If it comes to nothing, there is nothing to look at, and nobody does.
         """
-        for flow_id, topic in book.published:
+        for flow_id, topic in tables.published:
             hosted = self._hosted(flow_id)
             if hosted is not None:
                 for consumer in hosted.spec.consumers:
@@ -227,10 +227,10 @@ class Hub:
         with self._lock:
             if self._recovered:
                 return []
-            found = self.look(lambda book: left_active(book, self.alive))
+            found = self.look(lambda tables: left_active(tables, self.alive))
             for run_id in found:
-                self.do(lambda book, run_id=run_id: recover(book, run_id))  # type: ignore[misc]  # bound at once
-            if self.look(lambda book: bool(book.execute("select 1 from flow where block_kind = 'hung'"))):
+                self.do(lambda tables, run_id=run_id: recover(tables, run_id))  # type: ignore[misc]  # bound at once
+            if self.look(lambda tables: bool(tables.execute("select 1 from flow where block_kind = 'hung'"))):
                 self.do(came_back)
             self._recovered = True
             return found

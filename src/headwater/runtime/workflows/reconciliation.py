@@ -24,7 +24,7 @@ class Question(Performance):
     """A `reconcile` that is called for a run which has stopped."""
 
     def __init__(self, hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await) -> None:
-        state = hub.look(lambda book: book.handler(ask.run.flow, "consumer", ask.run.handler)).state
+        state = hub.look(lambda tables: tables.handler(ask.run.flow, "consumer", ask.run.handler)).state
         super().__init__(hub, hosted, Begun(ask.flow, ask.run, state), awaiting)
         self.call = ask.call
         self.seconds["reconcile"] = min(self.seconds["reconcile"], RECONCILE_MS / 1000)
@@ -33,7 +33,7 @@ class Question(Performance):
         """It is asked again later; after the last time, a person is."""
         tries = self.call.tries + 1
         next_at = None if tries >= RECONCILE_TRIES else Millis(self.hub.now() + DEFAULT.delay_ms(tries))
-        self.hub.do(lambda book: transitions.still_uncertain(book, self.run_id, why, tries, next_at))
+        self.hub.do(lambda tables: transitions.still_uncertain(tables, self.run_id, why, tries, next_at))
 
     def _give_up(self, text: str) -> None:
         self.unanswered(text)
@@ -53,7 +53,9 @@ def ask_again(
 def _ask(hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await, watch: Callable[[TimedCall], None]) -> None:
     question = Question(hub, hosted, ask, awaiting)
     if not can_reconcile(question.handler, ask.call):
-        hub.do(lambda book: transitions.still_uncertain(book, ask.run.id, ask.call.error or "", ask.call.tries, None))
+        hub.do(
+            lambda tables: transitions.still_uncertain(tables, ask.run.id, ask.call.error or "", ask.call.tries, None)
+        )
         return
     watch(question)
     answer = question.reconcile()

@@ -71,7 +71,7 @@ class Ending(Values, TimedCall):
         except TransitionError as error:
             # Ended by a person, or for being late. If it was not, it must not be left as if it were at work.
             log.info("run %s: %s", run_id, error.message)
-            self._do(lambda book: recover(book, run_id))
+            self._do(lambda tables: recover(tables, run_id))
             return
         self._report(why)
 
@@ -80,7 +80,9 @@ class Ending(Values, TimedCall):
         retry, spec, run_id, emitting = self.handler.retry, self.hosted.spec, self.row.id, self.is_emitting
         chance = machine().random()
         self._do(
-            lambda book: transitions.failed(book, run_id, why, spec, retry, chance, undone=undone, emitting=emitting)
+            lambda tables: transitions.failed(
+                tables, run_id, why, spec, retry, chance, undone=undone, emitting=emitting
+            )
         )
 
     def _report(self, why: RunFailure) -> None:
@@ -116,7 +118,7 @@ class Ending(Values, TimedCall):
                 self._give_up(text)
             except TransitionError:
                 # Ended by a person: then it is only its thread that is given up.
-                if self.hub.look(lambda book: book.run(self.row.id).status) == RunStatus.ACTIVE:
+                if self.hub.look(lambda tables: tables.run(self.row.id).status) == RunStatus.ACTIVE:
                     raise
             self.is_given_up = True
 
@@ -125,14 +127,16 @@ class Ending(Values, TimedCall):
         if self.doing is HandlerPhase.MUTATE and self.row.outcome == EffectOutcome.UNKNOWN:
             can_ask = can_reconcile(self.handler, self._call_row())
             self._do(
-                lambda book: (
-                    transitions.hung(book, run_id, text) if can_ask else transitions.uncertain(book, run_id, text, None)
+                lambda tables: (
+                    transitions.hung(tables, run_id, text)
+                    if can_ask
+                    else transitions.uncertain(tables, run_id, text, None)
                 )
             )
         elif self.doing is HandlerPhase.RECONCILE:
             # It only reads: it is asked again in the background, also while this one has not come back.
             next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1))
-            self._do(lambda book: transitions.uncertain(book, run_id, text, next_at))
+            self._do(lambda tables: transitions.uncertain(tables, run_id, text, next_at))
         else:
             why = RunFailure(kind=FailureKind.TRANSIENT, message=text)
             self._end(why)

@@ -141,9 +141,9 @@ class Performance(Ending):
                 return
         if self.row.phase == RunPhase.PREPARED and self.row.taken and self.row.cancelled:
             # While it was prepared: also of one that asks first, or has nothing to call.
-            self.row = self._do(lambda book: transitions.skipped(book, self.row.id))
+            self.row = self._do(lambda tables: transitions.skipped(tables, self.row.id))
         if self.row.phase == RunPhase.PREPARED and self.row.ask and self.row.approval != plan_digest(self.row):
-            self.row = self._do(lambda book: transitions.ask(book, self.row.id))
+            self.row = self._do(lambda tables: transitions.ask(tables, self.row.id))
             return
         acts = self.row.phase in (RunPhase.PREPARED, RunPhase.MUTATING) and self.row.taken and handler.has_mutate
         if acts and not self._mutate(handler, consumer):
@@ -155,7 +155,7 @@ class Performance(Ending):
                 raise
             # While `next` was at work, for one that calls nothing: it is told, and what it did is not kept.
             self.space.catch_up()
-            self.row = self._do(lambda book: transitions.skipped(book, self.row.id))
+            self.row = self._do(lambda tables: transitions.skipped(tables, self.row.id))
             self._next(handler, consumer)
 
     # -- calling authors -----------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Performance(Ending):
                 return None
             return encode(producer.state.to_tree(returned))
 
-        self._land(work, lambda book, state: transitions.produced(book, self.row.id, state, self.hosted.spec))
+        self._land(work, lambda tables, state: transitions.produced(tables, self.row.id, state, self.hosted.spec))
 
     # -- preparing -----------------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class Performance(Ending):
         wake = wake_ms(plan.wake, now)
         if plan.is_idle:
             kept = Prepared(result=encode(None), wake_at=wake)
-            self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))
+            self._do(lambda tables: transitions.idle(tables, self.row.id, kept, self.hosted.spec))
             return None
         result = encode(handler.types.data.to_tree(plan.data))
         # What does not come back as it was given is found before anything is called with it.
@@ -258,7 +258,7 @@ class Performance(Ending):
             acts=own_operation(handler) if acts_itself else None,
         )
         try:
-            self.row = self._do(lambda book: transitions.prepared(book, self.row.id, kept, self.hosted.spec))
+            self.row = self._do(lambda tables: transitions.prepared(tables, self.row.id, kept, self.hosted.spec))
         except LogicError as error:
             # It was given all of them: so somebody has skipped one meanwhile. That is nobody's mistake, and seen anew.
             raise TransitionError(error.message, stopped=True) from None
@@ -268,7 +268,7 @@ class Performance(Ending):
     def _more(self, handler: ConsumerDeclaration) -> list[EventRow]:
         """What was not read when the run began. Newer ones in place of what is gone by now are welcome, too."""
         newest = self.begun.events[-1].id
-        found = self.hub.look(lambda book: book.pending(self.row.flow, list(handler.topics), self.row.offered))
+        found = self.hub.look(lambda tables: tables.pending(self.row.flow, list(handler.topics), self.row.offered))
         return [event for event in found if event.id > newest]
 
     def _event(self, handler: ConsumerDeclaration, row: EventRow) -> Event[Any]:
@@ -331,7 +331,7 @@ class Performance(Ending):
             if self.is_stopping:
                 raise TransitionError("the host ends before the run has acted", stopped=True)
             # W6: on disk before the call leaves.
-            self.row = self._do(lambda book: transitions.in_flight(book, self.row.id, operation, params))
+            self.row = self._do(lambda tables: transitions.in_flight(tables, self.row.id, operation, params))
         if self.row.outcome == EffectOutcome.SKIPPED:
             return True
         try:
@@ -374,17 +374,17 @@ class Performance(Ending):
         row_id = self.row.id
         if self.is_given_up or not reconciles(self.handler, self._operation()):
             # On disk before `next` is called: if the process ends in that, the outcome could not be found out.
-            self.row = self._do(lambda book: transitions.applied(book, row_id, kept))
+            self.row = self._do(lambda tables: transitions.applied(tables, row_id, kept))
             return
         # Not waited for: it is on disk with the end of the run, or within moments if that takes longer. If the process
         # ends before that, it is as if it had ended before the call came back: `reconcile` tells.
-        self.hub.post(lambda book: transitions.applied(book, row_id, kept), soon=False)
+        self.hub.post(lambda tables: transitions.applied(tables, row_id, kept), soon=False)
         self.row = replace(self.row, phase=RunPhase.MUTATED, outcome=EffectOutcome.APPLIED, mutation_result=kept)
 
     def _undone(self, error: BaseException) -> None:
         """Surely not: the next attempt starts from the beginning."""
         if self.is_given_up:
-            self.row = self._do(lambda book: transitions.not_applied(book, self.row.id, failure_text(error)))
+            self.row = self._do(lambda tables: transitions.not_applied(tables, self.row.id, failure_text(error)))
             if self.row.status == RunStatus.ACTIVE:
                 self._fail(self._classified(error))
             return
@@ -420,7 +420,7 @@ class Performance(Ending):
             told += f"; asked about it: {answer.reason}"
         next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1)) if can_ask else None
         why = self._classified(error)
-        self._do(lambda book: transitions.uncertain(book, self.row.id, told, next_at, why.details))
+        self._do(lambda tables: transitions.uncertain(tables, self.row.id, told, next_at, why.details))
         log.warning("nobody knows what became of run %s of %s: %s", self.row.id, self._title(), told)
         return False
 
@@ -482,8 +482,8 @@ class Performance(Ending):
             self._check_violation()
             return types.left(self.begun.state, consumer.state)
 
-        def end(book: Any, state: bytes | None) -> RunRow:  # noqa: ANN401  # a Book
-            return transitions.consumed(book, self.row.id, state, self.hosted.spec)
+        def end(tables: Any, state: bytes | None) -> RunRow:  # noqa: ANN401  # a Book
+            return transitions.consumed(tables, self.row.id, state, self.hosted.spec)
 
         self._land(work, end)
 
@@ -507,27 +507,29 @@ class Performance(Ending):
                 # It was late, and another attempt has taken its place: it is not called again, whatever it has read.
                 tx.abort()
                 raise TransitionError(f"{self._title()} has come back after its time, and what it wrote is rolled back")
-            ride = self.hub.along(tx)
-            ride.parts.append(lambda book, state=state: end(book, state))  # type: ignore[misc]  # bound at once
+            transaction = self.hub.along(tx)
+            transaction.steps.append(lambda tables, state=state: end(tables, state))  # type: ignore[misc]  # bound at once
             if self.then is not None:
                 # W10: one that took nothing has looked; it looks again when something happens.
-                ride.parts.append(partial(self.then, self.row.handler if self.row.taken else ""))
+                transaction.steps.append(partial(self.then, self.row.handler if self.row.taken else ""))
             # That somebody waits for its end: then it is not told as lost.
             tx.on_settled(lambda _: None)
-            ended = self.hub.hold(ride)
+            ended = self.hub.hold(transaction)
             tx.commit()
             if not tx.is_rejected:
                 self.hub.serve(ended)
-            if tx.is_rejected or (ride.is_decided and not ride.is_kept and ride.error is None):
+            if tx.is_rejected or (
+                transaction.is_decided and not transaction.is_committed and transaction.error is None
+            ):
                 if machine().monotonic() > until:
                     raise TransientError(f"{self._title()} was overtaken by others again and again for 30 s")
                 space.catch_up()
                 machine().sleep(pause * machine().random())  # so that two who are in each other's way part
                 pause = min(pause * 2, 0.25)
                 continue
-            self.hub.settled(ride)
+            self.hub.settled(transaction)
             if self.then is None:
-                self.row = ride.answers[-1]
+                self.row = transaction.results[-1]
             else:
-                self.row, self.followed_by = ride.answers[-2:]
+                self.row, self.followed_by = transaction.results[-2:]
             return

@@ -28,7 +28,7 @@ class Values:
     operation: str = ""
 
     def _call_row(self) -> CallRow | None:
-        return self.hub.look(lambda book: book.call_of(book.run(self.row.id)))
+        return self.hub.look(lambda tables: tables.call_of(tables.run(self.row.id)))
 
     def _open(self, sealed: DetachedValue, kept: bytes) -> Any:  # noqa: ANN401  # of the author's type
         return sealed.from_tree(self.space, self.space.untracked, decode(kept))

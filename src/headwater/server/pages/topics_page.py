@@ -74,26 +74,26 @@ class Topics:
 
 def _publication(hub: Hub, workflow: str, topic: str, posted: PostedEvent) -> Publication:
     """The stored topic. Raises NotFoundError if it was not deployed."""
-    name = hub.look(lambda book: _find(book, workflow, topic))
+    name = hub.look(lambda tables: _find(tables, workflow, topic))
     address = f"{name}.{topic}"
     message = check_id(address, posted.key)
     value = freeze(from_json(posted.value), f"what is published to {address}")
     return Publication(name, topic, message, encode(value), posted.title, SOURCE, is_pinned=True)
 
 
-def _find(book: WorkflowTables, workflow: str, topic: str) -> str:
+def _find(tables: WorkflowTables, workflow: str, topic: str) -> str:
     """The full name of a workflow, given with or without the name of its app."""
-    names = [str(row[0]) for row in book.execute("select name from flow")]
+    names = [str(row[0]) for row in tables.execute("select name from flow")]
     short = [full for full in names if full.rpartition(".")[2] == workflow]
     full = workflow if workflow in names else short[0] if len(short) == 1 else None
     if full is None:
         message = f"there is no workflow {workflow!r} in this space{_meant(workflow, names)}"
         raise NotFoundError(f"{message}; a program that declares it has to have opened the space once")
-    flow = book.flow_named(full)
+    flow = tables.flow_named(full)
     assert flow is not None
     query = "select config from flow_version where flow = ? and version = ?"
     # Topics of the newest version: an event in another topic would wait for ever.
-    spec = msgspec.msgpack.decode(book.execute(query, flow.id, flow.version)[0][0], type=FlowSpec)
+    spec = msgspec.msgpack.decode(tables.execute(query, flow.id, flow.version)[0][0], type=FlowSpec)
     if topic not in spec.topics:
         raise NotFoundError(f"workflow {full} has no topic {topic!r}{_meant(topic, list(spec.topics))}")
     return full

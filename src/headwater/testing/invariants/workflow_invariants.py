@@ -37,48 +37,48 @@ class WorkflowWatch:
         self._handlers: dict[tuple[int, str], HandlerRow] = {}
         self._now: int | None = None
 
-    def look(self, book: WorkflowTables, alive: Collection[int] | None = None) -> None:
+    def look(self, tables: WorkflowTables, alive: Collection[int] | None = None) -> None:
         """Any moment between two transactions."""
-        check_all(book, alive)
-        runs = {row[0]: RunRow(*row) for row in book.execute(f"select {RUN} from flow_run")}
+        check_all(tables, alive)
+        runs = {row[0]: RunRow(*row) for row in tables.execute(f"select {RUN} from flow_run")}
         for run_id, run in runs.items():
             if run_id in self._runs:
                 w2_only_forward(self._runs[run_id], run)
                 w3_said_once(self._runs[run_id], run)
         self._runs = runs
-        found = {event.id: event for event in events(book)}
+        found = {event.id: event for event in events(tables)}
         for event_id, event in self._events.items():
             w9_frozen(event, found.get(event_id))
         self._events = found
         known = self._handlers
-        self._handlers = {(row.flow, row.name): row for row in _handlers(book)}
+        self._handlers = {(row.flow, row.name): row for row in _handlers(tables)}
         for name, row in self._handlers.items():
-            w12_in_bounds(known.get(name), row, self._now or book.now, book.now)
-        self._now = book.now
+            w12_in_bounds(known.get(name), row, self._now or tables.now, tables.now)
+        self._now = tables.now
 
-    def begun(self, book: WorkflowTables, run_id: int, dirty: Collection[str] = ()) -> None:
+    def begun(self, tables: WorkflowTables, run_id: int, dirty: Collection[str] = ()) -> None:
         """A run has begun, and nothing has happened since. `dirty`: consumers that have not looked at what waits."""
-        run = book.run(run_id)
-        w13_order(book, run, dirty)
-        w14_paused(book, run)
+        run = tables.run(run_id)
+        w13_order(tables, run, dirty)
+        w14_paused(tables, run)
         if run.kind == "consumer" and run.phase == RunPhase.PREPARING:
-            self._seen[run.flow, run.handler] = _waiting(book, run)
+            self._seen[run.flow, run.handler] = _waiting(tables, run)
 
-    def rest(self, book: WorkflowTables) -> None:
+    def rest(self, tables: WorkflowTables) -> None:
         """A host has looked at everything, and found nothing that is due."""
-        w8_taken_up(book)
-        w10_wake(book, self._seen)
-        w11_schedule(book)
+        w8_taken_up(tables)
+        w10_wake(tables, self._seen)
+        w11_schedule(tables)
 
 
-def _waiting(book: WorkflowTables, run: RunRow) -> dict[int, int]:
-    topics = book.topics(run.flow)
-    wanted = {topics[name].id for name in spec_of(book, book.flow(run.flow)).consumer(run.handler).topics}
-    return {event.id: event.attempt for event in events(book) if event.topic in wanted and event.status == "pending"}
+def _waiting(tables: WorkflowTables, run: RunRow) -> dict[int, int]:
+    topics = tables.topics(run.flow)
+    wanted = {topics[name].id for name in spec_of(tables, tables.flow(run.flow)).consumer(run.handler).topics}
+    return {event.id: event.attempt for event in events(tables) if event.topic in wanted and event.status == "pending"}
 
 
-def _handlers(book: WorkflowTables) -> list[HandlerRow]:
-    return [HandlerRow(*row) for row in book.execute(f"select {HANDLER} from flow_handler where gone = 0")]
+def _handlers(tables: WorkflowTables) -> list[HandlerRow]:
+    return [HandlerRow(*row) for row in tables.execute(f"select {HANDLER} from flow_handler where gone = 0")]
 
 
 # --- from one moment to the next ------------------------------------------------------------------------------
@@ -126,32 +126,32 @@ def w12_in_bounds(before: HandlerRow | None, after: HandlerRow, earlier: int, no
 # --- when a run begins ----------------------------------------------------------------------------------------
 
 
-def w13_order(book: WorkflowTables, run: RunRow, dirty: Collection[str] = ()) -> None:
+def w13_order(tables: WorkflowTables, run: RunRow, dirty: Collection[str] = ()) -> None:
     """Consumers before producers; of those with events, the one whose is oldest. A chain goes before all of them."""
     if run.retry_of is not None:
         return
-    flow = book.flow(run.flow)
-    topics = book.topics(flow.id)
-    rows = {row.name: row for row in book.handlers(flow.id) if row.kind == "consumer"}
+    flow = tables.flow(run.flow)
+    topics = tables.topics(flow.id)
+    rows = {row.name: row for row in tables.handlers(flow.id) if row.kind == "consumer"}
     own: int | None = None
     oldest: dict[str, int] = {}
-    for consumer in spec_of(book, flow).consumers:
-        found = book.oldest([topics[name].id for name in consumer.topics])
+    for consumer in spec_of(tables, flow).consumers:
+        found = tables.oldest([topics[name].id for name in consumer.topics])
         if consumer.name == run.handler:
             own = found
         elif found is not None and consumer.name in dirty:
             oldest[consumer.name] = found
         wake_at = rows[consumer.name].wake_at
-        if run.kind == "producer" and wake_at is not None and wake_at <= book.now:
+        if run.kind == "producer" and wake_at is not None and wake_at <= tables.now:
             raise broken("W13", f"{consumer.name} is to be woken, and this producer runs first", run)
     for name, event in oldest.items():
         if run.kind == "producer" or own is None or run.why != RunCause.EVENT or event < own:
             raise broken("W13", f"event {event} waits for {name}, and this runs first", run)
 
 
-def w14_paused(book: WorkflowTables, run: RunRow) -> None:
+def w14_paused(tables: WorkflowTables, run: RunRow) -> None:
     """Nothing begins in a workflow that is paused or blocked, nor before its time."""
-    flow = book.flow(run.flow)
+    flow = tables.flow(run.flow)
     if run.status == RunStatus.ACTIVE and (flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing):
         raise broken("W14", f"it begins although {flow.name} is stopped ({flow})", run)
     if flow.retry_at is not None:
@@ -161,47 +161,47 @@ def w14_paused(book: WorkflowTables, run: RunRow) -> None:
 # --- when nothing is due --------------------------------------------------------------------------------------
 
 
-def _idle(book: WorkflowTables) -> list[FlowRow]:
+def _idle(tables: WorkflowTables) -> list[FlowRow]:
     """Workflows that could run, and have nothing to finish."""
-    found = [book.flow(row[0]) for row in book.execute("select id from flow order by id")]
+    found = [tables.flow(row[0]) for row in tables.execute("select id from flow order by id")]
     return [
         flow
         for flow in found
-        if flow.intent == Intent.ACTIVE and flow.block is None and flow.head is None and book.active(flow.id) is None
+        if flow.intent == Intent.ACTIVE and flow.block is None and flow.head is None and tables.active(flow.id) is None
     ]
 
 
-def w8_taken_up(book: WorkflowTables) -> None:
+def w8_taken_up(tables: WorkflowTables) -> None:
     """No run that was put aside is still to be taken up."""
-    for flow in _idle(book):
-        run = waits(book, flow)
+    for flow in _idle(tables):
+        run = waits(tables, flow)
         if run is not None:
             raise broken("W8", f"it is to be taken up again, and {flow.name} does nothing", run)
 
 
-def w10_wake(book: WorkflowTables, seen: Seen) -> None:
+def w10_wake(tables: WorkflowTables, seen: Seen) -> None:
     """Whatever waits was there when its consumer last looked."""
-    for flow in _idle(book):
-        topics = book.topics(flow.id)
-        for consumer in spec_of(book, flow).consumers:
+    for flow in _idle(tables):
+        topics = tables.topics(flow.id)
+        for consumer in spec_of(tables, flow).consumers:
             wanted = {topics[name].id for name in consumer.topics}
             known = seen.get((flow.id, consumer.name), {})
-            for event in events(book):
+            for event in events(tables):
                 if event.topic in wanted and event.status == "pending" and known.get(event.id) != event.attempt:
                     raise broken("W10", f"{consumer.name} has not looked since it came, or came back", event)
 
 
-def w11_schedule(book: WorkflowTables) -> None:
+def w11_schedule(tables: WorkflowTables) -> None:
     """What runs by the clock runs next when its schedule says, counted from now at the latest."""
-    for flow in _idle(book):
-        spec = spec_of(book, flow)
-        for row in book.handlers(flow.id):
+    for flow in _idle(tables):
+        spec = spec_of(tables, flow)
+        for row in tables.handlers(flow.id):
             if row.kind == "consumer":
-                if row.wake_at is not None and not book.now < row.wake_at <= book.now + WAKE_MAX_MS:
-                    raise broken("W11", f"it is {book.now}, and it should have been woken, or be sooner", row)
+                if row.wake_at is not None and not tables.now < row.wake_at <= tables.now + WAKE_MAX_MS:
+                    raise broken("W11", f"it is {tables.now}, and it should have been woken, or be sooner", row)
                 continue
             schedule = spec.producer(row.name).schedule
             if schedule is None:
                 continue
-            if row.next_run_at is None or not book.now < row.next_run_at <= next_after(schedule, book.now):
-                raise broken("W11", f"it is {book.now}, and its next run is due, or too far away", row)
+            if row.next_run_at is None or not tables.now < row.next_run_at <= next_after(schedule, tables.now):
+                raise broken("W11", f"it is {tables.now}, and its next run is due, or too far away", row)

@@ -34,12 +34,12 @@ def wanted(flow: FlowRow) -> str:
     return f"it is paused; resume it first: `headwater workflow resume {flow.name}`"
 
 
-def unanswered(book: WorkflowTables, flow: FlowRow, head: RunRow, what: str) -> TransitionError:
+def unanswered(tables: WorkflowTables, flow: FlowRow, head: RunRow, what: str) -> TransitionError:
     """A run waits for an answer that nothing else takes the place of."""
     if flow.block_kind == "ask":
         why = f"run {head.id} waits for an answer first: `headwater approve {head.id}`, or `headwater reject {head.id}`"
     else:
-        others = "`--not-applied`, `--skip` or `--again`" if book.reconciles(head) else "`--not-applied` or `--skip`"
+        others = "`--not-applied`, `--skip` or `--again`" if tables.reconciles(head) else "`--not-applied` or `--skip`"
         why = (
             f"it waits to be told what became of run {head.id}: `headwater reconcile {head.id} --applied JSON`, "
             f"{others}"
@@ -63,34 +63,35 @@ def of_run(run: RunRow, what: str, why: str) -> TransitionError:
     return TransitionError(f"run {run.id} cannot be {what}: {why}", run=run.id)
 
 
-def not_open(book: WorkflowTables, run: RunRow, what: str) -> TransitionError:
+def not_open(tables: WorkflowTables, run: RunRow, what: str) -> TransitionError:
     """Its chain does not wait at this run."""
-    return of_run(run, what, _how(book, run))
+    return of_run(run, what, _how(tables, run))
 
 
-def _how(book: WorkflowTables, run: RunRow) -> str:
+def _how(tables: WorkflowTables, run: RunRow) -> str:
     if run.status == RunStatus.ACTIVE:
         return f"{at_work(run)}; `headwater runs show {run.id}` tells how far it is"
     if run.status == RunStatus.COMMITTED:
         return f"it is done already; `headwater runs show {run.id}` tells what came of it"
-    row = book.one("select id from flow_run where retry_of = ?", run.id)
+    row = tables.one("select id from flow_run where retry_of = ?", run.id)
     later: int | None = None if row is None else row[0]
-    word = over(run, book.call_of(run), book.flow(run.flow), later) or "stopped"
+    word = over(run, tables.call_of(run), tables.flow(run.flow), later) or "stopped"
     said = "it failed" if word == "failed" else f"it was {word}"
     if later is not None:
-        return f"{said}, and run {later} has followed it; `headwater runs show {_last(book, later)}` tells how that is"
-    if is_held(book, run):
+        return (
+            f"{said}, and run {later} has followed it; `headwater runs show {_last(tables, later)}` tells how that is"
+        )
+    if is_held(tables, run):
         return put_aside(run)
     if word == "put aside" and run.aside is None:
-        return (
-            f"what it was about was put aside; `headwater workflow reprocess {book.flow(run.flow).name}` tries it again"
-        )
+        name = tables.flow(run.flow).name
+        return f"what it was about was put aside; `headwater workflow reprocess {name}` tries it again"
     return f"{said} already, and nothing is left to be done"
 
 
-def _last(book: WorkflowTables, later: int) -> int:
+def _last(tables: WorkflowTables, later: int) -> int:
     """The newest of its chain."""
-    while (row := book.one("select id from flow_run where retry_of = ?", later)) is not None:
+    while (row := tables.one("select id from flow_run where retry_of = ?", later)) is not None:
         later = row[0]
     return later
 
@@ -190,13 +191,13 @@ _KNOWN: Final = {
 }
 
 
-def not_unknown(book: WorkflowTables, run: RunRow, *, given_up: bool) -> TransitionError:
+def not_unknown(tables: WorkflowTables, run: RunRow, *, given_up: bool) -> TransitionError:
     """Nobody asks what became of its call."""
     if run.outcome == EffectOutcome.UNKNOWN:
         busy = "its call is under way right now; ask again when it has come back, or its time is up"
         why = "it was given up, and nothing waits for the answer" if given_up else busy
     else:
-        row = book.one("select id from flow_run where retry_of = ?", run.id)
+        row = tables.one("select id from flow_run where retry_of = ?", run.id)
         later = "" if row is None else f", and run {row[0]} has followed it"
         why = f"{_KNOWN[EffectOutcome(run.outcome)]}{later}; `headwater runs show {run.id}` tells all of it"
     return of_run(run, "reconciled", why)
@@ -207,17 +208,17 @@ def not_unknown(book: WorkflowTables, run: RunRow, *, given_up: bool) -> Transit
 _ABOUT: Final = "from flow_cause as cause join flow_event as event on event.id = cause.event where cause.input = ?"
 
 
-def of_input(book: WorkflowTables, found: InputRow, what: str, why: str) -> TransitionError:
+def of_input(tables: WorkflowTables, found: InputRow, what: str, why: str) -> TransitionError:
     """`what`: as in "cannot be skipped"."""
-    held = book.one(f"select event.reserved_by {_ABOUT} and event.reserved_by is not null", found.id)
-    states = {row[0] for row in book.execute(f"select distinct event.status {_ABOUT}", found.id)}
+    held = tables.one(f"select event.reserved_by {_ABOUT} and event.reserved_by is not null", found.id)
+    states = {row[0] for row in tables.execute(f"select distinct event.status {_ABOUT}", found.id)}
     if held is not None:
         now = f"run {held[0]} is at it: `headwater runs show {held[0]}` tells how far that is"
     elif "pending" in states:
         now = "it waits to be handled"
     elif "parked" in states:
         # Its own workflow's were looked at.
-        now = f"what came of it was put aside elsewhere: `headwater workflow reprocess {_parked_in(book, found)}`"
+        now = f"what came of it was put aside elsewhere: `headwater workflow reprocess {_parked_in(tables, found)}`"
     elif found.skipped_at is not None or states == {"skipped"}:
         now = "it was skipped already"
     else:
@@ -225,11 +226,11 @@ def of_input(book: WorkflowTables, found: InputRow, what: str, why: str) -> Tran
     return TransitionError(f"input {found.id} ({found.title}) cannot be {what}: {why}; {now}", input=found.id)
 
 
-def _parked_in(book: WorkflowTables, found: InputRow) -> str:
+def _parked_in(tables: WorkflowTables, found: InputRow) -> str:
     query = (
         "select flow.name from flow_cause as cause join flow_event as event on event.id = cause.event "
         "join flow_topic as topic on topic.id = event.topic join flow on flow.id = topic.flow "
         "where cause.input = ? and event.status = 'parked' limit 1"
     )
-    name: str = book.execute(query, found.id)[0][0]
+    name: str = tables.execute(query, found.id)[0][0]
     return name

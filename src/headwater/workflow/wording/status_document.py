@@ -29,15 +29,15 @@ def key_of(name: str) -> DocKey:
     return doc_key(name)
 
 
-def operations(book: WorkflowTables, flow_id: int) -> list[Operation]:
+def operations(tables: WorkflowTables, flow_id: int) -> list[Operation]:
     """What has to be written so that the document says how things are; nothing, if it does."""
-    flow = book.flow(flow_id)
+    flow = tables.flow(flow_id)
     key = key_of(flow.name)
-    before = book.look(key)
-    after = _fields(book, flow)
-    said = book.said.get(flow.id)
+    before = tables.look(key)
+    after = _fields(tables, flow)
+    said = tables.captions.get(flow.id)
     if not is_map(before):
-        after["recent"] = [] if said is None else [_line(book, said)]
+        after["recent"] = [] if said is None else [_line(tables, said)]
         return [SetDoc(key, freeze(after, f"the status of {flow.name}"))]
     ops: list[PatchOp] = []
     for name, value in after.items():
@@ -49,23 +49,23 @@ def operations(book: WorkflowTables, flow_id: int) -> list[Operation]:
         # Texts, numbers and lists of one kind: Python's own comparison tells them apart.
         elif there != value:
             ops.append(Replace((name,), freeze(value, name)))
-    ops += _recent(book, before.get("recent"), said)
+    ops += _recent(tables, before.get("recent"), said)
     return [PatchDoc(key, tuple(ops))] if ops else []
 
 
-def _recent(book: WorkflowTables, lines: Maybe | None, said: str | None) -> list[PatchOp]:
+def _recent(tables: WorkflowTables, lines: Maybe | None, said: str | None) -> list[PatchOp]:
     """What was done last, newest first: the new line before the others, of which only so many are kept."""
     if not is_array(lines):
         # Nobody but an author's own code can have put something else there.
-        return [Add(("recent",), freeze([] if said is None else [_line(book, said)], "recent"))]
+        return [Add(("recent",), freeze([] if said is None else [_line(tables, said)], "recent"))]
     if said is None:
         return []
     gone: list[PatchOp] = [Remove(("recent", index)) for index in range(len(lines) - 1, RECENT - 2, -1)]
-    return [*gone, Add(("recent", 0), freeze(_line(book, said), "recent"))]
+    return [*gone, Add(("recent", 0), freeze(_line(tables, said), "recent"))]
 
 
-def _line(book: WorkflowTables, said: str) -> dict[str, object]:
-    return {"at": book.now, "text": said}
+def _line(tables: WorkflowTables, said: str) -> dict[str, object]:
+    return {"at": tables.now, "text": said}
 
 
 def _inside(name: str, before: Map, after: dict[str, int]) -> list[PatchOp]:
@@ -79,12 +79,12 @@ def _inside(name: str, before: Map, after: dict[str, int]) -> list[PatchOp]:
     return ops
 
 
-def _fields(book: WorkflowTables, flow: FlowRow) -> dict[str, object]:
-    topics = book.topics(flow.id)
-    active = book.active(flow.id)
-    head = None if flow.head is None else book.run(flow.head)
+def _fields(tables: WorkflowTables, flow: FlowRow) -> dict[str, object]:
+    topics = tables.topics(flow.id)
+    active = tables.active(flow.id)
+    head = None if flow.head is None else tables.run(flow.head)
     state, sentence = sentence_of(flow, active, head)
-    times = [row.next_run_at for row in book.handlers(flow.id) if row.next_run_at is not None]
+    times = [row.next_run_at for row in tables.handlers(flow.id) if row.next_run_at is not None]
     current = active or head
     return {
         "state": state,

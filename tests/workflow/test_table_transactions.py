@@ -43,10 +43,10 @@ from headwater.workflow import transitions
 from headwater.workflow.deployment import deploy
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.table_checks import check_all
-from headwater.workflow.table_transaction import Part, Ride
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.status_document import key_of
 from headwater.workflow.workflow_spec import FlowSpec
+from headwater.workflow.workflow_transaction import TransactionStep, WorkflowTransaction
 from tests.support.flows import FLOW, flow_spec, packed
 from tests.support.hosts import on_disk, reopened, storage_on
 from tests.support.limits import small_limits
@@ -64,12 +64,12 @@ class Rows:
         self.names = names
         self.also = also
         self.docs = docs
-        self.rides = 0
+        self.calls = 0
         self.seen: dict[str, Any] = {}
         self.told: list[tuple[Verdict | None, HeadwaterError | None]] = []
 
-    def ride(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
-        self.rides += 1
+    def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+        self.calls += 1
         self.seen = {"rows": [row[0] for row in tables.execute("select name from flow order by id")]}
         self.seen["a"] = plain(look(doc_key("a")))
         for name in self.names:
@@ -89,9 +89,9 @@ def raising(error: BaseException) -> Callable[[], object]:
     return raise_it
 
 
-def alone(rider: Rows) -> Submission:
+def alone(table_transaction: Rows) -> Submission:
     """What no session asks for."""
-    return Submission(Commit(RIDING, UNNUMBERED), table_transaction=rider)
+    return Submission(Commit(RIDING, UNNUMBERED), table_transaction=table_transaction)
 
 
 def names_in(engine: Engine) -> list[str]:
@@ -110,8 +110,8 @@ def space(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Space]:
 
 def test_rows_and_the_commit_land_together(space: Space) -> None:
     ann = space.writer("ann")
-    rider = Rows("one", docs=[put("status", "there")])
-    [outcome] = space.engine.admit([Submission(ann.build(put("a", 1)), table_transaction=rider)])
+    table_transaction = Rows("one", docs=[put("status", "there")])
+    [outcome] = space.engine.admit([Submission(ann.build(put("a", 1)), table_transaction=table_transaction)])
     assert outcome.verdict == Committed(1)
     assert (space.value("a"), space.value("status"), names_in(space.engine)) == (1, "there", ["one"])
     assert [effect.doc for effect in outcome.effects] == [doc_key("a"), doc_key("status")]
@@ -196,7 +196,7 @@ def test_a_fault_in_the_middle_undoes_the_whole_group_which_can_be_sent_again(
     assert space.engine.admit([alone(Rows("between"))])[0].verdict == Committed(1)
     assert [outcome.verdict for outcome in space.engine.admit([good, plain_one])] == [Committed(2), Committed(3)]
     assert (names_in(space.engine), space.value("a"), space.value("status")) == (["between", "one"], 1, "one")
-    assert good.table_transaction is not None and good.table_transaction.rides == 2  # type: ignore[attr-defined]  # one of ours
+    assert good.table_transaction is not None and good.table_transaction.calls == 2  # type: ignore[attr-defined]  # one of ours
     assert verify(space.engine).ok
 
 
@@ -236,12 +236,12 @@ def test_a_commit_in_conflict_is_not_ridden(space: Space) -> None:
     ann, bob = space.writer("ann"), space.writer("bob")
     ann.accept(put("a", 1))
     bob.accept(put("a", 2))
-    rider = Rows("one")
+    table_transaction = Rows("one")
     [outcome] = space.engine.admit(
-        [Submission(ann.build(put("b", 1), reads=[read("a", at=1)]), table_transaction=rider)]
+        [Submission(ann.build(put("b", 1), reads=[read("a", at=1)]), table_transaction=table_transaction)]
     )
     assert isinstance(outcome.verdict, Conflict)
-    assert (rider.rides, names_in(space.engine)) == (0, [])
+    assert (table_transaction.calls, names_in(space.engine)) == (0, [])
 
 
 # --- once -----------------------------------------------------------------------------------------------------
@@ -249,19 +249,19 @@ def test_a_commit_in_conflict_is_not_ridden(space: Space) -> None:
 
 def test_a_commit_that_was_decided_is_not_ridden_again(space: Space) -> None:
     ann = space.writer("ann")
-    rider = Rows("one", docs=[put("status", 1)])
-    kept = Submission(ann.build(put("a", 1)), table_transaction=rider)
+    table_transaction = Rows("one", docs=[put("status", 1)])
+    kept = Submission(ann.build(put("a", 1)), table_transaction=table_transaction)
     empty = Submission(ann.build(put("b", 1)), table_transaction=Rows("two"))
     refused = Submission(ann.build(put("c", 1)), table_transaction=Rows("three", also=raising(TransitionError("no"))))
     group = [kept, empty, refused]
     first = [outcome.verdict for outcome in space.engine.admit(group)]
     assert [outcome.verdict for outcome in space.engine.admit(group)] == first
     # Twice, because one of its group was refused; and never again.
-    assert (rider.rides, names_in(space.engine), space.engine.head) == (2, ["one", "two"], 2)
+    assert (table_transaction.calls, names_in(space.engine), space.engine.head) == (2, ["one", "two"], 2)
     space.reopen()
     again = [outcome.verdict for outcome in space.engine.admit([kept, empty])]
     assert again == first[:2] == [Committed(1), Committed(2)]
-    assert (rider.rides, names_in(space.engine)) == (2, ["one", "two"])
+    assert (table_transaction.calls, names_in(space.engine)) == (2, ["one", "two"])
 
 
 # --- with a storage, and others who look on -------------------------------------------------------------------
@@ -283,15 +283,15 @@ class Full(MemoryBackend):
 
 def test_a_group_that_the_disk_refused_is_tried_one_by_one_and_each_rides_in_its_own_transaction() -> None:
     storage = storage_on(Full(2))
-    riders = [Rows("one", docs=[put("s", 1)]), Rows("two", docs=[put("s", 2)]), Rows("three")]
-    for rider in riders:
-        storage.ride(rider)
+    table_transactions = [Rows("one", docs=[put("s", 1)]), Rows("two", docs=[put("s", 2)]), Rows("three")]
+    for table_transaction in table_transactions:
+        storage.submit_tables(table_transaction)
     storage.wait()
     assert storage.call(names_in) == ["two", "three"], "all three, and then the first alone, were refused"
-    [[(verdict, error)], *others] = [rider.told for rider in riders]
+    [[(verdict, error)], *others] = [table_transaction.told for table_transaction in table_transactions]
     assert verdict is None and isinstance(error, StoreFullError)
     assert others == [[(Committed(1), None)], [(Committed(1), None)]]
-    assert [rider.rides for rider in riders] == [2, 2, 2]
+    assert [table_transaction.calls for table_transaction in table_transactions] == [2, 2, 2]
     storage.close()
 
 
@@ -300,33 +300,39 @@ def test_documents_that_a_rider_writes_appear_in_every_replica(kind: str, tmp_pa
     backend = MemoryBackend() if kind == "memory" else SqliteBackend(str(tmp_path / "s.db"), durability="normal")
     storage = storage_on(backend)
     ann, bob = storage.attach(), storage.attach()
-    riders = [Rows("one", docs=[put("status", {"n": 1})]), Rows("two", docs=[edit("status", increment("n"))])]
-    for rider in riders:
-        storage.ride(rider)
+    table_transactions = [
+        Rows("one", docs=[put("status", {"n": 1})]),
+        Rows("two", docs=[edit("status", increment("n"))]),
+    ]
+    for table_transaction in table_transactions:
+        storage.submit_tables(table_transaction)
     storage.wait()
     for replica in (ann, bob):
         replica.refresh()
         assert plain(replica.read(doc_key("status"))) == {"n": 2}
-    rider = Rows("three", docs=[edit("status", increment("n"))])
-    ann._commit((put("a", 1),), (), (), None, rider=rider)
+    table_transaction = Rows("three", docs=[edit("status", increment("n"))])
+    ann._commit((put("a", 1),), (), (), None, rider=table_transaction)
     storage.wait()
     for replica in (ann, bob):
         replica.refresh()
         assert plain(replica.read(doc_key("status"))) == {"n": 3}
         assert plain(replica.read(doc_key("a"))) == 1
-    assert [told for rider in riders for told in rider.told] == [(Committed(1), None), (Committed(2), None)]
+    assert [told for table_transaction in table_transactions for told in table_transaction.told] == [
+        (Committed(1), None),
+        (Committed(2), None),
+    ]
     storage.close()
 
 
 def test_whoever_rides_hears_why_it_was_refused() -> None:
     storage = storage_on(MemoryBackend())
-    told: list[Ride] = []
-    ride = Ride(SimClock().now_ms, told.append)
-    ride.parts.append(lambda _: raising(TransitionError("it is not so"))())
-    storage.ride(ride)
+    told: list[WorkflowTransaction] = []
+    transaction = WorkflowTransaction(SimClock().now_ms, told.append)
+    transaction.steps.append(lambda _: raising(TransitionError("it is not so"))())
+    storage.submit_tables(transaction)
     storage.wait()
-    assert told == [ride] and ride.is_decided and not ride.is_kept
-    assert isinstance(ride.error, TransitionError)
+    assert told == [transaction] and transaction.is_decided and not transaction.is_committed
+    assert isinstance(transaction.error, TransitionError)
     storage.close()
 
 
@@ -337,17 +343,17 @@ def test_without_room_nothing_of_a_ride_is_kept_and_later_ones_are() -> None:
     disk = Disk()
     with on_disk(disk) as storage:
         small, large = Rows("small", docs=[put("s", 1)]), Rows("large", docs=[put("s", "x" * 1_000_000)])
-        storage.ride(small)
+        storage.submit_tables(small)
         storage.wait()
         disk.capacity_bytes = sum(map(len, disk.files().values())) + 60_000
-        storage.ride(large)
+        storage.submit_tables(large)
         storage.wait()
         [(verdict, error)] = large.told
         assert verdict is None and isinstance(error, StoreFullError)
         assert storage.call(names_in) == ["small"]
         disk.capacity_bytes = None
         again = Rows("again", docs=[put("s", "x" * 1_000_000)])
-        storage.ride(again)
+        storage.submit_tables(again)
         storage.wait()
         assert storage.call(names_in) == ["small", "again"]
 
@@ -357,15 +363,15 @@ def test_without_room_for_rows_alone_nothing_of_a_ride_is_kept() -> None:
     disk = Disk()
     with on_disk(disk) as storage:
         disk.capacity_bytes = sum(map(len, disk.files().values())) + 60_000
-        rider = Rows(*[f"{number} {'x' * 10_000}" for number in range(200)])
-        storage.ride(rider)
+        table_transaction = Rows(*[f"{number} {'x' * 10_000}" for number in range(200)])
+        storage.submit_tables(table_transaction)
         storage.wait()
-        [(verdict, error)] = rider.told
+        [(verdict, error)] = table_transaction.told
         assert verdict is None and isinstance(error, StoreFullError)
         disk.capacity_bytes = None
         assert storage.call(names_in) == []
         other = Rows("other")
-        storage.ride(other)
+        storage.submit_tables(other)
         storage.wait()
         assert other.told == [(Committed(0), None)]
         assert storage.call(names_in) == ["other"]
@@ -382,10 +388,10 @@ def test_whichever_sync_fails_rows_and_documents_say_the_same(nth: int) -> None:
         disk.failing_syncs = range(disk.sync_count + nth, sys.maxsize)
         poisoned = False
         for number in range(1, 13):
-            rider = Rows(f"{number}", docs=[edit("steps", increment("n"))])
-            storage.ride(rider)
+            table_transaction = Rows(f"{number}", docs=[edit("steps", increment("n"))])
+            storage.submit_tables(table_transaction)
             storage.wait()
-            [(verdict, error)] = rider.told
+            [(verdict, error)] = table_transaction.told
             assert (verdict is None) == isinstance(error, PoisonedError)
             assert not (poisoned and verdict), "nothing is kept after a failure"
             poisoned = poisoned or verdict is None
@@ -401,7 +407,7 @@ def test_whichever_sync_fails_rows_and_documents_say_the_same(nth: int) -> None:
 
 
 class Line:
-    """A workflow whose transitions ride with commits. Each is counted, in the database and in a document."""
+    """A workflow whose transitions transaction with commits. Each is counted, in the database and in a document."""
 
     def __init__(self, engine: Engine, disk: Disk) -> None:
         self.engine = engine
@@ -410,20 +416,20 @@ class Line:
         self.steps = 0
         engine.admit([Submission(Commit(SessionId("made"), LocalSeq(1), (put("steps", {"n": 0}),)))])
 
-    def do(self, *parts: Part) -> Any:
+    def do(self, *parts: TransactionStep) -> Any:
         """One transaction, and a mark when it was acknowledged; what its last part came to."""
-        ride = Ride(self.clock.now_ms, lambda _: None)
-        ride.parts.extend([*parts, self._count])
+        transaction = WorkflowTransaction(self.clock.now_ms, lambda _: None)
+        transaction.steps.extend([*parts, self._count])
         self.steps += 1
         commit = Commit(SessionId("line"), LocalSeq(self.steps), (edit("steps", increment("n")),))
-        [outcome] = self.engine.admit([Submission(commit, table_transaction=ride)])
+        [outcome] = self.engine.admit([Submission(commit, table_transaction=transaction)])
         assert type(outcome.verdict) is Committed, outcome
         self.disk.mark(self.steps)
-        return ride.answers[-2]
+        return transaction.results[-2]
 
-    def _count(self, book: WorkflowTables) -> None:
+    def _count(self, tables: WorkflowTables) -> None:
         query = "insert into flow_input(flow, source, message, title, created_at) values (1, 'steps', ?, '', 0)"
-        book.execute(query, str(self.steps))
+        tables.execute(query, str(self.steps))
 
 
 def recorded_line(seed: int) -> tuple[Disk, int]:
@@ -432,11 +438,11 @@ def recorded_line(seed: int) -> tuple[Disk, int]:
     vfs = DiskVFS("riding-run", disk)
     backend = SqliteBackend("/space.db", vfs="riding-run")
     line, spec = Line(Engine(backend, SimClock()), disk), flow_spec()
-    flags = line.do(lambda book: deploy(book, spec, "1", "salt")).flags
+    flags = line.do(lambda tables: deploy(tables, spec, "1", "salt")).flags
     for number in range(1, 3):
         event = Publication(FLOW, "notes", f"{number}", packed(number))
         line.do(partial(_publish, event))
-        run: int = line.do(lambda book: transitions.begin(book, FLOW, spec, flags)).run.id
+        run: int = line.do(lambda tables: transitions.begin(tables, FLOW, spec, flags)).run.id
         line.do(partial(_prepare, run, number, spec))
         line.do(partial(_leave, run))
         line.do(partial(_apply, run), partial(_commit, run, spec))
@@ -446,24 +452,24 @@ def recorded_line(seed: int) -> tuple[Disk, int]:
     return disk, line.steps
 
 
-def _publish(event: Publication, book: WorkflowTables) -> object:
-    return publish(book, event)
+def _publish(event: Publication, tables: WorkflowTables) -> object:
+    return publish(tables, event)
 
 
-def _prepare(run: int, event: int, spec: FlowSpec, book: WorkflowTables) -> object:
-    return transitions.prepared(book, run, transitions.Prepared(events=(event,), result=packed(event)), spec)
+def _prepare(run: int, event: int, spec: FlowSpec, tables: WorkflowTables) -> object:
+    return transitions.prepared(tables, run, transitions.Prepared(events=(event,), result=packed(event)), spec)
 
 
-def _leave(run: int, book: WorkflowTables) -> object:
-    return transitions.in_flight(book, run, "work.mutate", packed(1))
+def _leave(run: int, tables: WorkflowTables) -> object:
+    return transitions.in_flight(tables, run, "work.mutate", packed(1))
 
 
-def _apply(run: int, book: WorkflowTables) -> object:
-    return transitions.applied(book, run, packed("done"))
+def _apply(run: int, tables: WorkflowTables) -> object:
+    return transitions.applied(tables, run, packed("done"))
 
 
-def _commit(run: int, spec: FlowSpec, book: WorkflowTables) -> object:
-    return transitions.consumed(book, run, None, spec)
+def _commit(run: int, spec: FlowSpec, tables: WorkflowTables) -> object:
+    return transitions.consumed(tables, run, None, spec)
 
 
 @pytest.mark.slow
@@ -496,15 +502,15 @@ def look_at(engine: Engine, acknowledged: int) -> None:
     assert steps_of(engine) >= acknowledged
     [[counted]] = engine.backend.tables.execute("select count(*) from flow_input where source = 'steps'")
     assert counted == steps_of(engine), "rows and log agree"
-    book = WorkflowTables(engine.backend.tables, SimClock().now_ms())
-    flow = book.flow_named(FLOW)
+    tables = WorkflowTables(engine.backend.tables, SimClock().now_ms())
+    flow = tables.flow_named(FLOW)
     assert flow is not None
     status: Any = plain(engine.documents.at(MAIN, key_of(FLOW), engine.head).value)
-    active = book.active(flow.id)
+    active = tables.active(flow.id)
     assert status["run"] == (None if active is None else active.id)
-    assert status["pending"] == {"notes": book.topics(flow.id)["notes"].unfinished}
+    assert status["pending"] == {"notes": tables.topics(flow.id)["notes"].unfinished}
     assert (status["state"] == "Running") == (active is not None)
-    check_all(book)
+    check_all(tables)
     assert engine.backend.tables.execute("pragma foreign_key_check") == []
     report = verify(engine)
     assert report.ok, report.findings

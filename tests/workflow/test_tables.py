@@ -23,21 +23,21 @@ def planned(desk: Desk, *, acts: str | None = "work.mutate", ask: bool = False) 
 
 def test_rows_are_read_once_until_somebody_writes_them(desk: Desk) -> None:
     desk.publish("a")
-    book = desk.book
-    assert book.flow(desk.flow.id) is book.flow(desk.flow.id)
-    assert book.topics(desk.flow.id) is book.topics(desk.flow.id)
-    before = book.flow(desk.flow.id)
+    tables = desk.tables
+    assert tables.flow(desk.flow.id) is tables.flow(desk.flow.id)
+    assert tables.topics(desk.flow.id) is tables.topics(desk.flow.id)
+    before = tables.flow(desk.flow.id)
     desk.do(set_flow, desk.flow, intent=Intent.PAUSED)
-    assert (before.intent, book.flow(desk.flow.id).intent) == (Intent.ACTIVE, Intent.PAUSED)
+    assert (before.intent, tables.flow(desk.flow.id).intent) == (Intent.ACTIVE, Intent.PAUSED)
 
 
 def test_a_write_of_which_nobody_says_what_it_changes_makes_everything_forgotten(desk: Desk) -> None:
-    assert desk.book.topics(desk.flow.id)["notes"].pending == 0
+    assert desk.tables.topics(desk.flow.id)["notes"].pending == 0
     desk.publish("a")
-    assert desk.book.topics(desk.flow.id)["notes"].pending == 1
-    desk.book.execute("update flow_event set status = 'parked'")
-    assert not desk.book.known
-    assert desk.book.topics(desk.flow.id)["notes"].parked == 1
+    assert desk.tables.topics(desk.flow.id)["notes"].pending == 1
+    desk.tables.execute("update flow_event set status = 'parked'")
+    assert not desk.tables.cache
+    assert desk.tables.topics(desk.flow.id)["notes"].parked == 1
 
 
 def test_what_was_taken_back_is_not_remembered(desk: Desk) -> None:
@@ -45,17 +45,20 @@ def test_what_was_taken_back_is_not_remembered(desk: Desk) -> None:
     run = desk.begin()
     with pytest.raises(TransitionError):
         desk.do(
-            lambda book: [transitions.prepared(book, run.id, planned(desk), desk.spec), transitions.ask(book, run.id)]
+            lambda tables: [
+                transitions.prepared(tables, run.id, planned(desk), desk.spec),
+                transitions.ask(tables, run.id),
+            ]
         )
     assert desk.run(run).phase == RunPhase.PREPARING
-    assert not desk.book.relearn()
+    assert not desk.tables.refresh_cache()
 
 
 def test_a_row_that_was_written_behind_its_back_is_found_by_the_checker(desk: Desk) -> None:
     assert desk.flow.version == 1
     desk.backend.tables.execute("update flow set version = 7")
     with pytest.raises(InvariantError, match="is not so"):
-        check_all(desk.book)
+        check_all(desk.tables)
 
 
 # --- a plan that leaves with its call -------------------------------------------------------------------------
@@ -67,7 +70,7 @@ def test_a_plan_whose_call_is_known_leaves_with_it_in_one_transaction(desk: Desk
     call = desk.call(run)
     assert (run.phase, run.outcome) == (RunPhase.MUTATING, EffectOutcome.UNKNOWN)
     assert call is not None and (call.operation, call.params) == ("work.mutate", packed(1))
-    check_all(desk.book)
+    check_all(desk.tables)
 
 
 @pytest.mark.parametrize("why", ["a person is asked first", "the workflow was paused", "the run was cancelled"])
@@ -77,7 +80,7 @@ def test_nothing_leaves_with_a_plan_that_somebody_has_a_say_in(desk: Desk, why: 
     if why == "the workflow was paused":
         desk.do(set_flow, desk.flow, intent=Intent.PAUSED)
     if why == "the run was cancelled":
-        desk.book.execute("update flow_run set cancelled = 1")
+        desk.tables.execute("update flow_run set cancelled = 1")
     plan = planned(desk, ask=why == "a person is asked first")
     run = desk.do(transitions.prepared, run.id, plan, desk.spec)
     assert (run.phase, run.outcome, desk.call(run)) == (RunPhase.PREPARED, EffectOutcome.NONE, None)

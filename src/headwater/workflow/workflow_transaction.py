@@ -15,45 +15,45 @@ from headwater.values.tree import Maybe
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording import status_document
 
-Part: TypeAlias = Callable[[WorkflowTables], Any]
+TransactionStep: TypeAlias = Callable[[WorkflowTables], Any]
 """One transition. It may be called more than once, if the disk has refused what it was part of."""
 
 
-class Ride:
+class WorkflowTransaction:
     """What a commit takes along."""
 
     def __init__(
         self,
         now: Callable[[], Millis],
-        hear: Callable[[Ride], None],
+        on_decided: Callable[[WorkflowTransaction], None],
         mark: Callable[[WorkflowTables], None] = lambda _: None,
     ) -> None:
         self._now = now
         # Told when it is decided; and before that, when it has been done but may yet come to nothing.
-        self.hear = hear
+        self.on_decided = on_decided
         self._mark = mark
-        self.parts: list[Part] = []
+        self.steps: list[TransactionStep] = []
         # What each part came to.
-        self.answers: list[Any] = []
-        self.book: WorkflowTables | None = None
+        self.results: list[Any] = []
+        self.tables: WorkflowTables | None = None
         # decided(): what became of it.
         self.is_decided = False
         self.error: HeadwaterError | None = None
         self.verdict: Verdict | None = None
 
-    def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+    def apply(self, raw: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """All parts, in order; then the status documents follow."""
-        book = self.book = WorkflowTables(tables, self._now(), look)
+        tables = self.tables = WorkflowTables(raw, self._now(), look)
         try:
-            self.answers = [part(book) for part in list(self.parts)]
+            self.results = [step(tables) for step in list(self.steps)]
         except HeadwaterError as error:
             self.error = error
             raise
         self.error = None
-        self._mark(book)
+        self._mark(tables)
         operations: list[Operation] = []
-        for flow in book.touched:
-            operations += status_document.operations(book, flow)
+        for flow in tables.touched:
+            operations += status_document.operations(tables, flow)
         return operations
 
     def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
@@ -63,14 +63,14 @@ class Ride:
         self.verdict = verdict
         self.error = error or self.error
         self.is_decided = True
-        self.hear(self)
+        self.on_decided(self)
 
     @property
-    def answer(self) -> Any:  # noqa: ANN401  # whatever it is
+    def result(self) -> Any:  # noqa: ANN401  # whatever it is
         """What the last part came to."""
-        return self.answers[-1]
+        return self.results[-1]
 
     @property
-    def is_kept(self) -> bool:
+    def is_committed(self) -> bool:
         """It is on disk."""
         return type(self.verdict) is Committed

@@ -48,24 +48,24 @@ def test_a_rider_of_its_own_is_kept_once_or_said_to_be_unknown(
 ) -> None:
     storage = in_memory(group_max=4)
     storage.attach()
-    riders = [Row("a"), Row("b")]
-    for rider in riders:
-        storage.ride(rider)
+    table_transactions = [Row("a"), Row("b")]
+    for table_transaction in table_transactions:
+        storage.submit_tables(table_transaction)
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
         with suppress(KeyboardInterrupt):
             storage.wait()
     storage.wait()
-    for rider in riders:
-        assert rider.told
-        verdict, error = rider.told[0]
+    for table_transaction in table_transactions:
+        assert table_transaction.told
+        verdict, error = table_transaction.told[0]
         if isinstance(verdict, Committed):
-            assert rows_of(storage, rider.name) == 1
+            assert rows_of(storage, table_transaction.name) == 1
         else:
             assert error is not None
     # And it goes on.
     later = Row("later")
-    storage.ride(later)
+    storage.submit_tables(later)
     storage.wait()
     assert isinstance(later.told[0][0], Committed)
     assert rows_of(storage, "later") == 1
@@ -78,8 +78,8 @@ def test_a_rider_of_a_commit_is_kept_once_with_it(
 ) -> None:
     storage = in_memory(group_max=4)
     ann = storage.attach()
-    rider = Row("a")
-    pending = ann._commit([put("count", 1)], (), (), None, None, rider)
+    table_transaction = Row("a")
+    pending = ann._commit([put("count", 1)], (), (), None, None, table_transaction)
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
         with suppress(KeyboardInterrupt):
@@ -87,4 +87,4 @@ def test_a_rider_of_a_commit_is_kept_once_with_it(
     ann.sync()
     assert pending.accepted
     assert rows_of(storage, "a") == 1
-    assert isinstance(rider.told[0][0], Committed)
+    assert isinstance(table_transaction.told[0][0], Committed)
