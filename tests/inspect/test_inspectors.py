@@ -361,3 +361,49 @@ def test_an_older_server_is_named_as_such(server: Server, monkeypatch: pytest.Mo
     inspector = at(server, token_for(server, "home", "own"))
     with pytest.raises(UnavailableError, match="the server runs an older version"):
         inspector.ask(ListRuns())
+
+
+# --- functions of programs that use a server ----------------------------------------------------------------
+
+
+def test_computations_of_programs_at_a_server_are_drawn_from_their_observations(tmp_path: Path) -> None:
+    app = hw.App("shop")
+    prices = app.cell("prices", [2, 5])
+
+    @app.computed
+    def gross(item: int) -> int:
+        return prices.value[item] * 2
+
+    @app.computed
+    def total() -> int:
+        return gross(0) + gross(1)
+
+    with served(tmp_path / "served") as server, inspector_for(f"{server.url}/home") as inspector:
+        with app.open(f"{server.url}/home") as space:
+            prices.value = [3, 4]
+            assert total() == 14
+            space.sync()
+        [graph] = inspector.ask(GetGraph())
+        assert graph.snapshot is not None
+        assert [(node.name, node.status) for node in graph.snapshot.nodes] == [
+            ("gross(0)", "clean"),
+            ("gross(1)", "clean"),
+            ("total", "clean"),
+        ]
+        assert [source.address for source in graph.snapshot.sources] == ["shop.prices"]
+        assert graph.headline.startswith("shop in space home, by what its functions read up to commit ")
+        [activity] = inspector.ask(GetActivity())
+        assert [(one.name, one.nodes, one.has_arguments) for one in activity.activities] == [
+            ("gross", 2, True),
+            ("total", 1, False),
+        ]
+        inspector.do(SetValue(address="shop.prices/0", value=9))
+        [why] = inspector.ask(ExplainNode(node="gross"))
+        assert [each.name for each in why.whys] == ["gross(0)", "gross(1)"]
+        assert "Since then shop.prices changed" in why.whys[0].words
+        assert inspector.ask(GetCounts())[0].counts["invalid"] == 2
+        assert inspector.ask(GetTrace())[0].trace == ()
+        assert inspector.ask(GetResume())[0].taken.rows == 3
+        other = inspector_for(f"{server.url}/home", app="shp")
+        with pytest.raises(NotFoundError, match="there is no app 'shp' here; did you mean shop"):
+            other.ask(GetGraph())

@@ -41,6 +41,8 @@ class OpeningView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Functions that were running, outermost first."""
     left_out: int = 0
     """Nodes that exist besides those in the answer."""
+    observed: int = 0
+    """The number of the commit up to which it follows from stored observations; 0: it is the state of an opening."""
 
     @property
     def is_live(self) -> bool:
@@ -62,6 +64,8 @@ class OpeningView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
                 line += f", running {self.running[-1]}"
             if self.busy:
                 line += " (busy: seen in passing)"
+        elif self.observed:
+            line = f"{where}, by what its functions read up to commit {self.observed}, as stored at the server"
         else:
             line = f"{where}, as of {local_time(self.at_ms)}, when {self.app} was last closed"
             if self.origin == "server":

@@ -33,6 +33,7 @@ from headwater.inspect.inspector import Scope
 from headwater.inspect.live_events import PIECES_MAX
 from headwater.inspect.lookup import find_branch
 from headwater.inspect.names import check_space, is_called, labelled
+from headwater.inspect.observed_functions import observed_openings
 from headwater.inspect.questions import (
     AnyQuestion,
     ExplainNode,
@@ -165,12 +166,27 @@ class StoredInspector:
         # An opening for a user has read the documents of that user, and names them.
         seen = None if self._actor is None else ("", self._actor)
         openings = [each for each in self._storage.call(stored_openings) if seen is None or each.actor in seen]
+        observed = self._observed(openings) if self._origin == "server" else []
+        openings = [each for each in openings if each.app not in {one.app for one in observed}] + observed
         if not openings:
             raise nothing_known(self._storage.name)
         chosen = labelled(openings, [opening.app for opening in openings], self._scope.app)
-        return tuple(self._view(opening, label, question) for label, opening in chosen)
+        return tuple(self._view(opening, label, question, is_observed=opening in observed) for label, opening in chosen)
 
-    def _view(self, opening: StoredOpening, label: str, question: FunctionQuestion) -> OpeningView:
+    def _observed(self, openings: list[StoredOpening]) -> list[StoredOpening]:
+        """The apps whose functions have run since their state was stored: in programs that use the server."""
+        branch, may_see = self._scope.branch, self._may_see or (lambda _doc: True)
+        found = self._storage.call(
+            lambda engine: observed_openings(engine, self._storage.name, find_branch(engine, branch), may_see)
+        )
+        stored = {
+            each.app: each.snapshot.seq for each in openings if each.snapshot is not None and each.branch == branch
+        }
+        return [each for each, newest in found if newest > stored.get(each.app, -1)]
+
+    def _view(
+        self, opening: StoredOpening, label: str, question: FunctionQuestion, *, is_observed: bool
+    ) -> OpeningView:
         fields: dict[str, Any] = {
             "label": label,
             "app": opening.app,
@@ -181,6 +197,7 @@ class StoredInspector:
             "origin": self._origin,
             "running": opening.running,
             "left_out": opening.left_out,
+            "observed": opening.counts.get("seq", 0) if is_observed else 0,
         }
         match question:
             case GetGraph():
