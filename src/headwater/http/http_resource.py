@@ -103,7 +103,7 @@ class HttpResource(Resource[[str, SecretHeaders], R]):
         self._accept = accept
         self._read = read
 
-    def _made(self, home: ResourcePort, key: Key, bound: BoundArguments) -> ResourceInstance:
+    def _make_instance(self, home: ResourcePort, key: Key, bound: BoundArguments) -> ResourceInstance:
         url: str = bound.arguments["url"]
         given = bound.arguments["who"].given
         doc = Instances.doc_of(self._doc, key)

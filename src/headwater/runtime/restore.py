@@ -51,7 +51,7 @@ class RestorableFunction(Protocol):
         """What its author said of it."""
         ...
 
-    def called_again(self, home: FunctionPort, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
+    def restored_call(self, home: FunctionPort, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
         """Makes the node of a call; None if that cannot be made."""
         ...
 
@@ -199,7 +199,7 @@ class Restorer:
         makers: list[Callable[[], Node]] = []
         for doc, arguments in calls:
             function = self._function_of(doc)
-            make = None if function is None else function.called_again(self._space, doc, arguments)
+            make = None if function is None else function.restored_call(self._space, doc, arguments)
             if make is None:
                 return None
             makers.append(make)

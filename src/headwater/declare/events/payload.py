@@ -20,7 +20,7 @@ from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
 from headwater.values.tree import Maybe, Path, Value, freeze, is_array, is_link, is_map, map_of, same
 
-WHOLE: Final = "payload"
+SINGLE_VALUE: Final = "payload"
 """The only field of a stream whose events carry a value of a class."""
 
 _PLAIN: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -41,14 +41,14 @@ class Payload:
     """The fields of the events of a stream."""
 
     # The event carries one value of a class, whose fields are those of the event.
-    is_whole: bool = False
+    is_single_value: bool = False
 
     def __init__(self, owner: Owner, doc: str, where: str, signature: Signature, hints: Mapping[str, object]) -> None:
         self._where = where
         self._signature = signature
         kinds = [parameter.kind for parameter in signature.parameters.values()]
         # The number of positional parameters; keyword-only ones follow.
-        self._placed = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
+        self._positional_count = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
         self._defaults: dict[str, Value] | None = None
         self.fields: dict[str, DetachedValue] = {}
         for name in signature.parameters:
@@ -65,23 +65,23 @@ class Payload:
     @classmethod
     def of_type(cls, owner: Owner, kind: object, doc: str, where: str) -> Payload:
         """A single value of a class."""
-        signature = Signature([Parameter(WHOLE, Parameter.POSITIONAL_ONLY)])
-        made = cls(owner, doc, where, signature, {WHOLE: kind})
-        made.is_whole = True
+        signature = Signature([Parameter(SINGLE_VALUE, Parameter.POSITIONAL_ONLY)])
+        made = cls(owner, doc, where, signature, {SINGLE_VALUE: kind})
+        made.is_single_value = True
         return made
 
     # -- sending -------------------------------------------------------------------------------------------
 
     def seal(self, *args: object, **kwargs: object) -> Value:
         """The payload of an event, checked. Raises TypeError, as a call would, or SchemaError."""
-        if not kwargs and len(args) == self._placed == len(self.fields):
+        if not kwargs and len(args) == self._positional_count == len(self.fields):
             # The usual case, without `bind`.
             named = zip(self.fields.items(), args, strict=True)
             return map_of({name: field.to_tree(given) for (name, field), given in named})
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self._where}: {error}; it takes {self._told()}") from None
+            raise TypeError(f"{self._where}: {error}; it takes {self._described()}") from None
         bound.apply_defaults()
         return map_of({name: self.fields[name].to_tree(given) for name, given in bound.arguments.items()})
 
@@ -106,30 +106,32 @@ class Payload:
     def from_json(self, home: SpacePort, fields: Mapping[str, object]) -> Value:
         """The payload from fields by name that come from outside of Python. Raises SchemaError."""
         if not isinstance(cast("object", fields), Mapping):
-            raise SchemaError(f"{self._where}: fields by name are expected, not {fields!r}; it takes {self._told()}")
-        if self.is_whole:
-            whole = self.fields[WHOLE]
+            raise SchemaError(
+                f"{self._where}: fields by name are expected, not {fields!r}; it takes {self._described()}"
+            )
+        if self.is_single_value:
+            whole = self.fields[SINGLE_VALUE]
             for name in fields:
                 if not whole.has_part(name):
                     raise self._unknown(name, f"{whole.expected} has no such field")
-            given: dict[str, object] = {WHOLE: fields}
+            given: dict[str, object] = {SINGLE_VALUE: fields}
         else:
             for name in fields:
                 if name not in self.fields:
-                    raise self._unknown(name, f"it takes {self._told()}")
+                    raise self._unknown(name, f"it takes {self._described()}")
             given = dict(fields)
         sealed: dict[str, Value] = {}
         for name, parameter in self._signature.parameters.items():
             field = self.fields[name]
             if name in given:
-                sealed[name] = self._taken(home, field, freeze(given[name], field.address))
+                sealed[name] = self._checked_value(home, field, freeze(given[name], field.address))
             elif parameter.default is not Parameter.empty:
                 sealed[name] = field.to_tree(parameter.default)
             else:
-                raise SchemaError(f"{self._where}: {name} is missing; it takes {self._told()}", field=name)
+                raise SchemaError(f"{self._where}: {name} is missing; it takes {self._described()}", field=name)
         return map_of(sealed)
 
-    def _taken(self, home: SpacePort, field: DetachedValue, given: Value) -> Value:
+    def _checked_value(self, home: SpacePort, field: DetachedValue, given: Value) -> Value:
         """One value in its stored form. Parts that the type does not have are rejected: a reader would ignore them."""
         try:
             sealed = field.to_tree(field.from_tree(home, home.untracked, given))
@@ -144,7 +146,7 @@ class Payload:
     def _unknown(self, name: str, why: str) -> SchemaError:
         return SchemaError(f"{self._where}: there is no field {name!r}: {why}", field=name)
 
-    def _told(self) -> str:
+    def _described(self) -> str:
         return ", ".join(f"{name}: {field.expected}" for name, field in self.fields.items()) or "nothing"
 
     def unsealed(self, home: SpacePort, sealed: Value) -> dict[str, object]:
@@ -174,7 +176,7 @@ class Payload:
                 message = f"{self._where}: what was sent has no {name}; it was sent by another version of the program"
                 raise SchemaError(message, field=name)
             given.append(field.from_tree(home, source, there[name] if name in there else field.to_tree(default)))
-        placed = self._placed
+        placed = self._positional_count
         return fn(*given[:placed], **dict(zip(list(self.fields)[placed:], given[placed:], strict=True)))
 
 

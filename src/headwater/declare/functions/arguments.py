@@ -61,7 +61,7 @@ def stored_arguments(fn: Callable[..., object], owner: Owner, bound: BoundArgume
             kept = part if isinstance(given, Readable) and _cell_at(owner, part[1]) is given else None
         else:
             body = bytes.fromhex(part[1])
-            how = next((how for how, made in _CONTAINERS.items() if _is_same(_made(made, body), given)), None)
+            how = next((how for how, made in _CONTAINERS.items() if _is_same(_decoded(made, body), given)), None)
             kept = None if how is None else (*part, how)
         if kept is None:
             return None
@@ -122,7 +122,7 @@ def _cell_at(owner: Owner, address: str) -> Readable | None:
     return found if isinstance(found, Readable) and found.address == address else None
 
 
-def _made(how: Callable[[bytes], object], body: bytes) -> object:
+def _decoded(how: Callable[[bytes], object], body: bytes) -> object:
     try:
         return how(body)
     except (TypeError, ValueError, msgspec.MsgspecError):

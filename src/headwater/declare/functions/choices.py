@@ -141,11 +141,11 @@ class Choice(Computed[[], T]):
         home, tx = find(self._app, self)
         assert isinstance(home, FunctionPort)
         if tx is not None and tx.has_writes:
-            return self._plainly(home, tx)
+            return self._call_plain(home, tx)
         if self not in home.nodes:
             # Replaced by another declaration, as in a notebook, or not declared any more.
             successor = self._successor(home)
-            return self._untold(home, tx) if successor is None else cast("T", successor())
+            return self._call_without_node(home, tx) if successor is None else cast("T", successor())
         self.current_in(home, tx)
         is_then = same(self._then.reference(), self._stored(home, tx))
         return cast("T", (self._then if is_then else self._otherwise).read(home))

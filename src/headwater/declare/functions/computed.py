@@ -196,7 +196,7 @@ class Computed(Generic[P, R]):
         if tx is not None and tx.has_writes:
             # A transaction with writes that no node has seen: a plain call, and its reads belong to the
             # caller.
-            value = self._plainly(home, tx, *args, **kwargs)
+            value = self._call_plain(home, tx, *args, **kwargs)
             if not args and not kwargs:
                 # Until the next write: functions that call each other twice would else take exponential time.
                 tx.memo[self] = value
@@ -206,14 +206,14 @@ class Computed(Generic[P, R]):
                 return cast("R", successor(*args, **kwargs))
             instance = self._instance(home, *args, **kwargs)
             if instance is None:
-                return self._untold(home, tx, *args, **kwargs)
+                return self._call_without_node(home, tx, *args, **kwargs)
             node, cell = instance.node, instance.cell
         else:
             found = home.nodes.get(self)
             if found is None and (successor := self._successor(home)) is not None:
                 return cast("R", successor(*args, **kwargs))
             if found is None or args or kwargs:
-                return self._untold(home, tx, *args, **kwargs)
+                return self._call_without_node(home, tx, *args, **kwargs)
             node, cell = found, self._resolve()
         value = self._pull(home, tx, node, cell)
         if node.removed and self._parametrised:
@@ -281,10 +281,10 @@ class Computed(Generic[P, R]):
         found = home.instances_of(self).get(key)
         if found is None:
             doc = Instances.doc_of(self._doc, key)
-            found = home.add_instance(self, key, lambda: self._made(home, doc, bound))
+            found = home.add_instance(self, key, lambda: self._make_instance(home, doc, bound))
         return found
 
-    def _made(self, home: FunctionPort, doc: str, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
+    def _make_instance(self, home: FunctionPort, doc: str, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
         self._resolve()
         fn = self.__wrapped__
         given, named = bound.args, bound.kwargs
@@ -293,7 +293,7 @@ class Computed(Generic[P, R]):
         spec.called_with = stored_arguments(fn, self._app, bound)
         return spec, Cell(self._app, doc, schema=self._type)
 
-    def called_again(self, home: FunctionPort, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
+    def restored_call(self, home: FunctionPort, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
         """A function that makes the node of a call that an earlier session recorded; None if it cannot be made.
 
         The node is not restored: its first caller does that.
@@ -304,7 +304,7 @@ class Computed(Generic[P, R]):
         if bound is None or key is None or doc_key(name) != doc:
             return None
         instances = home.instances_of(self)
-        return lambda: (instances.get(key) or instances.put(key, *self._made(home, name, bound))).node
+        return lambda: (instances.get(key) or instances.put(key, *self._make_instance(home, name, bound))).node
 
     def node_in(self, home: FunctionPort, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space; with parameters, the node for these arguments, if any."""
@@ -316,18 +316,18 @@ class Computed(Generic[P, R]):
         found = None if key is None else home.instances_of(self).get(key)
         return None if found is None else found.node
 
-    def _untold(self, home: FunctionPort, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
+    def _call_without_node(self, home: FunctionPort, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
         """A plain call: for arguments that have no key, or for a function that is not declared any more."""
         around = self.enclosing_piece
         if around is not None and is_async(self.__wrapped__) and self not in home.nodes and self not in home.instances:
             message = f"{self.name}() of {around.title} is async and cannot be called: the piece is stopped"
             raise UsageError(f"{message}; start it again with space.start(...)", node=self.name)
         if tx is not None:
-            return self._plainly(home, tx, *args, **kwargs)
+            return self._call_plain(home, tx, *args, **kwargs)
         with home.transaction() as own:
-            return self._plainly(home, own, *args, **kwargs)
+            return self._call_plain(home, own, *args, **kwargs)
 
-    def _plainly(self, home: FunctionPort, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
+    def _call_plain(self, home: FunctionPort, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
         """A plain call in a transaction that is not its own: it may not write."""
         if is_async(self.__wrapped__):
             # Arguments that do not fit raise TypeError, as in Python.

@@ -67,6 +67,10 @@ SameAuthors: TypeAlias = Callable[[str, str | None], bool]
 """Whether a module (the second) is part of the program that a package (the first) belongs to, and no library."""
 
 
+_Visited: TypeAlias = dict[tuple[int, str], tuple[object, bytes | str]]
+"""By the id of an object and the package that it is visited for: the object, and its part of a fingerprint."""
+
+
 def _exists(known: dict[str, Any], name: str) -> bool:
     return name in known or name in vars(builtins)
 
@@ -82,25 +86,25 @@ def _hash(words: Iterable[bytes | str]) -> bytes:
 class Fingerprints:
     """The fingerprints of one session. An object is visited once: programs do not change while they run."""
 
-    def __init__(self, nonce: bytes, is_of: SameAuthors, beneath: Fingerprints | None = None) -> None:
+    def __init__(self, nonce: bytes, is_of: SameAuthors, outer: Fingerprints | None = None) -> None:
         # Counts for a value that cannot be compared: no two openings share it.
         self._nonce = nonce
         self._is_of = is_of
         # Objects that an outer, longer-lived instance has visited.
-        self._beneath: dict[tuple[int, str], tuple[object, bytes | str]] = {} if beneath is None else beneath._met  # noqa: SLF001
+        self._outer_visited: _Visited = {} if outer is None else outer._visited  # noqa: SLF001
         # Visited objects, each held so that its id is not reused; and for which package.
-        self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
-        self._named: dict[CodeType, tuple[str, ...]] = {} if beneath is None else beneath._named  # noqa: SLF001
+        self._visited: _Visited = {}
+        self._named: dict[CodeType, tuple[str, ...]] = {} if outer is None else outer._named  # noqa: SLF001
         # Global names that do not exist yet, each with the globals to look in.
         self._missing: list[tuple[dict[str, Any], str]] = []
         # Functions that use such names: valid as long as none of them exists.
         self._partial: dict[FunctionType, tuple[tuple[bytes | str, ...], list[tuple[dict[str, Any], str]], bytes]] = {}
         # By function, with the other parts of its fingerprint.
-        self._taken: dict[FunctionType, tuple[tuple[bytes | str, ...], bytes]] = {}
+        self._finished: dict[FunctionType, tuple[tuple[bytes | str, ...], bytes]] = {}
         # Types of values that could not be compared.
         self.unknown: dict[str, None] = {}
 
-    def apart(self, maker: Callable[..., object]) -> Fingerprints:
+    def nested(self, maker: Callable[..., object]) -> Fingerprints:
         """For functions that another function makes: objects that only they name are forgotten with them."""
         self.of(maker)
         return Fingerprints(self._nonce, self._is_of, self)
@@ -114,20 +118,20 @@ class Fingerprints:
         told = tuple(each if isinstance(each, str) else self._type(each, package) for each in besides)
         if type(fn) is not FunctionType:
             return _hash((_RUNTIME, *told, *self._parts(fn, package, is_ours=True)))
-        taken = self._taken.get(fn)
+        taken = self._finished.get(fn)
         if taken is not None and taken[0] == told:
             return taken[1]
         partial = self._partial.get(fn)
         if partial is not None and partial[0] == told and not any(_exists(*each) for each in partial[1]):
             return partial[2]
-        before, self._missing = len(self._met), []
+        before, self._missing = len(self._visited), []
         found = _hash((_RUNTIME, *told, *self._function(fn, package)))
         if not self._missing:
-            self._taken[fn] = (told, found)
+            self._finished[fn] = (told, found)
             return found
-        for key in list(self._met)[before:]:
+        for key in list(self._visited)[before:]:
             # A name does not exist yet: visit the function again when it does.
-            del self._met[key]
+            del self._visited[key]
         self._partial[fn] = (told, self._missing, found)
         return found
 
@@ -140,11 +144,11 @@ class Fingerprints:
             address = value.address if place else value._doc  # noqa: SLF001
             return f"cell {address} {self._type(value._schema, package)!r} {value._default!r}"  # noqa: SLF001
         key = (id(value), package)
-        met = self._met.get(key) or self._beneath.get(key)
+        met = self._visited.get(key) or self._outer_visited.get(key)
         if met is None:
             # For a value that contains itself.
-            self._met[key] = (value, b"within")
-            met = self._met[key] = (value, _hash(self._parts(value, package, is_ours=is_ours)))
+            self._visited[key] = (value, b"within")
+            met = self._visited[key] = (value, _hash(self._parts(value, package, is_ours=is_ours)))
         return met[1]
 
     def _type(self, schema: Schema, package: str) -> bytes | str:

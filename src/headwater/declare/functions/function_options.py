@@ -49,7 +49,7 @@ class FunctionOptions:
                 if any(_meets(each, theirs, is_below=option == "materializes") for theirs in other.writes) or any(
                     _meets(each, theirs, is_below=True) for theirs in other.materializes
                 ):
-                    return option, _named(each)
+                    return option, _target_text(each)
         return None
 
     def write_surface(self, home: SpacePort) -> tuple[tuple[DocKey, ...], tuple[DocPath, ...]]:
@@ -91,7 +91,7 @@ def check_options(where: str, given: Iterable[str], known: tuple[str, ...]) -> N
             raise DeclarationError(f"{where}: there is no option {option}=; it takes {', '.join(known)}", option=option)
 
 
-def _named(target: Writable) -> str:
+def _target_text(target: Writable) -> str:
     return target.address if isinstance(target, Readable) else identity_key(target).removeprefix("space!")
 
 
@@ -103,7 +103,7 @@ def _meets(one: Writable, other: Writable, *, is_below: bool) -> bool:
     return doc == other_doc and (is_around if is_below else path == other_path)
 
 
-_UNSAID = (None, None, None, None, "restart", False, True, "draw", "")
+_DEFAULTS = (None, None, None, None, "restart", False, True, "draw", "")
 NO_OPTIONS = FunctionOptions()
 """Shared by all functions without options."""
 
@@ -129,7 +129,7 @@ def parse_options(
     written = check_writables(where, "writes", writes)
     materialized = check_writables(where, "materializes", materializes)
     said = (debounce, throttle, timeout, change_group, on_invalid, eager, auto_debounce, resume, version)
-    if said == _UNSAID and not written and not materialized:
+    if said == _DEFAULTS and not written and not materialized:
         return NO_OPTIONS
     for option, value in (("eager", eager), ("auto_debounce", auto_debounce)):
         if type(value) is not bool:

@@ -50,7 +50,7 @@ class ComputedList(Computed[[], list[R]]):
         """Its elements, in the run of its node. None: an empty slot."""
 
     @abstractmethod
-    def _made_of(self) -> list[Computed[..., Any]]:
+    def _parts_of_list(self) -> list[Computed[..., Any]]:
         """The functions that are part of it."""
 
     # -- its node ------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class ComputedList(Computed[[], list[R]]):
         """Register its node in an open space, after those of its parts: a reader may read it at once."""
         if self in space.nodes:
             return
-        for part in self._made_of():
+        for part in self._parts_of_list():
             part.register(space)
         self._resolve()
         spec = self._spec(space, self.name, lambda: self._run(space), self._doc)
@@ -160,11 +160,11 @@ class ComputedList(Computed[[], list[R]]):
         if self not in home.nodes:
             # Replaced by another declaration, as in a notebook, or not declared any more.
             successor = self._successor(home)
-            return self._untold(home, tx) if successor is None else cast("list[R]", successor())
+            return self._call_without_node(home, tx) if successor is None else cast("list[R]", successor())
         if tx is not None and tx.has_writes:
             if self not in tx.memo:
                 # Until the next write.
-                tx.memo[self] = self._plainly(home, tx)
+                tx.memo[self] = self._call_plain(home, tx)
             return cast("list[R]", tx.memo[self])
         self.current_in(home, tx)
         return home, tx

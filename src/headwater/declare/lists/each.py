@@ -80,7 +80,7 @@ class Each(ComputedList[R]):
         # The function is a computed: for documents, its own nodes are used.
         self._shared = shared
 
-    def _made_of(self) -> list[Computed[..., Any]]:
+    def _parts_of_list(self) -> list[Computed[..., Any]]:
         return [self.element]
 
     def _plain(self) -> list[R]:
@@ -129,7 +129,7 @@ class Each(ComputedList[R]):
         if self._shared is not None and isinstance(row, SharedRow):
             given = (row.index,) if self.element.takes_index else ()
             return self._shared(row.entry.read(), *given)
-        home, tx = self._place()
+        home, tx = self._context()
         return self.element.value_of(home, tx, row)
 
     def prepare_row(self, home: SpacePort, row: Row) -> tuple[DocKey, ...]:
@@ -140,10 +140,10 @@ class Each(ComputedList[R]):
 
     def row_cell(self, row: Row) -> Cell[object]:
         """The cell of a row, made current."""
-        home, tx = self._place()
+        home, tx = self._context()
         return self.element.current_of(home, tx, row).cell
 
-    def _place(self) -> tuple[FunctionPort, Transaction | None]:
+    def _context(self) -> tuple[FunctionPort, Transaction | None]:
         home, tx = find(self._app, self)
         assert isinstance(home, FunctionPort)
         return home, tx

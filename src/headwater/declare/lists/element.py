@@ -84,7 +84,9 @@ class Element(Computed[..., R]):
     def instance_of(self, home: FunctionPort, row: ElementRow) -> Instance:
         """The node for one element, made at need."""
         key = row.element_key
-        return home.instances_of(self).get(key) or home.add_instance(self, key, lambda: self._made_for(home, row))
+        return home.instances_of(self).get(key) or home.add_instance(
+            self, key, lambda: self._make_instance_for(home, row)
+        )
 
     def value_of(self, home: FunctionPort, tx: Transaction | None, row: ElementRow) -> R:
         """What its function returned for one element; None if the element is None."""
@@ -96,25 +98,25 @@ class Element(Computed[..., R]):
             return cast("R", None)
         return cast("R", instance.cell.value)
 
-    def _made_for(self, home: FunctionPort, row: ElementRow) -> tuple[NodeSpec, Cell[Any]]:
+    def _make_instance_for(self, home: FunctionPort, row: ElementRow) -> tuple[NodeSpec, Cell[Any]]:
         self._resolve()
         given = (row.index,) if self.takes_index else ()
-        fn = self._called_later if is_async(self.__wrapped__) else self._called
+        fn = self._call_element_async if is_async(self.__wrapped__) else self._call_element
         label = f"{self.name}({row.entry.label[:ARGUMENT_TEXT_MAX]})"
         spec = self._spec(home, label, lambda: fn(row.entry, given), row.doc)
         # The element may be a result of another list. Its node is restored first, so that this one need not run.
         spec.made_before = row.entry.prepare(home)
         return spec, Cell(self._app, row.doc, schema=self._type)
 
-    def _called(self, entry: ElementEntry, given: tuple[int, ...]) -> object:
+    def _call_element(self, entry: ElementEntry, given: tuple[int, ...]) -> object:
         element = entry.read()
-        return _HOLE if element is None else self._taken(self.__wrapped__(element, *given))
+        return _HOLE if element is None else self._convert(self.__wrapped__(element, *given))
 
-    def _taken(self, value: object) -> object:
+    def _convert(self, value: object) -> object:
         """Convert a result within its run: reads of the conversion are recorded."""
         return value
 
-    async def _called_later(self, entry: ElementEntry, given: tuple[int, ...]) -> object:
+    async def _call_element_async(self, entry: ElementEntry, given: tuple[int, ...]) -> object:
         element = entry.read()
         return _HOLE if element is None else await cast("Any", self.__wrapped__(element, *given))
 
@@ -138,7 +140,7 @@ class Predicate(Element[bool]):
             self._result = Cell(self._app, self._doc, schema=self._type)
         return self._result
 
-    def _taken(self, value: object) -> object:
+    def _convert(self, value: object) -> object:
         return bool(value)
 
     def _store(self, value: object) -> Value:
@@ -166,7 +168,7 @@ class Spread(Element[list[R]]):
             self._result = Cell(self._app, self._doc, schema=self._type)
         return self._result
 
-    def _taken(self, value: object) -> object:
+    def _convert(self, value: object) -> object:
         return _HOLE if value is None else self.checked(value)
 
     def _store(self, value: object) -> Value:

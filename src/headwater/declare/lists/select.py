@@ -41,7 +41,7 @@ class Select(ComputedList[E]):
         """The function, with a node for each element."""
         return self.each.element
 
-    def _made_of(self) -> list[Computed[..., Any]]:
+    def _parts_of_list(self) -> list[Computed[..., Any]]:
         return [self.each]
 
     def _plain(self) -> list[E]:
@@ -86,7 +86,7 @@ class FlatEach(ComputedList[R]):
         self.each: Each[list[R]] = each
         self.element: Spread[R] = spread
 
-    def _made_of(self) -> list[Computed[..., Any]]:
+    def _parts_of_list(self) -> list[Computed[..., Any]]:
         return [self.each]
 
     def _plain(self) -> list[R]:

@@ -77,7 +77,7 @@ class PieceInputs(Payload):
         super().__init__(owner, doc, f"pattern {pattern.name}()", signature.replace(parameters=[]), {})
         self._signature = signature
         kinds = [parameter.kind for parameter in signature.parameters.values()]
-        self._placed = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
+        self._positional_count = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
         for name in signature.parameters:
             self.fields[name] = DetachedValue(owner, doc, (ARGUMENTS, name), schema=schemas.get(name, ANY))
 
@@ -86,7 +86,7 @@ class PieceInputs(Payload):
         try:
             return dict(self._signature.bind(*args, **inputs).arguments)
         except TypeError as error:
-            raise TypeError(f"{self._where}: {error}; it takes {self._told()}") from None
+            raise TypeError(f"{self._where}: {error}; it takes {self._described()}") from None
 
     def sealed(self, args: tuple[object, ...], inputs: dict[str, Any]) -> Value:
         """The stored form. Raises SchemaError, AddressError or LimitError, with the names of the inputs."""

@@ -62,7 +62,7 @@ class Resource(Explainable, Generic[P, R]):
         self._signature = signature_of(fn)
         self._schema: Schema | None = None
         # The types of its parameters, by name; resolved with the type of the result.
-        self._taken: dict[str, Schema] = {}
+        self._parameter_types: dict[str, Schema] = {}
         # Set by the builder of a pattern.
         self.enclosing_piece: EnclosingPiece | None = None
 
@@ -96,7 +96,7 @@ class Resource(Explainable, Generic[P, R]):
                 # Variadic parameters, and types that no cell could hold, are not checked.
                 if name in hints and parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
                     with suppress(DeclarationError):
-                        self._taken[name] = schema_of(hints[name], where=f"{name} of {self.name}()")
+                        self._parameter_types[name] = schema_of(hints[name], where=f"{name} of {self.name}()")
         return self._schema
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Resource(Explainable, Generic[P, R]):
         return home.fetcher.add(
             self,
             key,
-            self._made(home, key, bound),
+            self._make_instance(home, key, bound),
             origin=self.__wrapped__,
             piece="" if around is None else around.title,
             parent=None if around is None else around.parent,
@@ -204,7 +204,7 @@ class Resource(Explainable, Generic[P, R]):
     def _check(self, arguments: Mapping[str, object]) -> None:
         """Check arguments as the inputs of patterns. Raises SchemaError. Documents and cells are not read."""
         for name, given in arguments.items():
-            schema = self._taken.get(name)
+            schema = self._parameter_types.get(name)
             if schema is not None and _is_plain(given):
                 try:
                     freeze_with(schema, given, name)
@@ -212,7 +212,7 @@ class Resource(Explainable, Generic[P, R]):
                     message = error.message.replace("cannot store", f"{self.name}() cannot take", 1)
                     raise type(error)(message, **error.facts) from None
 
-    def _made(self, home: ResourcePort, key: Key, bound: BoundArguments) -> ResourceInstance:
+    def _make_instance(self, home: ResourcePort, key: Key, bound: BoundArguments) -> ResourceInstance:
         schema = self._type()
         self._check(bound.arguments)
         doc = Instances.doc_of(self._doc, key) if key else self._doc

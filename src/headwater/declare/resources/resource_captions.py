@@ -19,14 +19,14 @@ def why_requested(space: ResourcePort, source: ResourceInstance) -> str:
     return "\n".join(
         [
             f"{source.label} is a resource, and {looks}; {times} left in this opening",
-            _stands(record),
-            _under_way(space, source),
-            _next(space, source, record),
+            _state_text(record),
+            _request_text(space, source),
+            _next_request_text(space, source, record),
         ]
     )
 
 
-def _stands(record: Maybe) -> str:
+def _state_text(record: Maybe) -> str:
     match get(record, ("state",)):
         case "ready":
             return f"Its answer came at {_date(get(record, ('at',)))}"
@@ -38,7 +38,7 @@ def _stands(record: Maybe) -> str:
             return "There is no answer yet"
 
 
-def _under_way(space: ResourcePort, source: ResourceInstance) -> str:
+def _request_text(space: ResourcePort, source: ResourceInstance) -> str:
     request = source.request
     if request is None and source.retry_at is not None:
         left = max(source.retry_at - space.timers.now(), 0.0)
@@ -50,9 +50,9 @@ def _under_way(space: ResourcePort, source: ResourceInstance) -> str:
     return "A request is under way" if request.has_left else "A request waits for the disk, and leaves then"
 
 
-def _next(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
+def _next_request_text(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
     if not source.is_wanted:
-        return _called(space, source, record)
+        return _next_call_text(space, source, record)
     if source.request is not None or source.retry_at is not None:
         return "Whoever reads it runs again when it says something else"
     due_at = source.due_at(record)
@@ -63,7 +63,7 @@ def _next(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
     return f"It is asked for again in {written_ms(left)}"
 
 
-def _called(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
+def _next_call_text(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
     """Not observed: what the next call would do."""
     state, due_at = get(record, ("state",)), source.due_at(record)
     looking = "by whoever begins to look, and by refresh()" if state == FAILED else "by refresh()"

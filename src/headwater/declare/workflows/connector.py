@@ -59,7 +59,7 @@ class Operation(Generic[P, R]):
         self.mutates = mutates
         self.reconciler: Callable[..., Any] | None = None
         # The parameters of the call that the reconciler takes; None: all.
-        self._asked_by: tuple[str, ...] | None = ()
+        self._reconciler_takes: tuple[str, ...] | None = ()
         where = f"{self.name}()"
         signature = signature_of(fn)
         self.takes_key = mutates and KEY in signature.parameters
@@ -106,7 +106,7 @@ class Operation(Generic[P, R]):
         given: object = fn
         if not callable(given) or is_generator(given):
             raise DeclarationError(f"@{self.name}.reconcile is put in front of a function, not of {fn!r}")
-        self._asked_by = self._names_of(fn)
+        self._reconciler_takes = self._names_of(fn)
         self.reconciler = fn
         return fn
 
@@ -125,7 +125,7 @@ class Operation(Generic[P, R]):
                 asked.append(parameter.name)
         return tuple(asked)
 
-    def question(self, home: SpacePort, params: bytes, key: str) -> dict[str, object]:
+    def reconcile_arguments(self, home: SpacePort, params: bytes, key: str) -> dict[str, object]:
         """The arguments of the reconciler, from the stored call."""
         assert self._payload is not None
         kept = cast("Mapping[str, Value]", decode(params))
@@ -133,7 +133,11 @@ class Operation(Generic[P, R]):
         # The call of another version of the program may have fewer parameters, or others.
         found = {n: fields[n].from_tree(home, home.untracked, value) for n, value in kept.items() if n in fields}
         found[KEY] = key
-        return found if self._asked_by is None else {name: found[name] for name in self._asked_by if name in found}
+        return (
+            found
+            if self._reconciler_takes is None
+            else {name: found[name] for name in self._reconciler_takes if name in found}
+        )
 
     def __repr__(self) -> str:
         return f"<{'mutation' if self.mutates else 'read'} {self.name}>"

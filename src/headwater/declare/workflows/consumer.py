@@ -147,7 +147,7 @@ class ConsumerTypes:
         self.state: DetachedValue = sealed_type(owner, f"{where}, state", hint)
         self.default: bytes | None = stored_default(getattr(kind, "state", None), hint, where)
 
-    def left(self, before: bytes | None, state: object) -> bytes | None:
+    def changed_state(self, before: bytes | None, state: object) -> bytes | None:
         """The stored form of the state that `next` has left; None if it is unchanged."""
         known = self.default if before is None else before
         if state is None and known is None:

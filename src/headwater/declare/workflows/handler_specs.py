@@ -85,7 +85,7 @@ _RUN_AT = 1
 """The parameter of mutate that takes the run: self, run, data."""
 
 
-def _looks_at(code: CodeType, name: str) -> bool:
+def _uses_parameter(code: CodeType, name: str) -> bool:
     """Whether a function, or a nested one, uses this parameter, or `self.run`."""
     if name in code.co_cellvars or "run" in code.co_names:
         return True
@@ -117,9 +117,9 @@ class ConsumerDeclaration:
         self.uses = uses
         # The source that a fixer has written, if any.
         self.source: str | None = None
-        self.use(kind, ConsumerTypes(owner, kind, f"consumer {name}"))
+        self.use_class(kind, ConsumerTypes(owner, kind, f"consumer {name}"))
 
-    def use(self, kind: type[Consumer[Any, Any, Any]], types: ConsumerTypes) -> None:
+    def use_class(self, kind: type[Consumer[Any, Any, Any]], types: ConsumerTypes) -> None:
         """Set the class whose methods are called. Raises DeclarationError if its events are of another type."""
         check_events(types.event, {name: topic.kind for name, topic in self.topics.items()}, f"consumer {self.name}")
         self.kind = kind
@@ -142,7 +142,7 @@ class ConsumerDeclaration:
     def _uses_its_run(self) -> bool:
         code = getattr(self.kind.mutate, "__code__", None)
         # Not a Python function: unknown.
-        return code is None or code.co_argcount < _RUN_AT + 1 or _looks_at(code, code.co_varnames[_RUN_AT])
+        return code is None or code.co_argcount < _RUN_AT + 1 or _uses_parameter(code, code.co_varnames[_RUN_AT])
 
     def check(self) -> None:
         """Reject a mutate of which it is unclear whether it acts itself. Raises DeclarationError."""

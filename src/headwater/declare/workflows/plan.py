@@ -104,7 +104,7 @@ class PendingEvents(Sequence[Event[T_co]]):
             event = self._made[index] = self._make(self._rows[index])
         return event
 
-    def stray(self, taken: Iterable[Event[Any]]) -> Event[Any] | None:
+    def foreign_event(self, taken: Iterable[Event[Any]]) -> Event[Any] | None:
         """An event that is none of these, if any: its number may belong to another event here."""
         ours = {id(event) for event in self._made.values()}
         return next((event for event in taken if id(event) not in ours), None)

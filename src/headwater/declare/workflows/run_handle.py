@@ -67,7 +67,7 @@ class Run:
         # A failed read of this phase, unless it is a logic error: the run ends with it, too.
         self.failed: BaseException | None = None
         # The one mutation that `mutate` has named. It is called when `mutate` has ended.
-        self.asked: tuple[Operation[..., Any], tuple[object, ...], dict[str, object]] | None = None
+        self.mutation_call: tuple[Operation[..., Any], tuple[object, ...], dict[str, object]] | None = None
 
     @property
     def key(self) -> str:
@@ -80,7 +80,7 @@ class Run:
         self._check(operation)
         if not operation.mutates:
             return self.read(operation, *args, **kwargs)
-        self.asked = (operation, args, kwargs)
+        self.mutation_call = (operation, args, kwargs)
         raise MutationRequested
 
     def read(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -130,7 +130,7 @@ class Run:
                 f"{operation.name}() is {kind} and cannot be called in {self.doing or 'no phase'}; call it in {where}"
             )
         # W4: one call in a run.
-        if operation.mutates and self.asked is not None:
+        if operation.mutates and self.mutation_call is not None:
             raise self.violated(f"{self.handler} has asked for its one mutation; {operation.name}() would be a second")
 
     def check_direct(self, operation: Operation[P, R]) -> None:
@@ -139,7 +139,9 @@ class Run:
         Allowed is the one effect of a class that acts itself, and a part of the mutation that was named.
         """
         acts_itself = not any(connector.mutates for connector in self._uses)
-        if operation.mutates and not (self.doing is HandlerPhase.MUTATE and (acts_itself or self.asked is not None)):
+        if operation.mutates and not (
+            self.doing is HandlerPhase.MUTATE and (acts_itself or self.mutation_call is not None)
+        ):
             short = operation.name.rpartition(".")[2]
             raise self.violated(
                 f"{operation.name}() is a mutation, and {self.handler} calls it directly in {self.doing or 'no phase'}"

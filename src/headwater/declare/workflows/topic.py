@@ -121,7 +121,7 @@ class Topic(Generic[T]):
             )
             raise NotFoundError(message, topic=self.name)
 
-    def opened(self, space: SpacePort, payload: bytes) -> T:
+    def load_payload(self, space: SpacePort, payload: bytes) -> T:
         """The published value, as authors get it."""
         try:
             value: Any = self.payload.from_tree(space, space.untracked, decode(payload))

@@ -82,7 +82,7 @@ class PiecePlanner:
         unsealed = self._unsealed(kept, sealed)
         # A cell that was given is known by more than its place: by its default.
         unsealed |= {name: each for name, each in given.items() if isinstance(each, Cell)}
-        fingerprints = space.fingerprints.apart(pattern.__wrapped__)
+        fingerprints = space.fingerprints.nested(pattern.__wrapped__)
         ran = {} if known is None else known.ran
         around = EnclosingPiece(piece_title(pattern.name, asked.key), f"{doc}.", asked.parent, fingerprints, depth, ran)
         plan = self._built(asked, Builder(space, doc, pattern.name, around, asked.tx), unsealed, sealed, stored)

@@ -198,7 +198,7 @@ def patch(handler: ConsumerDeclaration | Producer, source: str, flow: Workflow) 
         where = f"consumer {handler.name}"
         check_methods(made, where)
         mended = copy(handler)
-        mended.use(made, ConsumerTypes(flow.owner, made, where))
+        mended.use_class(made, ConsumerTypes(flow.owner, made, where))
         mended.source = source
         return mended
     if not isinstance(made, FunctionType):

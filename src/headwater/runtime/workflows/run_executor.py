@@ -232,7 +232,7 @@ class Performance(Ending):
             self._check_violation()
             if not isinstance(made, Plan):
                 raise LogicError(f"{handler.name}.prepare returned {made!r}; a hw.Plan is expected, or hw.Plan.idle()")
-            stray = pending.stray(made.take)
+            stray = pending.foreign_event(made.take)
             if stray is not None:
                 raise LogicError(f"{handler.name} cannot take {stray!r}: prepare was not given it now")
             return made
@@ -275,7 +275,12 @@ class Performance(Ending):
         topic = handler.topics[row.topic]
         space, payload = self.space, row.payload
         return Event(
-            row.id, row.message, row.topic, row.attempt, moment(row.created_at), lambda: topic.opened(space, payload)
+            row.id,
+            row.message,
+            row.topic,
+            row.attempt,
+            moment(row.created_at),
+            lambda: topic.load_payload(space, payload),
         )
 
     # -- acting --------------------------------------------------------------------------------------------
@@ -300,22 +305,22 @@ class Performance(Ending):
         except Exception as error:
             # Whatever it caught or raised around it: what was asked for, if anything, is what counts.
             self._check_violation()
-            if self.run.asked is None and isinstance(error, WorkflowError):
+            if self.run.mutation_call is None and isinstance(error, WorkflowError):
                 raise
-            if self.run.asked is None:
+            if self.run.mutation_call is None:
                 # Not tried again by itself: whoever acts in here, against the rules, shall not act twice.
                 raise LogicError(
                     f"{handler.name}.mutate failed before it called anything: {failure_text(error)}"
                 ) from error
         self._check_violation()
-        if self.run.asked is None and returned is not None:
+        if self.run.mutation_call is None and returned is not None:
             message = (
                 f"{handler.name}.mutate returned {returned!r} and has called nothing: run.call(...) says what to call"
             )
             raise LogicError(f"{message}; if it acts itself, declare @flow.consumer(..., acts=True)")
-        if self.run.asked is None:
+        if self.run.mutation_call is None:
             return True
-        called, args, kwargs = self.run.asked
+        called, args, kwargs = self.run.mutation_call
         asked = called.params(*args, **kwargs)
         named = called.named(args, kwargs, self.run.key)
 
@@ -448,7 +453,7 @@ class Performance(Ending):
         operation = operation_of(handler, call.operation)
         if operation is not None:
             assert operation.reconciler is not None
-            fn, given = operation.reconciler, operation.question(self.space, call.params, call.key)
+            fn, given = operation.reconciler, operation.reconcile_arguments(self.space, call.params, call.key)
             answer = self._call(HandlerPhase.RECONCILE, "reconcile", lambda: fn(**given))
         else:
             consumer = handler.kind()
@@ -480,7 +485,7 @@ class Performance(Ending):
             if handler.has_next:
                 self._call(HandlerPhase.NEXT, "next", consumer.next, self.run, data, outcome)
             self._check_violation()
-            return types.left(self.begun.state, consumer.state)
+            return types.changed_state(self.begun.state, consumer.state)
 
         def end(tables: Any, state: bytes | None) -> RunRow:  # noqa: ANN401  # a Book
             return transitions.consumed(tables, self.row.id, state, self.hosted.spec)
