@@ -360,7 +360,7 @@ class Declarer(ListVerbs, ChoiceVerbs):
         where = f"@{self.verb}.resource {chosen}()"
         check_options(where, options, RESOURCE_OPTIONS)
         if not is_async(fn):
-            message = f"{where} is not async, and would hold up whoever reads it; write `async def {chosen}(...)`"
+            message = f"{where} is not async, and would hold up its readers; write `async def {chosen}(...)`"
             raise DeclarationError(message, name=chosen)
         made: Resource[..., Any] = Resource(
             self.owner, fn, chosen, self._id(chosen), parse_request_options(where, chosen, **options)

@@ -46,7 +46,7 @@ def _request_text(space: ResourcePort, source: ResourceInstance) -> str:
     if request is None:
         return "No request is under way"
     if request.is_stopped:
-        return "A request is under way whose answer nobody wants any more; it was cancelled"
+        return "A request is under way whose answer is not wanted any more; it was cancelled"
     return "A request is under way" if request.has_left else "A request waits for the disk, and leaves then"
 
 
@@ -66,7 +66,7 @@ def _next_request_text(space: ResourcePort, source: ResourceInstance, record: Ma
 def _next_call_text(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
     """Not observed: what the next call would do."""
     state, due_at = get(record, ("state",)), source.due_at(record)
-    looking = "by whoever begins to look, and by refresh()" if state == FAILED else "by refresh()"
+    looking = "by a new observer, and by refresh()" if state == FAILED else "by refresh()"
     if due_at is None:
         return "It is asked for again by refresh() only: it has no fresh_for"
     left = due_at - space.timers.wall()
@@ -77,5 +77,5 @@ def _next_call_text(space: ResourcePort, source: ResourceInstance, record: Maybe
 
 def _date(ms: Maybe) -> str:
     if not isinstance(ms, int | float):
-        return "a time that nobody knows"
+        return "an unknown time"
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

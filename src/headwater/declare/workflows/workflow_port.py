@@ -50,7 +50,7 @@ class HubPort(Protocol):
         """Run blocking work beside the event loop."""
 
     def user(self) -> str:
-        """The user of this process, for decisions that name nobody."""
+        """The user of this process, for decisions without a name."""
 
 
 class WorkflowPort(SpacePort):
