@@ -9,7 +9,7 @@ from headwater.values.ids import DocKey
 
 
 def resolve_address(address: str, space: SpacePort) -> tuple[DocKey, tuple[str, ...]]:
-    """As everywhere; and a scope that does not say whose, as cells name their own, means this opening's."""
+    """The key and the path steps of an address. A scope without an instance, as in `user!`, is this opening's."""
     scope, _, rest = address.partition("!")
     if scope in ("user", "session"):
         key, steps = parse_address(f"space!{rest}")
@@ -18,7 +18,7 @@ def resolve_address(address: str, space: SpacePort) -> tuple[DocKey, tuple[str, 
 
 
 def resolve_document(doc_id: str, space: SpacePort) -> DocKey:
-    """The same for a document as a whole. An id that does not begin with a scope is one as it stands."""
+    """The key of a document. An id that does not begin with a scope is taken literally."""
     scope, mark, _ = doc_id.partition("!")
     if not mark or not (scope in ("space", "user", "session") or scope.startswith(("user:", "session:"))):
         return doc_key(doc_id)

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _NO_BASE: Final = Address(doc_key("-"))
 
 WRITE_SPACE: Final[ContextVar[SpacePort | None]] = ContextVar("headwater-into", default=None)
-"""The space that is being written to; where nobody says, it is the innermost one."""
+"""The space that is written to; None: the innermost one."""
 
 
 @contextmanager
 def writing_to(space: SpacePort) -> Iterator[None]:
-    """What is stored in the block is for this space, whichever is innermost around the code."""
+    """Values that are stored in the block belong to this space, not to the innermost one."""
     token = WRITE_SPACE.set(space)
     try:
         yield
@@ -38,27 +38,27 @@ def writing_to(space: SpacePort) -> Iterator[None]:
 
 
 class Binder(NamedTuple):
-    """What a schema hands to its handles when it loads: the space, and the slot that is read."""
+    """What a schema passes to its handles when it loads: the space, and the slot that is read."""
 
     space: SpacePort
     slot: Slot
 
 
 class Bound(NamedTuple):
-    """A place that a handle is to stand for."""
+    """The address that a handle is bound to."""
 
     space: SpacePort
     key: DocKey
     doc: DocId
     path: Path
     scope: str
-    # The slot of what it is a part of, if that is what was read, and what the type says it holds by default.
+    # The slot of the value that contains it, if that was read, and its default by the type.
     parent: Slot | None
     default: Maybe
 
 
 def bound(value: Value, binder: object) -> Bound | None:
-    """The place that an absolute link names, as traversal hands it out for a handle."""
+    """The address of an absolute link, as a traversal returns it for a handle."""
     space = binder.space if isinstance(binder, Binder) else binder
     assert isinstance(space, SpacePort)
     own = own_link(value)
@@ -88,7 +88,7 @@ def _above(binder: Binder, doc: DocKey, path: Path) -> tuple[Slot | None, Maybe]
 
 
 def scope_of(key: DocKey, space: SpacePort) -> str:
-    """How a link says whose a document is: by the name alone if it is the reader's own, as it is then everybody's."""
+    """The scope in a link: the name alone for the reader's own scope, so that the link means each reader's."""
     instance, _, _ = key.partition("/")
     name, _, _ = instance.partition(":")
     if name != "space" and space.actor is not None and space.scope(name).text == instance:
@@ -97,7 +97,7 @@ def scope_of(key: DocKey, space: SpacePort) -> str:
 
 
 def check_owner(owner: object, what: str) -> None:
-    """Refuse what belongs to another space than the one that is written to."""
+    """Refuse a handle of another space than the one that is written to."""
     space = WRITE_SPACE.get()
     if space is None:
         around = innermost(what)
@@ -107,7 +107,7 @@ def check_owner(owner: object, what: str) -> None:
 
 
 def same_space(one: object, other: object) -> bool:
-    """The same space, as far as can be told: an app's own handle means whatever space the app is open in."""
+    """Whether two owners mean the same space. A handle of an app means any space the app is open in."""
     return (
         one is other
         or (isinstance(one, SpacePort) and one.owner is other)
@@ -120,7 +120,7 @@ def same_space(one: object, other: object) -> bool:
 
 
 def with_handle_links(default: Value, doc: DocKey, path: Path, schema: Schema) -> Value:
-    """A default as it is read at a place where nothing stands: a link to its place for each handle in it."""
+    """A default as it is read at an empty address: each handle in it is a link to its own address."""
     handle = schema.as_handle(linked=is_link(default))
     if handle is not None:
         return link_to(doc, path).to_value() if handle.has_default and not is_link(default) else default
@@ -140,10 +140,10 @@ def with_handle_links(default: Value, doc: DocKey, path: Path, schema: Schema) -
 
 
 def with_own_values(value: Value, doc: DocKey, path: Path, old: Maybe) -> Maybe:
-    """A value as it is to be written to a place: what cells that stand there hold, instead of links to them.
+    """A value as it is written to an address: the contents of cells below the address instead of links to them.
 
-    Such a cell was read from what is written over now; a link to it would lead to what comes in its place. ABSENT if
-    there is nothing to write: the value is the place itself.
+    Such a cell was read from the value that is now overwritten; a link to it would lead to the new value. ABSENT if
+    there is nothing to write: the value is a link to the address itself.
     """
     length, instance = len(path), doc.partition("/")[0]
     name = DocId(doc[len(instance) + 1 :])
@@ -157,8 +157,8 @@ def with_own_values(value: Value, doc: DocKey, path: Path, old: Maybe) -> Maybe:
         if not holds_link(part):
             return part
         if is_map(part):
-            kept = {key: along(item) for key, item in part.items()}
-            return map_of({key: item for key, item in kept.items() if item is not ABSENT})
+            stored = {key: along(item) for key, item in part.items()}
+            return map_of({key: item for key, item in stored.items() if item is not ABSENT})
         assert is_array(part)
         return array_of([None if (item := along(each)) is ABSENT else item for each in part])
 
@@ -169,7 +169,7 @@ def with_own_values(value: Value, doc: DocKey, path: Path, old: Maybe) -> Maybe:
 
 
 class HandleCopies:
-    """Copies of a handle are the handle; it cannot leave the process."""
+    """A copy of a handle is the handle itself. A handle cannot be pickled."""
 
     __slots__ = ()
 

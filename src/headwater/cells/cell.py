@@ -33,7 +33,7 @@ _MISSING: Final = object()
 
 
 class Cell(Slot, Generic[T]):
-    """One place, read and written by `.value`. Made by `app.cell`, `space.cell`, and by other cells."""
+    """A handle to one address, read and written by `.value`. Made by `app.cell`, `space.cell`, and by other cells."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class Cell(Slot, Generic[T]):
 
     @property
     def value(self) -> T:
-        """What stands here now. Inside a run or a transaction this is noted: a change of it concerns the reader."""
+        """The current value. Reads in a run or a transaction are tracked: a change runs it again, or conflicts."""
         here = CONTEXT.get()
         if here is not None:
             found = here.memo.get(self, _MISSING)
@@ -60,12 +60,12 @@ class Cell(Slot, Generic[T]):
         self._write(new)
 
     def peek(self) -> T:
-        """The value, without depending on it: a change of it alone runs nobody again."""
+        """The value, without a dependency: a change of it does not run the function again."""
         return cast("T", self._read(IGNORED_FOR_SCHEDULING))
 
     @property
     def exists(self) -> bool:
-        """Whether anything is stored here; a default is not. Noted like any read."""
+        """Whether a value is stored; a default is not. Tracked like any read."""
         return self._exists()
 
     # -- parts ---------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Cell(Slot, Generic[T]):
     @overload
     def at(self, /, *steps: str | int) -> Cell[object]: ...
     def at(self, /, *steps: str | int, type: type[Any] | None = None) -> Cell[Any]:  # noqa: A002
-        """The cell of a part: `people.at(0, "name")`. Its type is told by this one's, or given: `type=str`."""
+        """The cell of a part: `people.at(0, "name")`. Its type follows from this cell's, or is given: `type=str`."""
         part: Slot = self
         for step in steps:
             part = part._part(step)
@@ -113,7 +113,7 @@ class Cell(Slot, Generic[T]):
         return new
 
     def clear(self) -> None:
-        """Take away what is stored here: the default is read again."""
+        """Remove the stored value: the default is read again."""
         self._remove()
 
     @overload
@@ -121,7 +121,7 @@ class Cell(Slot, Generic[T]):
     @overload
     def append(self: Cell[tuple[E, ...]], item: E) -> None: ...
     def append(self: Cell[Any], item: object) -> None:
-        """Add to the end. Two who append at the same time both succeed."""
+        """Append an item. Concurrent appends merge."""
         items = self._items([item])
         self._edit(lambda path: Append(path, items))
 
@@ -130,7 +130,7 @@ class Cell(Slot, Generic[T]):
     @overload
     def extend(self: Cell[tuple[E, ...]], items: Iterable[E]) -> None: ...
     def extend(self: Cell[Any], items: Iterable[object]) -> None:
-        """Add several to the end, in one step."""
+        """Append several items in one step."""
         self._insert(sys.maxsize, self._items(items))
 
     @overload
@@ -138,7 +138,7 @@ class Cell(Slot, Generic[T]):
     @overload
     def add_unique(self: Cell[tuple[E, ...]], item: E) -> None: ...
     def add_unique(self: Cell[Any], item: object) -> None:
-        """Add to the end unless it is there: also if another adds the same at the same time."""
+        """Append an item unless it is in the list, also if another session adds the same item concurrently."""
         items = self._items([item])
         self._edit(lambda path: AddUnique(path, items))
 
@@ -147,7 +147,7 @@ class Cell(Slot, Generic[T]):
     @overload
     def insert(self: Cell[tuple[E, ...]], index: int, item: E) -> None: ...
     def insert(self: Cell[Any], index: int, item: object) -> None:
-        """Put in front of an element; counted from the end if negative, at the end if there are fewer."""
+        """Insert before an element; a negative index counts from the end, a larger one appends."""
         self._insert(index, self._items([item]))
 
     @overload
@@ -157,31 +157,31 @@ class Cell(Slot, Generic[T]):
     @overload
     def remove(self: Cell[dict[str, V]], item: str) -> None: ...
     def remove(self: Cell[Any], item: object) -> None:
-        """Take every equal element out of a list, or one key out of a dict. What is not there is no error."""
+        """Remove every equal element of a list, or one key of a dict. A missing one is no error."""
         space, tx = find(self._owner, self, WRITTEN)
         if tx is None:
             with space.transaction():
                 self.remove(item)
             return
         self._materialise(space, tx)
-        place = self._target(space, tx)
-        there = get(tx.document(place.doc), place.path)
+        resolved = self._target(space, tx)
+        there = get(tx.document(resolved.doc), resolved.path)
         if is_map(there) and not is_link(there):
             with suppress(RefusedError):  # no dict by its type, or no key of it
                 item = self._schema.store_key(item)
             if type(item) is str and item in there:
                 guard = None if self._schema.child(item) is None else self._part(item)._rule_root(removed=True)
-                self._patch(space, tx, place.doc, Remove((*place.path, item)), guard)
+                self._patch(space, tx, resolved.doc, Remove((*resolved.path, item)), guard)
         elif there is not ABSENT:
-            op = RemoveByValue(place.path, self._items([item], ruled=False))
-            self._patch(space, tx, place.doc, op, self._rule_root(edited=True))
+            op = RemoveByValue(resolved.path, self._items([item], ruled=False))
+            self._patch(space, tx, resolved.doc, op, self._rule_root(edited=True))
 
     @overload
     def increment(self: Cell[int], by: int = ...) -> None: ...
     @overload
     def increment(self: Cell[float], by: float = ...) -> None: ...
     def increment(self: Cell[Any], by: float = 1) -> None:
-        """Add to a number, without reading it: two who count at the same time are both counted."""
+        """Add to a number without reading it: concurrent increments merge."""
         step = freeze_with(self._schema.bare, by, f"the step added to {self.address}")
         if type(step) is not int and type(step) is not float:
             message = f"cannot add {by!r} to {self.address}: it is declared as {self._schema.expected}"
@@ -195,18 +195,18 @@ class Cell(Slot, Generic[T]):
         raise UsageError(message)
 
     def __headwater_value__(self) -> Value:
-        """In a value, a cell is a link to it."""
+        """A cell is stored as a link to its address."""
         check_owner(self._owner, "cell")
         return self._to_link().to_value()
 
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
-        """A cell inside a type: reading what holds it hands out the cell, and stops there."""
+        """A cell in a type: reading the containing value returns the cell, not its value."""
         return CellHandle(schema_of(args[0]) if args else ANY)
 
 
 class CellHandle(Handle):
-    """Stored as a link to its place, or as the value itself: then the cell is the place it stands at."""
+    """Stored as a link to the cell's address, or as the value itself: then the cell is at that address."""
 
     __slots__ = ("inner",)
 
@@ -217,13 +217,13 @@ class CellHandle(Handle):
         self.inner: Schema = inner
 
     def store(self, value: object) -> Value:
-        """A cell becomes a link to it."""
+        """A cell is stored as a link to it."""
         if isinstance(value, Cell):
             return value.__headwater_value__()
         return self.inner.store(value)
 
     def load(self, value: Value, binder: object) -> object:
-        """The cell of the place."""
+        """The cell at the address."""
         at = bound(value, binder)
         if at is None:
             raise RefusedError(f"expected {self.expected}, got {shorten(safe_repr(value))}")
@@ -239,9 +239,9 @@ class CellHandle(Handle):
         )
 
     def target(self) -> Schema:
-        """What the cell holds."""
+        """The type of the cell's value."""
         return self.inner
 
     def child(self, step: str | int) -> Schema | None:
-        """Parts of what the cell holds, where it is written through."""
+        """The type of a part of the cell's value."""
         return self.inner.child(step)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class _Unbound:
-    """The owner of a list or map that stands in a class body: it says what documents have, and holds nothing."""
+    """The owner of a list or map in a class body, which only declares a field."""
 
     def sole_space(self, _what: str | Addressed) -> SpacePort:
         message = (
@@ -39,18 +39,18 @@ UNBOUND: Final = _Unbound()
 
 
 class Container(Slot):
-    """What lists and maps have in common: a declared default, and a shape."""
+    """The base of List and Map: a declared default, and a shape."""
 
     __slots__ = ("declared",)
 
-    # What it holds by default, if it stands in a class body; else None.
+    # The default, if it is in a class body; else None.
     declared: object
 
     @classmethod
     def bound(
         cls, owner: Owner, doc: str, path: Path, *, schema: Schema, default: Maybe, scope: str, key: DocKey | None
     ) -> Self:
-        """The collection at a place of a document."""
+        """The container at an address of a document."""
         made = cls.__new__(cls)
         Slot.__init__(made, owner, doc, path, schema=schema, default=default, scope=scope, key=key)
         made.declared = None
@@ -58,13 +58,13 @@ class Container(Slot):
 
     @abstractmethod
     def _plain(self) -> object:
-        """What it holds, as the built-in type."""
+        """Its content as the built-in type."""
 
     def _write(self, new: object) -> None:
         super()._write(new._plain() if isinstance(new, Container) else new)
 
     def _detached(self, item: T) -> T:
-        """An element that is about to be taken out. What stands in here, and nowhere else, ends with its place."""
+        """An element that is about to be removed: a container inside is copied, because its address ends with it."""
         if not isinstance(item, Slot) or item._doc != self._doc or item._path[: len(self._path)] != self._path:
             return item
         if isinstance(item, Container):
@@ -75,17 +75,17 @@ class Container(Slot):
         raise UsageError(message)
 
     def _atomically(self) -> AbstractContextManager[object]:
-        """Around several steps that are one: the transaction there is, or one of their own."""
+        """A context for several steps: the current transaction, or a new one."""
         space, tx = find(self._owner, self, WRITTEN)
         return space.transaction() if tx is None else nullcontext()
 
     def _shape(self) -> Maybe:
-        """What stands here, of which only keys or length may be used."""
+        """The value, of which only keys or length may be used."""
         space, source = self._source()
         traverse = Traverse(source, space.scope)
         doc = self._key(space)
-        place = traverse.resolve(doc, self._path)
-        value: Maybe = ABSENT if place is None else source.read(place.doc, place.path, Depth.SHALLOW)
+        resolved = traverse.resolve(doc, self._path)
+        value: Maybe = ABSENT if resolved is None else source.read(resolved.doc, resolved.path, Depth.SHALLOW)
         return self._effective_default(traverse, doc) if value is ABSENT else value
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class Container(Slot):
 
 
 class ContainerHandle(Handle):
-    """A list or map as part of a document: reading the document hands out the collection."""
+    """A list or map in a document: reading the document returns the container."""
 
     __slots__ = ("inner", "kind")
 
@@ -105,11 +105,11 @@ class ContainerHandle(Handle):
         self.inner: Schema = inner
 
     def store(self, value: object) -> Value:
-        """What it holds, as plain values."""
+        """Its content as plain values."""
         return self.inner.store(value._plain() if isinstance(value, Container) else value)
 
     def load(self, value: Value, binder: object) -> object:
-        """The collection at the place."""
+        """The container at the address."""
         at = bound(value, binder)
         if at is None:
             raise RefusedError(f"expected {self.expected}, got {shorten(safe_repr(value))}")
@@ -120,9 +120,9 @@ class ContainerHandle(Handle):
         return made
 
     def target(self) -> Schema:
-        """What it holds, as a whole."""
+        """The type of its content."""
         return self.inner
 
     def child(self, step: str | int) -> Schema | None:
-        """What it holds."""
+        """The type of its elements."""
         return self.inner.child(step)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Addressed(Protocol):
-    """Something that can say where it stands."""
+    """Something with an address."""
 
     @property
     def address(self) -> str:
@@ -27,16 +27,16 @@ class Addressed(Protocol):
 
 
 class Owner(Protocol):
-    """Whom a cell belongs to: an app, which may be open somewhere, or one open space."""
+    """The owner of a cell: an app, or one open space."""
 
     def sole_space(self, what: str | Addressed) -> SpacePort:
-        """The only place `what` can mean where nothing around the code says which. Raises NotOpen, AmbiguousError."""
+        """The only space that `what` can refer to without a context. Raises NotOpen, AmbiguousError."""
 
 
 class ContextFrame:
-    """One step inwards: a space was opened (no transaction), a transaction was begun in it, or a function is called.
+    """One level of the context: an opened space (no transaction), a transaction in it, or a call of a function.
 
-    Such a function may only read in the transaction that is around it: `read_only` says why.
+    The function may only read in the surrounding transaction: `read_only` has the reason.
     """
 
     __slots__ = ("is_bounded", "memo", "outer", "read_only", "space", "tx")
@@ -54,9 +54,9 @@ class ContextFrame:
         self.tx = tx
         self.outer = outer
         self.read_only = read_only
-        # Its transaction keeps the code to one space; not so for an observer such as `on_console`, which is no run.
+        # The transaction restricts the code to one space. False for an observer such as `on_console`, which is no run.
         self.is_bounded = is_bounded
-        # Here and not only in the transaction: a cell finds what it has read before with one look.
+        # A copy of the transaction's reference: a cell finds its earlier read with one lookup.
         self.memo: dict[object, object] = _NOTHING if tx is None else tx.memo
 
 
@@ -65,18 +65,18 @@ _NOTHING: Final[dict[object, object]] = {}
 CONTEXT: Final[ContextVar[ContextFrame | None]] = ContextVar("headwater", default=None)
 
 PEEKING: Final[ContextVar[bool]] = ContextVar("headwater-peeking", default=False)
-"""Whether this code is in a block of `hw.untracked()`: asked by transactions that are around such a block."""
+"""True inside a block of `hw.untracked()`. Checked by transactions around such a block."""
 
 
 UNTRACKED: Final = ""
-"""A use that no transaction has to record: a peek, a repr, an event that waits for its sender."""
+"""A use that no transaction records: a peek, a repr, an event that waits for its sender."""
 
 
 def find(owner: Owner, what: str | Addressed, use: str = "read") -> tuple[SpacePort, Transaction | None]:
-    """The space that something of `owner` means here, and the transaction this code is part of, if any.
+    """The space of `owner` in this context, and the transaction of this code, if any.
 
-    `use` says what happens to it, as a participle. A run or transaction of another space between this code and that
-    space is a CrossSpaceError, unless the use is UNTRACKED.
+    `use` is a participle such as "read". A run or transaction of another space between this code and that space is a
+    CrossSpaceError, unless the use is UNTRACKED.
     """
     frame = first = CONTEXT.get()
     while frame is not None:
@@ -97,7 +97,7 @@ def find(owner: Owner, what: str | Addressed, use: str = "read") -> tuple[SpaceP
 
 
 def check_crossing(space: SpacePort, what: str | Addressed, use: str) -> None:
-    """Raise CrossSpaceError if a run or transaction of another space is around this code, nearer than any of `home`."""
+    """Raise CrossSpaceError if a run or transaction of another space is nearer to this code than any of `space`."""
     first = frame = CONTEXT.get()
     while frame is not None and frame.space is not space:
         frame = frame.outer
@@ -108,7 +108,7 @@ def check_crossing(space: SpacePort, what: str | Addressed, use: str) -> None:
 def _leave(
     first: ContextFrame | None, until: ContextFrame | None, space: SpacePort, what: str | Addressed, use: str
 ) -> None:
-    """Code in these transactions uses what is none of theirs: no change of that can notify or conflict with them."""
+    """Code in these transactions uses another space: changes there can neither notify them nor conflict with them."""
     frame, own = first, None if until is None else until.tx
     while frame is not None and frame is not until:
         tx = frame.tx
@@ -117,18 +117,18 @@ def _leave(
                 raise crossing_error(tx, frame.space, space, name_of(what), use)
             tx.reads_outside = True
             if tx.node is not None:
-                # The caller of its result has read that result, and is notified through it.
+                # Outer runs depend on the result of this node, and are notified through it.
                 return
         frame = frame.outer
 
 
 def _is_peer(tx: Transaction, inside: SpacePort, outside: SpacePort) -> bool:
-    """A block of plain code uses another opening of the same app by name: that one acts as another program."""
+    """A transaction block of plain code uses another opening of the same app, which acts as a separate program."""
     return not tx.name and inside.owner is not None and inside.owner is outside.owner
 
 
 def without_transactions(frame: ContextFrame | None) -> ContextFrame | None:
-    """The spaces around the code, and none of their transactions: for a callback that is part of no run."""
+    """The same context without its transactions, for a callback that is not part of a run."""
     if frame is None:
         return None
     outer = without_transactions(frame.outer)
@@ -136,7 +136,7 @@ def without_transactions(frame: ContextFrame | None) -> ContextFrame | None:
 
 
 class _OpenSpaces:
-    """State of the process."""
+    """Per-process state."""
 
     def __init__(self) -> None:
         self.spaces: list[SpacePort] = []
@@ -148,7 +148,7 @@ def open_spaces() -> list[SpacePort]:
 
 
 def sole_open(what: str) -> tuple[SpacePort, Transaction | None]:
-    """The innermost open space, or the only one there is: for what is no app's. Raises NotOpen, AmbiguousError."""
+    """The innermost open space, or the only one of the process. Raises NotOpen, AmbiguousError."""
     around = innermost(what)
     if around is not None:
         return around
@@ -169,7 +169,7 @@ def sole_open(what: str) -> tuple[SpacePort, Transaction | None]:
 
 
 def innermost(what: str) -> tuple[SpacePort, Transaction | None] | None:
-    """The innermost open space, whosever it is; None if there is none around this code."""
+    """The innermost open space of any owner; None without a context."""
     frame = CONTEXT.get()
     if frame is None:
         return None
@@ -179,5 +179,5 @@ def innermost(what: str) -> tuple[SpacePort, Transaction | None] | None:
 
 
 def name_of(what: str | Addressed) -> str:
-    """A name for messages: made only when there is one."""
+    """The name in messages. The address is computed only here, when a message is made."""
     return what if isinstance(what, str) else what.address

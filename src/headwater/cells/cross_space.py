@@ -15,7 +15,7 @@ WRITTEN: Final = "written"
 
 
 class NamedSpace(Protocol):
-    """An open space, as far as messages name it."""
+    """An open space, as named in messages."""
 
     name: str
     owner: object
@@ -23,7 +23,7 @@ class NamedSpace(Protocol):
 
 
 class NamedTransaction(Protocol):
-    """The transaction that is left, as far as messages name it."""
+    """The transaction, as named in messages."""
 
     name: str
     node: object
@@ -33,7 +33,7 @@ class NamedTransaction(Protocol):
 def crossing_error(
     tx: NamedTransaction, inside: NamedSpace, outside: NamedSpace, what: str, use: str
 ) -> CrossSpaceError:
-    """The error for a use of `what`, a thing of `outside`, in a transaction of `inside`."""
+    """The error for a use of `what`, which belongs to `outside`, in a transaction of `inside`."""
     doer, where, there = tx.name or "a transaction block", _named(inside), _named(outside)
     if where == there:
         there = f"another opening of {there}"
@@ -47,7 +47,7 @@ def crossing_error(
 
 
 def _of_read(tx: NamedTransaction, doer: str) -> tuple[str, str]:
-    """What would be wrong, and what to do instead."""
+    """The problem, and what to do instead."""
     if tx.event is not None:
         effect = f"{doer} would not be repeated if that changed meanwhile"
         return effect, "Read it where the event is sent, and send the value along; or keep both in one app"

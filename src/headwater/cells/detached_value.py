@@ -16,7 +16,7 @@ _DEEP: Final = Depth.DEEP
 
 
 class _Overlay:
-    """Documents as a source has them, and one that only looks as if it were there."""
+    """A source with one extra document that contains only the detached value."""
 
     __slots__ = ("_doc", "_path", "_source", "_tree")
 
@@ -27,14 +27,14 @@ class _Overlay:
         self._tree = tree
 
     def _document(self) -> Value:
-        """The document, with nothing in it but this value."""
+        """The extra document."""
         whole = self._tree
         for step in reversed(self._path):
             whole = map_of({str(step): whole})
         return whole
 
     def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
-        """What stands there."""
+        """The value at the address."""
         return get(self._document(), path) if doc == self._doc else self._source.read(doc, path, depth, flags)
 
     def document(self, doc: DocKey) -> Maybe:
@@ -42,30 +42,30 @@ class _Overlay:
         return self._document() if doc == self._doc else self._source.document(doc)
 
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
-        """What was read."""
+        """Record a read."""
         if doc != self._doc:
             self._source.record(doc, path, depth, flags)
 
 
 class DetachedValue(Slot):
-    """The name and type of such a value: how it is checked and kept, and how authors get it."""
+    """The name and type of a detached value: how it is checked, stored and loaded."""
 
     __slots__ = ()
 
     @property
     def expected(self) -> str:
-        """The type, for people."""
+        """The type, as text."""
         return self._schema.expected
 
     def has_part(self, key: str) -> bool:
-        """Whether something of that name can be in it."""
+        """Whether it can have a part of that name."""
         return self._schema.child(key) is not None
 
     def to_tree(self, given: object) -> Value:
-        """As it is kept. Raises SchemaError, AddressError or LimitError, naming this value."""
+        """The stored form. Raises SchemaError, AddressError or LimitError, naming this value."""
         return self._stored(self._schema, given)
 
     def from_tree(self, space: SpacePort, source: ReadSource, tree: Value) -> object:
-        """As authors get it: of its type, frozen, documents as handles. Raises SchemaError."""
+        """The loaded value: of its type, frozen, documents as handles. Raises SchemaError."""
         doc = self._key(space)
         return self._load(space, Traverse(_Overlay(source, doc, self._path, tree), space.scope, 0), doc, tree)

@@ -13,7 +13,7 @@ LINE_MAX: Final = 80
 """Characters of a value in a repr: it shares a line with a name."""
 
 ROWS_MAX: Final = 20
-"""Rows of a table in a notebook: more is not looked at, and a million would stop the browser."""
+"""Rows of a table in a notebook. A million rows would stop the browser."""
 
 _inside: Final[ContextVar[bool]] = ContextVar("headwater-showing", default=False)
 
@@ -24,7 +24,7 @@ _VALUE: Final = "text-align:left;padding:2px 8px"
 
 
 def shorten(text: str, limit: int = LINE_MAX) -> str:
-    """A text that fits, with its beginning and its end."""
+    """The text, shortened in the middle to the limit."""
     if len(text) <= limit:
         return text
     half = (limit - 3) // 2
@@ -32,7 +32,7 @@ def shorten(text: str, limit: int = LINE_MAX) -> str:
 
 
 def brief(value: object, limit: int = LINE_MAX) -> str:
-    """A value that fits. Of a long list only the beginning is looked at."""
+    """The repr of a value, shortened to the limit. Only the beginning of a long list is read."""
     return shorten(_brief(value, limit), limit)
 
 
@@ -59,7 +59,7 @@ def _joined(parts: Iterable[str], limit: int) -> str:
 
 
 def once(short: str, full: Callable[[], str]) -> str:
-    """How a handle shows itself: in full, but within another one only shortly; they may lead back to each other."""
+    """The repr of a handle: full, but short inside another one, because handles may refer to each other."""
     if _inside.get():
         return short
     token = _inside.set(True)
@@ -70,7 +70,7 @@ def once(short: str, full: Callable[[], str]) -> str:
 
 
 def cell_html(name: str, expected: str, value: object, problem: str | None) -> str:
-    """A cell as a table: its entries if it has some, else the value alone."""
+    """A cell as a table: its entries, or the value alone."""
     if problem is not None:
         return _table(name, expected, [("", f"<i>{escape(problem)}</i>")])
     if isinstance(value, Mapping) and value:

@@ -49,10 +49,10 @@ _NONE: Final = type(None)
 
 
 class Link(Generic[T]):
-    """A field that leads to another document: `owner: hw.Link[Person]`. Reading it follows it.
+    """A field that links to another document: `owner: hw.Link[Person]`. Reading it follows the link.
 
-    `hw.Link[Person | None]`, declared with `= hw.Link()`, may lead nowhere: it then reads as None, and so it does when
-    its document was deleted.
+    `hw.Link[Person | None]`, declared with `= hw.Link()`, may be empty: it then reads as None, as it does when its
+    document was deleted.
     """
 
     __slots__ = ()
@@ -73,7 +73,7 @@ class Link(Generic[T]):
 
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
-        """What the link leads to, as a handle."""
+        """A handle of the linked document."""
         if not args:
             raise DeclarationError("hw.Link needs to know what it leads to: hw.Link[Person]")
         options = get_args(args[0]) if _NONE in get_args(args[0]) else (args[0],)
@@ -105,7 +105,7 @@ class Doc(HandleCopies):
     _hw_fields: ClassVar[dict[str, DocField]] = {}
     _hw_locals: ClassVar[dict[str, object]] = {}
     _hw_within: ClassVar[str] = "session"
-    # Has no fields but those of its class; else it stands for documents of all of them.
+    # Has only the fields of its class. False: a document of any class.
     _hw_fixed: ClassVar[bool] = True
 
     def __init_subclass__(cls, *, within: str | None = None) -> None:
@@ -162,7 +162,7 @@ class Doc(HandleCopies):
 
     @classmethod
     def _hw_value(cls, given: dict[str, object]) -> Value:
-        """A new document: what is given, checked, and the defaults of the rest."""
+        """The value of a new document: the given fields, checked, and the defaults of the others."""
         unknown = [name for name in given if name not in cls._hw_fields]
         if unknown:
             has = ", ".join(cls._hw_fields) or "none"
@@ -181,7 +181,7 @@ class Doc(HandleCopies):
         return map_of(items)
 
     def _hw_bind(self, owner: Owner, doc: str, scope: str, key: DocKey | None) -> None:
-        put = object.__setattr__  # past `__setattr__`, which looks for fields
+        put = object.__setattr__  # bypasses `__setattr__`, which writes fields
         put(self, "_hw_owner", owner)
         put(self, "_hw_scope", (doc, scope))
         put(self, "_hw_key", key)
@@ -195,7 +195,7 @@ class Doc(HandleCopies):
         if self is other:
             return True
         mine, theirs = self._hw_key, other._hw_key
-        # Without a key it is whoever's who looks: of the same name and scope as what it was found as there.
+        # Without a key it means the document of each reader: compare name and scope.
         same = self._hw_scope == other._hw_scope if mine is None or theirs is None else mine == theirs
         return same and same_space(self._hw_owner, other._hw_owner)
 
@@ -203,7 +203,7 @@ class Doc(HandleCopies):
         return hash(self._hw_scope[0])
 
     def _hw_set(self, name: str, value: object) -> None:
-        # Here and not in `Field.__set__`, which would be two calls further down: fields are written often.
+        # Here and not in `DocField.__set__`, which would be two calls deeper: fields are written often.
         slot = self._hw_slots.get(name)
         if slot is None:
             field = type(self)._hw_fields.get(name)
@@ -222,14 +222,14 @@ class Doc(HandleCopies):
         __setattr__ = _hw_set
 
     def __headwater_value__(self) -> Value:
-        """In a value without a type of its own, a document is a link to it."""
+        """A document is stored as a link to it."""
         check_owner(self._hw_owner, "document")
         doc, scope = self._hw_scope
         return LinkRecord(doc=DocId(doc), scope=scope).to_value()
 
     @classmethod
     def __headwater_schema__(cls, _args: tuple[object, ...], _schema_of: Callable[[object], Schema]) -> Schema:
-        """A class of documents as a type means a link to one."""
+        """A document class as a type means a link to a document."""
         return DocHandle(lambda: cls, optional=False)
 
     # -- for people ----------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Doc(HandleCopies):
 
 
 class _Unreadable:
-    """Stands for a field that cannot be shown."""
+    """Shown for a field that cannot be read."""
 
     def __init__(self, error: HeadwaterError) -> None:
         self._code = error.code
@@ -275,14 +275,14 @@ class _Unreadable:
 
 
 class DocHandle(Handle):
-    """A document where a type names its class: stored as a link, read as the document."""
+    """A document class in a type: stored as a link, read as the document."""
 
     __slots__ = ("_kind", "_made", "_optional")
 
     always_link = True
 
     def __init__(self, kind: Callable[[], type[Doc]], *, optional: bool) -> None:
-        # Asked for at first use: classes may name each other.
+        # Resolved at first use: classes may name each other.
         self._kind = kind
         self._made: type[Doc] | None = None
         super().__init__("a document or None" if optional else "a document")
@@ -290,17 +290,17 @@ class DocHandle(Handle):
 
     @property
     def optional(self) -> bool:  # type: ignore[override]
-        """It may lead nowhere."""
+        """Whether the link may be empty."""
         return self._optional
 
     @property
     def ceiling(self) -> str:  # type: ignore[override]
-        """As the class was declared."""
+        """The narrowest scope, as declared by the class."""
         return self.kind._hw_within
 
     @property
     def kind(self) -> type[Doc]:
-        """The class it leads to."""
+        """The linked class."""
         if self._made is None:
             self._made = self._kind()
             name = self._made.__qualname__
@@ -308,7 +308,7 @@ class DocHandle(Handle):
         return self._made
 
     def target(self) -> type[Doc]:
-        """The class it leads to."""
+        """The linked class."""
         return self.kind
 
     def store(self, value: object) -> Value:
@@ -341,7 +341,7 @@ class DocHandle(Handle):
 
 
 def open_doc(kind: type[D], space: SpacePort, doc: str, key: DocKey) -> D:
-    """The handle of a document in an open space: one for each class, as long as anybody holds it."""
+    """The handle of a document in an open space: one per class, while it is referenced."""
     made = space.handles.get((key, kind))
     if made is None:
         made = space.handles[key, kind] = declare_doc(kind, space, doc, scope_of(key, space), key)
@@ -358,7 +358,7 @@ def declare_doc(kind: type[D], owner: Owner, doc: str, scope: str = "space", key
 
 
 def document_address(doc: Doc) -> str:
-    """Where a document is, as text."""
+    """The address of a document, as text."""
     name, scope = doc._hw_scope
     return address_text(doc._hw_key) if doc._hw_key is not None else f"{scope}!{address_text(doc_key(name))}"
 

@@ -20,7 +20,7 @@ _CLASS_VARIABLE: Final = re.compile(r"['\"]*(\w+\.)*ClassVar\b")
 
 
 class HasFields(Protocol):
-    """A document, as far as its fields need to know it."""
+    """A document, as its fields use it."""
 
     _hw_owner: Owner
     _hw_scope: tuple[str, str]
@@ -29,7 +29,7 @@ class HasFields(Protocol):
 
 
 class DocField:
-    """One field of a class of documents: the descriptor behind the attribute."""
+    """The descriptor of one field of a document class."""
 
     __slots__ = ("declared", "name", "owner", "resolved")
 
@@ -95,19 +95,19 @@ class DocField:
 
 
 def fields_of(base: type) -> dict[str, DocField]:
-    """Those that a class itself has declared."""
+    """The fields that the class itself declares, without its bases."""
     return {name: field for name, field in vars(base).items() if isinstance(field, DocField)}
 
 
 def is_class_variable(hint: object) -> bool:
-    """Tell whether an annotation says that it is no field."""
+    """Whether an annotation is a ClassVar, and so no field."""
     if isinstance(hint, str):
         return _CLASS_VARIABLE.match(hint) is not None
     return hint is ClassVar or get_origin(hint) is ClassVar
 
 
 def _hints(cls: type[Any]) -> dict[str, object]:
-    """The types of the fields that a class itself declares: those of its bases were written down elsewhere."""
+    """The types of the fields that the class itself declares."""
     own = {name: hint for name, hint in get_annotations(cls).items() if name in fields_of(cls)}
     alone = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
     around = {**vars(cls).get("_hw_locals", {}), cls.__name__: cls}

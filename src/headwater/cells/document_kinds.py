@@ -8,19 +8,19 @@ from weakref import WeakSet
 from headwater.errors import DeclarationError, SchemaError
 
 RESERVED: Final = frozenset({"schema", "collection", "events", "headwater"})
-"""Words that no class of an author's may have: documents of Headwater are called so."""
+"""Reserved words: ids of Headwater's own documents begin with them."""
 
 _CLASSES: Final[dict[str, WeakSet[type]]] = {}
-"""The classes of this program, by their word."""
+"""The document classes of this program, by the word of their ids."""
 
 
 def kind_of_id(cls: type) -> str:
-    """The word in front of the ids of new documents."""
+    """The first word of the ids of new documents."""
     return "".join(letter for letter in cls.__name__.lower() if letter not in ":/") or "doc"
 
 
 def register_class(cls: type) -> None:
-    """A class was made. Raises DeclarationError if its word is taken."""
+    """Register a document class. Raises DeclarationError if its word is reserved."""
     word = kind_of_id(cls)
     if word in RESERVED:
         message = (
@@ -32,10 +32,10 @@ def register_class(cls: type) -> None:
 
 
 def check_class(kind: type, doc: str, *, fixed: bool) -> None:
-    """Refuse a handle of a class that is not the document's. Its id tells, where it was made by a class.
+    """Refuse a handle of another class than the document's, by the first word of its id.
 
-    An id whose word no class of this program has (the class was renamed), or without any, fits every class; so does
-    every id a class without fields of its own (not `fixed`).
+    An id without a word, or whose word belongs to no class of this program (the class was renamed), fits every class. A
+    class without fields of its own (not `fixed`) fits every id.
     """
     word, mark, _ = doc.partition(":")
     if not mark or not fixed:

@@ -19,12 +19,12 @@ from headwater.values.tree import Path
 
 
 def exists(thing: Doc | Cell[Any]) -> bool:
-    """Whether anything is stored there. Noted like any read."""
+    """Whether a value is stored. Tracked like any read."""
     return _root(thing)._exists()
 
 
 def delete(thing: Doc | Cell[Any]) -> None:
-    """Delete a document, or what a cell holds. Links to a deleted document stay, and lead nowhere."""
+    """Delete a document, or the value of a cell. Links to a deleted document remain, and dangle."""
     _root(thing)._remove()
 
 
@@ -46,19 +46,19 @@ def id_of(doc: Doc) -> str:
 
 
 def space_of(thing: Doc | Readable, what: str) -> tuple[SpacePort, Transaction | None]:
-    """The space that a document or a cell means here, and the transaction around this code."""
+    """The space of a document or a cell in this context, and the current transaction."""
     return find(thing._hw_owner if isinstance(thing, Doc) else thing._owner, what)
 
 
 def address_in(thing: Doc | Readable, space: SpacePort) -> tuple[DocKey, Path]:
-    """Where a document or a cell stands in an open space."""
+    """The address of a document or a cell in an open space."""
     if isinstance(thing, Doc):
         return thing._hw_key or space.key(*thing._hw_scope), ()
     return thing._key(space), thing._path
 
 
 def declared_address(thing: Doc | Readable) -> tuple[str, Path]:
-    """Where a document or a cell stands, for comparing before a space is open: a user's own is that of any user."""
+    """The address of a document or a cell before a space is open, for comparisons: all users' instances are equal."""
     if isinstance(thing, Doc):
         name, scope = thing._hw_scope
         return thing._hw_key or f"{scope}/{name}", ()
@@ -67,6 +67,6 @@ def declared_address(thing: Doc | Readable) -> tuple[str, Path]:
 
 
 def identity_key(doc: Doc) -> str:
-    """What tells a document from others of its class: its id, and whose it is."""
+    """The identity of a document among those of its class: scope and id."""
     name, scope = doc._hw_scope
     return f"{scope}!{name}"

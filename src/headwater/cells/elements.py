@@ -29,40 +29,40 @@ _ANYWHERE: Final = 2**31
 """An index that lists have and tuples of a fixed length do not: all elements of a list are of one type."""
 
 ElementKey: TypeAlias = tuple[str, ...]
-"""What tells an element from others."""
+"""The identity of an element."""
 
 
 class ElementEntry(ABC):
-    """One element."""
+    """One element of a list."""
 
     __slots__ = ("key", "label")
 
     def __init__(self, key: ElementKey, label: str) -> None:
         self.key = key
-        # For people.
+        # Shown to people.
         self.label = label
 
     @abstractmethod
     def read(self) -> object:
-        """The element, as authors get it. Noted like any read."""
+        """The element as authors get it. Tracked like any read."""
 
     @abstractmethod
     def reference(self) -> Value:
-        """What stands for it in another document: a link, if it stands anywhere."""
+        """Its representation in another document: a link, if it has an address."""
 
     def prepare(self, space: SpacePort) -> tuple[DocKey, ...]:  # noqa: ARG002  # most need nothing
-        """Have whoever keeps it current be there. Returns the documents that such write."""
+        """Start what keeps it current. Returns the documents that are written by it."""
         return ()
 
 
 class DocEntry(ElementEntry):
-    """A document. To hand it out reads nothing of it."""
+    """A document. Returning it reads none of its fields."""
 
     __slots__ = ("doc",)
 
     def __init__(self, doc: Doc) -> None:
-        told = identity_key(doc)
-        super().__init__(("doc", type(doc).__name__, told), told.removeprefix("space!"))
+        identity = identity_key(doc)
+        super().__init__(("doc", type(doc).__name__, identity), identity.removeprefix("space!"))
         self.doc = doc
 
     def read(self) -> Doc:
@@ -75,7 +75,7 @@ class DocEntry(ElementEntry):
 
 
 class HandleEntry(ElementEntry):
-    """A cell, or a list or map of its own: handed out, not read."""
+    """A cell, list or map: the handle is returned, not its value."""
 
     __slots__ = ("handle",)
 
@@ -93,7 +93,7 @@ class HandleEntry(ElementEntry):
 
 
 class LinkedEntry(ElementEntry):
-    """What a link leads to, where the type names no class for it: its value."""
+    """The target of a link without a declared class: its value."""
 
     __slots__ = ("cell",)
 
@@ -102,7 +102,7 @@ class LinkedEntry(ElementEntry):
         self.cell = cell
 
     def read(self) -> object:
-        """The value there."""
+        """The value."""
         return self.cell.value
 
     def reference(self) -> Value:
@@ -111,7 +111,7 @@ class LinkedEntry(ElementEntry):
 
 
 class PartEntry(ElementEntry):
-    """A value that stands in the list itself."""
+    """A value in the list itself."""
 
     __slots__ = ("index", "slot")
 
@@ -121,58 +121,60 @@ class PartEntry(ElementEntry):
         self.index = index
 
     def read(self) -> object:
-        """The value there."""
+        """The value."""
         return self.slot._part(self.index)._read(0)
 
     def reference(self) -> Value:
-        """A link to its place."""
+        """A link to its address."""
         return self.slot._part(self.index)._to_link().to_value()
 
 
 def entry_for(thing: Doc | Readable) -> ElementEntry:
-    """Of a handle that somebody holds."""
+    """The entry of a handle."""
     return DocEntry(thing) if isinstance(thing, Doc) else HandleEntry(thing)
 
 
 def is_listlike(slot: Slot) -> bool:
-    """Whether its type lets a list stand there."""
+    """Whether its type allows a list."""
     return slot._schema.child(0) is not None
 
 
 def owner_of(thing: Doc | Readable) -> object:
-    """Whose it is."""
+    """Its owner."""
     return thing._hw_owner if isinstance(thing, Doc) else thing._owner
 
 
 def entries_of(slot: Slot) -> list[ElementEntry | None]:
-    """The elements of the list that stands there; None for one that leads nowhere. Nothing stands there: none."""
+    """Entries of the list at this slot; None for a dangling link. Empty if nothing is stored."""
     space, source = slot._source()
     traverse = Traverse(source, space.scope)
     doc = slot._key(space)
     where = address_text(doc, slot._path)
-    place = traverse.resolve(doc, slot._path)
-    there: Maybe = ABSENT if place is None else get(source.document(place.doc), place.path)
-    if place is None or not is_array(there):
-        return _elsewhere(slot, traverse, place, where)
+    resolved = traverse.resolve(doc, slot._path)
+    there: Maybe = ABSENT if resolved is None else get(source.document(resolved.doc), resolved.path)
+    if resolved is None or not is_array(there):
+        return _elsewhere(slot, traverse, resolved, where)
     item = slot._schema.child(_ANYWHERE)
     handle = None if item is None else item.as_handle(linked=True)
     if item is not None and handle is not None and handle.always_link and not handle.optional:
-        # Links are leaves: one deep read depends on which documents are in the list, and on nothing else.
-        links = traverse.value(place.doc, place.path, slot._schema)
+        # Links are leaves: one deep read depends only on which documents are in the list.
+        links = traverse.value(resolved.doc, resolved.path, slot._schema)
         assert is_array(links)
         return [_of_link(space, slot, item, link, index) for index, link in enumerate(links)]
-    source.record(place.doc, place.path, Depth.SHALLOW)
+    source.record(resolved.doc, resolved.path, Depth.SHALLOW)
     return [
-        _of_linked(space, slot, traverse, place, index) if is_link(part) else PartEntry(slot, where, index)
+        _of_linked(space, slot, traverse, resolved, index) if is_link(part) else PartEntry(slot, where, index)
         for index, part in enumerate(there)
     ]
 
 
-def _elsewhere(slot: Slot, traverse: Traverse, place: ResolvedAddress | None, where: str) -> list[ElementEntry | None]:
-    """No list is stored there: its default, if it has one."""
+def _elsewhere(
+    slot: Slot, traverse: Traverse, resolved: ResolvedAddress | None, where: str
+) -> list[ElementEntry | None]:
+    """No list is stored: the entries of the default, if there is one."""
     there: Maybe = ABSENT
-    if place is not None:
-        there = traverse.source.read(place.doc, place.path, Depth.SHALLOW)
+    if resolved is not None:
+        there = traverse.source.read(resolved.doc, resolved.path, Depth.SHALLOW)
     if there is ABSENT:
         there = slot._effective_default(traverse, slot._key(slot._source()[0]))
     if there is ABSENT or there is None:
@@ -183,16 +185,16 @@ def _elsewhere(slot: Slot, traverse: Traverse, place: ResolvedAddress | None, wh
 
 
 def _of_linked(
-    space: SpacePort, slot: Slot, traverse: Traverse, place: ResolvedAddress, index: int
+    space: SpacePort, slot: Slot, traverse: Traverse, resolved: ResolvedAddress, index: int
 ) -> ElementEntry | None:
-    """A link among other things. Who turns it elsewhere wakes whoever looks through the list."""
-    at = (*place.path, index)
-    traverse.source.record(place.doc, at, Depth.DEEP)
+    """A link in a list of mixed elements. A change of the link runs the readers of the list."""
+    at = (*resolved.path, index)
+    traverse.source.record(resolved.doc, at, Depth.DEEP)
     schema = slot._schema.child(index)
     handle = None if schema is None else schema.as_handle(linked=True)
     if schema is not None and handle is not None:
-        return _of_link(space, slot, schema, traverse.handle(place.doc, at, handle), index)
-    end = traverse.resolve(place.doc, at)
+        return _of_link(space, slot, schema, traverse.handle(resolved.doc, at, handle), index)
+    end = traverse.resolve(resolved.doc, at)
     if end is None:
         return None
     name = DocId(end.doc.partition("/")[2])
@@ -212,7 +214,7 @@ def _of_link(space: SpacePort, slot: Slot, schema: Schema, link: Maybe, index: i
 
 
 def as_linked(space: SpacePort, reference: Value) -> object:
-    """What a reference leads to, as it is stored; a value that is none is what it is."""
+    """The target of a reference, as it is stored; any other value is returned unchanged."""
     link = parse_link(reference)
     if link is None or link.doc is None:
         return reference

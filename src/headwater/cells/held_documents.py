@@ -17,14 +17,14 @@ from headwater.values.tree import ABSENT, Maybe
 
 
 class HeldDocument:
-    """One document as a transaction sees it."""
+    """One document in a transaction: the snapshot of the first read, and the writes since."""
 
-    # Most documents are only read: what writing needs stands in the class until it is needed.
+    # Most documents are only read: the attributes for writing are class attributes until the first write.
 
     # Written as a whole: then the operations before and after it are part of the value.
     whole: bool = False
     ops: Sequence[PatchOp] = ()
-    # None while every operation says all of what it leaves.
+    # None while no operation depends on the content that it edits.
     edit_inputs: EditInputs | None = None
 
     def __init__(self, base: Maybe, mark: Mark) -> None:
@@ -34,7 +34,7 @@ class HeldDocument:
 
 
 def operations_of(held: dict[DocKey, HeldDocument]) -> list[Operation]:
-    """What the writes come to, one operation for each document."""
+    """The writes as one operation for each document."""
     operations: list[Operation] = []
     for doc, each in held.items():
         if each.whole:
@@ -46,10 +46,10 @@ def operations_of(held: dict[DocKey, HeldDocument]) -> list[Operation]:
 
 
 def marks_of(held: dict[DocKey, HeldDocument], checked: list[Entry], replica: Replica) -> dict[DocKey, Mark] | Conflict:
-    """For each document that was read, the version to name; or what was read and is no longer so.
+    """For each document that was read, the version to name in the commit; or the conflict if a read is outdated.
 
-    That is the version of the first look, unless somebody here has since written what was read and it has come
-    out the same: then it is as if it were read now. Of the first look the store would say that it is outdated.
+    That is the version of the snapshot, unless this process has since written what was read, with the same result: then
+    the current version is named, because the store would reject the older one.
     """
     marks: dict[DocKey, Mark] = {}
     now: dict[DocKey, tuple[Maybe, Mark]] = {}
@@ -71,7 +71,7 @@ def marks_of(held: dict[DocKey, HeldDocument], checked: list[Entry], replica: Re
 
 
 def overtaken(held: dict[DocKey, HeldDocument], error: BaseException, replica: Replica) -> Conflict | None:
-    """A patch that fitted what was seen and does not fit what is there now: to be done again, as the store says."""
+    """The conflict for a patch that fits the snapshot but not the current document, as the store would report it."""
     if isinstance(error, AddressError):
         for doc, each in held.items():
             if each.ops and replica.read(doc) is not each.base:
@@ -80,7 +80,7 @@ def overtaken(held: dict[DocKey, HeldDocument], error: BaseException, replica: R
 
 
 def is_within(frame: ContextFrame | None, part: ContextFrame) -> bool:
-    """A write was made in this part of the code, or further in."""
+    """Whether a write was made in this part of the context, or inside it."""
     while frame is not None:
         if frame is part:
             return True

@@ -19,20 +19,20 @@ from headwater.values.patch import Add, AddUnique, Append, Increment, Move, Patc
 from headwater.values.tree import Path
 
 Flags: TypeAlias = int
-"""Any of the five below, added up. Plain ints: an enum's flags cost more to combine than a read costs."""
+"""A sum of the five flags below. Plain ints: combining flags of an enum costs more than a read."""
 
 IGNORED_FOR_SCHEDULING: Final = 1
 """Read without depending on it: `peek`."""
 IGNORED_FOR_CONFLICT: Final = 2
-"""May have changed meanwhile without harm: a write that does not build on what it found."""
+"""Not checked for conflicts: a write that does not build on the value it found."""
 LINK_PROBE: Final = 4
-"""Only looked at to see where a link leads."""
+"""Read only to resolve a link."""
 LABEL_ONLY: Final = 8
-"""Neither wakes nor conflicts; its label counts."""
+"""Neither a dependency nor checked for conflicts; its label counts."""
 ATTEMPTED_WRITE: Final = 16
-"""Not a read: a write was tried here, also if it changed nothing."""
+"""Not a read: an attempted write, even if it changed nothing."""
 SHALLOW_BIT: Final = 32
-"""Not a flag of reads: how the journal and the index of readers write down that only a shape was looked at."""
+"""Not a flag of reads: how the journal and the reader index encode a shallow read."""
 
 _DEEP_READ: Final = Depth.DEEP
 _SHALLOW_READ: Final = Depth.SHALLOW
@@ -42,9 +42,9 @@ _NOT_CHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
 
 
 class Mark(msgspec.Struct, eq=False, frozen=True):
-    """The version of a document that a transaction sees: confirmed as of `seq`, with its own session's layers on top.
+    """The version of a document in a transaction: confirmed as of `seq`, with pending layers of its session on top.
 
-    `layers` is the replica's list as it was: it only ever grows at its end, so the first `count` stay what they are.
+    `layers` is the replica's list itself. It only grows at its end, so its first `count` items do not change.
     """
 
     seq: Seq
@@ -52,13 +52,13 @@ class Mark(msgspec.Struct, eq=False, frozen=True):
     count: int
 
     def read(self, doc: DocKey, path: Path, depth: Depth) -> Read | PendingRead:
-        """What a commit has to name that is made from what was seen there."""
+        """The read that a commit names if it is based on this version."""
         if not self.count:
             return Read(doc, path, self.seq, depth)
         return PendingRead(doc, path, self.seq, ranges(self.layers[: self.count]), depth)
 
     def written_since(self, earlier: Mark, doc: DocKey) -> list[Path]:
-        """Where the document may have been written since an earlier version: anywhere, if others have confirmed it."""
+        """The paths that may have been written since an earlier version; the root if another session has written."""
         if self.layers is earlier.layers and self.count == earlier.count:
             return []
         seen = earlier.layers[: earlier.count]
@@ -73,7 +73,7 @@ class Mark(msgspec.Struct, eq=False, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One place in the journal."""
+    """One entry of the journal."""
 
     doc: DocKey
     path: Path
@@ -83,30 +83,30 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 ReadKey: TypeAlias = tuple[DocKey, Path, int]
-"""Where, and whether only the shape was looked at: 0 or SHALLOW_BIT."""
+"""Address and depth: 0 (deep) or SHALLOW_BIT."""
 
 
 class Journal:
-    """The entries of one transaction, each once, in the order they were first made."""
+    """The entries of one transaction, without duplicates, in the order of their first use."""
 
     __slots__ = ("entries", "is_plain")
 
     def __init__(self) -> None:
-        # A dict for its keys: the same place read a thousand times is one entry. A transaction looks at a document
-        # once, so the version belongs to the document and need not tell entries apart. Entries without flags may be
-        # put in by hand: `note` costs a call.
+        # A dict for its keys: an address that is read a thousand times is one entry. A transaction has one snapshot per
+        # document, so the version is not part of the key. Entries without flags may be added directly: `record` costs a
+        # call.
         self.entries: dict[ReadKey, Mark | None] = {}
-        # Nothing was read, or tried, in a special way.
+        # No entry has flags.
         self.is_plain = True
 
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags, mark: Mark | None) -> None:
-        """A place was read, or a write was tried there."""
+        """Record a read or an attempted write."""
         if flags:
             self.is_plain = False
         self.entries[doc, path, flags if depth is _DEEP_READ else flags | SHALLOW_BIT] = mark
 
     def reads(self) -> dict[ReadKey, Mark | None]:
-        """What the run depends on, as the index of readers takes it: the keys. Not to be changed."""
+        """The dependencies of the run as keys of the reader index. Read-only for the caller."""
         if self.is_plain:
             return self.entries
         return {
@@ -119,7 +119,7 @@ class Journal:
         return len(self.entries)
 
     def docs(self) -> set[DocKey]:
-        """Every document that was looked at."""
+        """Every document that was read."""
         return {key[0] for key in self.entries}
 
     def __iter__(self) -> Iterator[Entry]:
@@ -127,11 +127,11 @@ class Journal:
             yield Entry(doc, path, _SHALLOW_READ if bits & SHALLOW_BIT else _DEEP_READ, bits & ~SHALLOW_BIT, mark)
 
     def dependencies(self) -> list[Entry]:
-        """What has to change for the run to be worth repeating."""
+        """The reads whose change runs the function again."""
         return self._without(_NOT_DEPENDED_ON)
 
     def conflicts(self) -> list[Entry]:
-        """What must not have changed for the commit to be accepted."""
+        """The reads that must be unchanged for the commit to be accepted."""
         return self._without(_NOT_CHECKED)
 
     def _without(self, flags: Flags) -> list[Entry]:
@@ -140,24 +140,24 @@ class Journal:
             for (doc, path, bits), mark in self.entries.items()
             if not bits & flags
         ]
-        # Reads of different documents are never merged, and most transactions look at each document once.
+        # Reads of different documents are never merged, and most transactions read each document once.
         return entries if len({entry.doc for entry in entries}) == len(entries) else compact(entries)
 
     def labels(self) -> list[Entry]:
-        """What the result has been made of, and where it was to go: all of it."""
+        """All entries, with flags: the inputs and the targets of the result."""
         return compact(self, keep_flags=True)
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Remove all entries."""
         self.entries = {}
 
 
 def compact(entries: Iterable[Entry], *, keep_flags: bool = False) -> list[Entry]:
-    """The fewest entries that say the same.
+    """The smallest equivalent set of entries.
 
-    A deep read subsumes every read at or below its place, a shallow one only itself: it did not look further. Reads
-    of different versions are never merged, or one of them would be checked against the wrong past. Flags are dropped
-    (they have decided who is in the set) unless they are to be kept; then different flags are not merged either.
+    A deep read subsumes every read at or below its path, a shallow one only itself. Reads of different versions are
+    never merged: one of them would be checked against the wrong version. Flags are dropped (they have already selected
+    the entries), unless `keep_flags`; then entries with different flags are not merged either.
     """
     deep: dict[tuple[DocKey, Mark | None, Flags], dict[Path, None]] = {}
     shallow: dict[tuple[DocKey, Mark | None, Flags], dict[Path, None]] = {}
@@ -176,7 +176,7 @@ def compact(entries: Iterable[Entry], *, keep_flags: bool = False) -> list[Entry
 
 
 def _is_below(path: Path, tops: dict[Path, None]) -> bool:
-    """Strictly below one of them."""
+    """Whether the path is strictly below one of them."""
     if not tops:
         return False
     for length in range(len(path)):
@@ -186,22 +186,22 @@ def _is_below(path: Path, tops: dict[Path, None]) -> bool:
 
 
 class EditInputs:
-    """What decided the edits of a document: whoever reads what such an edit left has looked at that as well.
+    """What the edits of a document depended on: a read of an edited value also reads those inputs.
 
-    After the first element was removed, the new first is what the second was; after a move, a place shows what stood
-    at another. May name more than was needed, never less.
+    After the first element was removed, the new first is the former second; after a move, a path has the value of
+    another path. May name too much, never too little.
     """
 
     __slots__ = ("_all",)
 
     def __init__(self, ops: Iterable[PatchOp] = ()) -> None:
-        # Where an edit left something; where it looked for that, and how far down.
+        # The edited path; the path and depth of its input.
         self._all: dict[tuple[Path, Path, Depth], None] = {}
         for op in ops:
             self.add(op)
 
     def add(self, op: PatchOp) -> None:
-        """One more edit. One that says all of what it leaves (a key set or removed) leans on nothing."""
+        """Add an edit. An edit that determines its result completely (a key set or removed) has no inputs."""
         path, kind = op.path, type(op)
         if kind in _BY_CONTENT:
             self._all[path, path, _DEEP_READ] = None
@@ -214,7 +214,7 @@ class EditInputs:
             self._all[self._shift(path), op.source, _DEEP_READ] = None
 
     def _shift(self, path: Path) -> Path:
-        """An element comes or goes: what stands at any place of its list depends on the others."""
+        """An element is inserted or removed: every index of its list depends on the whole list."""
         if not path or type(path[-1]) is not int:
             return path
         above = path[:-1]
@@ -222,7 +222,7 @@ class EditInputs:
         return above
 
     def of(self, path: Path, depth: Depth) -> list[tuple[Path, Depth]]:
-        """What a read leans on, through one edit or several; nothing if it sees nothing that an edit left."""
+        """The inputs of a read, through one edit or several; empty if it reads nothing edited."""
         found: list[tuple[Path, Depth]] = []
         todo = [(path, depth)]
         while todo:
@@ -236,7 +236,7 @@ class EditInputs:
 
 
 _BY_CONTENT: Final = frozenset({Splice, AddUnique, RemoveByValue, Increment})
-"""Edits whose result depends on all that stands at their place."""
+"""Edits whose result depends on the whole value at their path."""
 
 NO_MARK: Final = Mark(NEVER, [], 0)
-"""The mark of what no replica holds."""
+"""The version of a value that is in no replica."""

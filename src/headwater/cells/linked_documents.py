@@ -11,7 +11,7 @@ from headwater.values.tree import CONTAINERS, Maybe
 
 
 def linked(value: Maybe) -> Iterator[DocKey]:
-    """The documents that links in a value lead to, as far as they are told by the link alone."""
+    """The documents that links in a value lead to, if the link itself names them."""
     todo: list[Maybe] = [value]
     while todo:
         each = todo.pop()

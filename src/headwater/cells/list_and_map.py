@@ -31,7 +31,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _SEEN_MAX: Final = 16
-"""Elements that are noted one by one when they are taken out; of more, the list is noted as a whole."""
+"""Up to so many removed elements are recorded one by one; for more, the whole list is recorded."""
 
 
 class List(Container, MutableSequence[T], Generic[T]):
@@ -46,7 +46,7 @@ class List(Container, MutableSequence[T], Generic[T]):
     def _plain(self) -> object:
         return list(self) if self.declared is None else self.declared
 
-    # For type checkers: as a field it reads as itself, and a list may be assigned. `doc.Field` does it.
+    # For type checkers: as a field it reads as itself, and a list may be assigned. `DocField` implements it.
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
@@ -73,15 +73,15 @@ class List(Container, MutableSequence[T], Generic[T]):
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
             return cast("list[T]", self._read(0))[index]
-        place = self._index(index, len(self) if type(index) is int and index < 0 else None)
-        item = self._schema.child(place)
-        found = MISSING if item is None else self._read_part(place, item)
+        position = self._index(index, len(self) if type(index) is int and index < 0 else None)
+        item = self._schema.child(position)
+        found = MISSING if item is None else self._read_part(position, item)
         if found is not MISSING:
             return cast("T", found)
-        # Under a link, or of the default, or not at all: its length tells.
-        if not 0 <= place < len(self):
+        # Below a link, in the default, or missing: its length decides.
+        if not 0 <= position < len(self):
             raise IndexError(f"{self.address} has no element {index}: its length is {len(self)}")
-        return cast("T", self._part(place)._read(0))
+        return cast("T", self._part(position)._read(0))
 
     @staticmethod
     def _index(index: int, length: int | None) -> int:
@@ -93,7 +93,7 @@ class List(Container, MutableSequence[T], Generic[T]):
         return item in cast("list[T]", self._read(0))
 
     def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
-        """Where the first equal element stands, as `list.index`."""
+        """The index of the first equal element, as `list.index`."""
         return cast("list[object]", self._read(0)).index(value, start, stop)
 
     def __eq__(self, other: object) -> bool:
@@ -108,12 +108,12 @@ class List(Container, MutableSequence[T], Generic[T]):
     # -- writing -------------------------------------------------------------------------------------------
 
     def append(self, value: T) -> None:
-        """Add to the end. Two who append at the same time both succeed."""
+        """Append an item. Concurrent appends merge."""
         items = self._items([value])
         self._edit(lambda path: Append(path, items))
 
     def extend(self, values: Iterable[T]) -> None:
-        """Add several to the end, in one step."""
+        """Append several items in one step."""
         self._insert(sys.maxsize, self._items(values))
 
     def __iadd__(self, values: Iterable[T]) -> Self:
@@ -121,12 +121,12 @@ class List(Container, MutableSequence[T], Generic[T]):
         return self
 
     def add_unique(self, value: T) -> None:
-        """Add to the end unless it is there: also if another adds the same at the same time."""
+        """Append an item unless it is in the list, also if another session adds the same item concurrently."""
         items = self._items([value])
         self._edit(lambda path: AddUnique(path, items))
 
     def insert(self, index: int, value: T) -> None:
-        """Put in front of an element, as `list.insert`."""
+        """Insert before an element, as `list.insert`."""
         self._insert(index, self._items([value]))
 
     @overload
@@ -144,34 +144,34 @@ class List(Container, MutableSequence[T], Generic[T]):
         self._splice(start, count, array_of([]))
 
     def pop(self, index: int = -1) -> T:
-        """Take one out and return it, as `list.pop`: of two who take the same one at the same time, one does."""
+        """Remove an element and return it, as `list.pop`. Of two concurrent pops of one element, one conflicts."""
         with self._atomically():
             found = self._detached(self[index])
             del self[index]
         return found
 
     def reverse(self) -> None:
-        """Turn it round, in one step."""
+        """Reverse it in one step."""
         with self._atomically():
             self._write(cast("list[T]", self._read(IGNORED_FOR_SCHEDULING))[::-1])
 
     def remove(self, value: T) -> None:
-        """Take out the first equal element, as `list.remove`."""
+        """Remove the first equal element, as `list.remove`."""
         schema, there, found = self._schema.child(0), self._current(), list[int]()
         assert schema is not None
-        with suppress(RefusedError):  # what does not fit is not in it
+        with suppress(RefusedError):  # a value that does not fit the type is not in the list
             stored = schema.store(value)
             found = [index for index, item in enumerate(there if is_array(there) else ()) if same(item, stored)]
         if not found:
             raise ValueError(f"{shorten(safe_repr(value))} is not in {self.address}")
         if len(found) == 1:
-            # By value: it is the same element wherever others have moved it meanwhile.
+            # By value: the same element even if concurrent writes have moved it.
             self._edit(lambda path: RemoveByValue(path, array_of([stored])))
         else:
             self._splice(found[0], 1, array_of([]))
 
     def clear(self) -> None:
-        """Take out everything."""
+        """Remove all elements."""
         self._write([])
 
     def _length(self) -> int:
@@ -180,20 +180,20 @@ class List(Container, MutableSequence[T], Generic[T]):
 
     def _checked(self, index: int) -> int:
         length = self._length()
-        place = self._index(index, length if index < 0 else None)
-        if not 0 <= place < length:
+        position = self._index(index, length if index < 0 else None)
+        if not 0 <= position < length:
             raise IndexError(f"{self.address} has no element {index}: its length is {length}")
-        return place
+        return position
 
     def _run(self, part: slice) -> tuple[int, int]:
-        """Where a slice starts, and how many elements it means."""
+        """The start of a slice, and its number of elements."""
         start, stop, step = part.indices(self._length())
         if step != 1:
             raise ValueError("a slice that is written takes no step")
         return start, max(0, stop - start)
 
     def _splice(self, start: int, count: int, items: Array) -> None:
-        """Put items in place of a run of elements: of those that are seen here now, or nothing is done."""
+        """Replace a run of elements. The elements are recorded as reads: a concurrent change of them is a conflict."""
         if not count:
             self._insert(start, items)
             return
@@ -201,16 +201,18 @@ class List(Container, MutableSequence[T], Generic[T]):
             space, tx = find(self._owner, self, WRITTEN)
             assert tx is not None
             self._materialise(space, tx)
-            place = self._target(space, tx)
-            seen = [(*place.path, start + number) for number in range(count)] if count <= _SEEN_MAX else [place.path]
+            resolved = self._target(space, tx)
+            seen = (
+                [(*resolved.path, start + number) for number in range(count)] if count <= _SEEN_MAX else [resolved.path]
+            )
             for path in seen:
-                tx.record(place.doc, path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
-            op = Splice(place.path, start, count, items)
-            self._patch(space, tx, place.doc, op, self._rule_root(edited=True))
+                tx.record(resolved.doc, path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
+            op = Splice(resolved.path, start, count, items)
+            self._patch(space, tx, resolved.doc, op, self._rule_root(edited=True))
 
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
-        """A list as part of a type: a handle, with a list behind it."""
+        """A list in a type: a handle of a list."""
         return ContainerHandle(cls, schema_of(list[args[0]] if args else list))  # type: ignore[valid-type]
 
 
@@ -334,12 +336,12 @@ class Map(Container, MutableMapping[K, V], Generic[K, V]):
                 super().update(*items, **more)
 
     def clear(self) -> None:
-        """Take out everything."""
+        """Remove all elements."""
         self._write({})
 
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
-        """A map as part of a type: a handle, with a dict behind it."""
+        """A map in a type: a handle of a dict."""
         return ContainerHandle(cls, schema_of(dict[args[0], args[1]] if args else dict))  # type: ignore[valid-type]
 
 

@@ -15,7 +15,7 @@ from headwater.values.tree import Maybe, Path
 
 
 def not_ready(doc: DocKey, space: str) -> NotReadyError:
-    """The error of whoever looks at it."""
+    """The error for a read of a document that is not loaded."""
     name = address_text(doc)
     message = (
         f"{name} is not here yet: the server of space {space!r} was asked for it, and code in an event loop does not "
@@ -25,7 +25,7 @@ def not_ready(doc: DocKey, space: str) -> NotReadyError:
 
 
 def gate_of(replica: Replica, space: str) -> Callable[[DocKey], None]:
-    """Asked before plain code looks at a document. A run that is around it, if there is one, is asked first."""
+    """The gate that plain code passes before it reads a document. The gate of a surrounding run is called first."""
 
     def gate(doc: DocKey) -> None:
         if not replica.is_missing(doc):
@@ -34,7 +34,7 @@ def gate_of(replica: Replica, space: str) -> Callable[[DocKey], None]:
         while frame is not None:
             outer = None if frame.tx is None or frame.tx.replica is not replica else frame.tx.gate
             if outer is not None and outer is not gate:
-                # It says so in its own way, and is repeated.
+                # It stops the run, which is repeated.
                 outer(doc)
             frame = frame.outer
         raise not_ready(doc, space)
@@ -43,7 +43,7 @@ def gate_of(replica: Replica, space: str) -> Callable[[DocKey], None]:
 
 
 class GuardedReads(UntrackedReads):
-    """Reads that belong to no transaction, where not everything is here."""
+    """Reads outside any transaction, of a partial replica."""
 
     __slots__ = ("_gate",)
 
@@ -52,7 +52,7 @@ class GuardedReads(UntrackedReads):
         self._gate = gate
 
     def read(self, doc: DocKey, path: Path = (), depth: Depth = Depth.DEEP, flags: Flags = 0) -> Maybe:
-        """What stands there."""
+        """The value at the address."""
         self._gate(doc)
         return super().read(doc, path, depth, flags)
 

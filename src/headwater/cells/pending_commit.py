@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 def joined(first: BaseException | None, other: BaseException) -> BaseException:
-    """The first of several errors, to be raised, with another one as a note: none of them is lost."""
+    """The first of several errors, to be raised, with another one as a note."""
     if first is None:
         return other
     add_note(first, f"besides: {describe(other)}")
@@ -25,7 +25,7 @@ def joined(first: BaseException | None, other: BaseException) -> BaseException:
 
 
 def call_all(functions: Iterable[Callable[[_T], None]], fact: _T) -> None:
-    """Tell everyone. One that raises keeps the fact from none of the others; then the first error, with all others."""
+    """Call all functions, even if one raises. Then raise the first error, with the others as notes."""
     raised: BaseException | None = None
     for function in functions:
         try:
@@ -37,9 +37,9 @@ def call_all(functions: Iterable[Callable[[_T], None]], fact: _T) -> None:
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The store could not decide a commit: nothing of it was kept, and the error says why.
+    """The store could not decide a commit: nothing of it was stored, and the error says why.
 
-    But after a PoisonedError only a fresh opening can tell what the disk has kept.
+    But after a PoisonedError only a new opening can read what is on the disk.
     """
 
     commit: Commit
@@ -47,31 +47,31 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Pulled(msgspec.Struct, frozen=True, gc=False):
-    """A document as the store has it, for a replica that has missed how it came to be so."""
+    """A document as stored, for a replica that has missed its changes."""
 
     doc: DocKey
     found: StoredDocument
 
 
 class PendingCommit(Submission, eq=False):
-    """A local commit, from the moment it is visible until it is settled: by a verdict, or by an error.
+    """A local commit, from the moment it is visible until it is settled by a verdict or an error.
 
     Submission, layer and handle in one record, and a Struct rather than a dataclass: one is made for every write, and
-    three objects, or a slower one, would be most of what a write costs.
+    three objects, or a slower one, would be most of the cost of a write.
     """
 
-    # Whatever the committer wants to find again in the notifications: its transaction.
+    # Passed through to the notifications: the transaction of the commit.
     source: object = None
     # replica.integrate(): exactly one of the two, once.
     verdict: Verdict | None = None
     error: HeadwaterError | None = None
-    # replica._render(): the effects are those of another basis now.
+    # replica._render(): the effects were recomputed on another base.
     is_rebased: bool = False
     callbacks: tuple[Callable[[PendingCommit], None], ...] = ()
 
     @property
     def settled(self) -> bool:
-        """Decided, one way or another."""
+        """It has a verdict or an error."""
         return self.verdict is not None or self.error is not None
 
     @property
@@ -87,7 +87,7 @@ class PendingCommit(Submission, eq=False):
             self.callbacks = (*self.callbacks, callback)
 
     def settle(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """Once. Callbacks run after the documents have moved, and are let go."""
+        """Settle it, once. Callbacks run after the documents have changed, and are released."""
         if self.verdict is not None or self.error is not None:
             raise InvariantError(f"commit {self.commit.local_seq} was settled twice", pending=self)
         self.verdict, self.error = verdict, error
@@ -101,10 +101,10 @@ class PendingCommit(Submission, eq=False):
 
 
 def ranges(layers: Sequence[PendingCommit]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
-    """The local sequence numbers of the layers, neighbours joined."""
+    """The local sequence numbers of the layers, as ranges."""
     first, last = layers[0].commit.local_seq, layers[-1].commit.local_seq
     if last - first + 1 == len(layers):
-        # A session that writes one document again and again: however many layers there are, they are one range.
+        # A session that writes one document repeatedly: any number of layers is one range.
         return ((first, last),)
     joined: list[tuple[LocalSeq, LocalSeq]] = []
     for layer in layers:
@@ -117,7 +117,7 @@ def ranges(layers: Sequence[PendingCommit]) -> tuple[tuple[LocalSeq, LocalSeq], 
 
 
 def rejected_layer(commit: Commit, dead: Mapping[LocalSeq, None]) -> LocalSeq | None:
-    """A rejected commit that this one was made on top of."""
+    """The number of a rejected commit that this one is based on."""
     if not dead:
         return None
     for read in commit.pending_reads:
@@ -129,7 +129,7 @@ def rejected_layer(commit: Commit, dead: Mapping[LocalSeq, None]) -> LocalSeq | 
 
 
 def depending_on(pending: PendingCommit, later: Iterable[PendingCommit]) -> list[PendingCommit]:
-    """Commits that name this one, or one that does. The store will reject them too."""
+    """Commits that depend on this one, directly or not. The store will reject them, too."""
     dead = {pending.commit.local_seq}
     found: list[PendingCommit] = []
     for other in later:

@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from headwater.cells.slot import Slot
 
 ScopeName: TypeAlias = Literal["space", "user", "session"]
-"""Whose a document is: everybody's in the space, one user's, or one session's of that user."""
+"""The scope of a document: shared in the space, one user's, or one session's of that user."""
 SCOPES: Final[tuple[ScopeName, ...]] = ("space", "user", "session")
 
 _DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW
 _SCALARS: Final = frozenset({int, str, float, bool})
 MISSING: Final = object()
-"""Stands for what there is not, where None would be something."""
+"""Marks a missing value where None is a value."""
 
 FIX_ADVICE: Final = (
     ". Write the whole anew (cell.value = ...; headwater set), or declare a type that takes what is stored"
 )
-"""The advice for what is stored and does not fit."""
+"""The advice for a stored value that does not fit its type."""
 
 
 class Readable(HandleCopies):
-    """One place. It holds no value: it finds the space and the transaction it is used in."""
+    """A typed address without a value: each use finds the space and the transaction of its context."""
 
     __slots__ = (
         "__weakref__",
@@ -59,7 +59,7 @@ class Readable(HandleCopies):
         "_takes_handles",
     )
 
-    # Whether a transaction keeps what was read through it, to be found by `Cell.value`.
+    # Whether a transaction memoizes its value, for `Cell.value`.
     _is_memoized = False
 
     def __init__(
@@ -77,27 +77,27 @@ class Readable(HandleCopies):
         if key is not None and scope == "space":
             scope = key.partition("/")[0]
         self._owner = owner
-        # The key where it is always the same; a user's or session's own differs from opening to opening.
+        # The key, if it is the same in every opening; that of a user's or session's document is not.
         self._doc: DocKey | None = key if key is not None else doc_key(doc) if scope == "space" else None
         self._scope = (doc, scope)
         self._path = path
         self._schema = schema
         self._handles = schema.has_handles
-        # Documents and cells may stand in what is written here.
+        # Values that are written here may contain documents and cells.
         self._takes_handles = self._handles or schema.may_hold_links
-        # What is read while nothing stands here; for a part of a record, the default of that field.
+        # The value while nothing is stored; for a part of a record, the default of that field.
         self._default = default
         self._parent = parent
-        # The outermost whole with rules that this is a part of; found at the first write, most have none.
+        # The outermost containing value with rules, found at the first write; most have none.
         self._guard: object = MISSING
-        # The tree that was last read from here, and what was made of it: an unchanged value is the same object again.
+        # The tree of the last read and its loaded value: an unchanged value is the same object again.
         self._last: tuple[object, object] = (MISSING, None)
-        # Made when one is asked for; most cells have none.
+        # Made on demand; most cells have none.
         self._parts: dict[str, Slot] | None = None
 
     @property
     def address(self) -> str:
-        """Where it stands, as text: `headwater get` takes it."""
+        """The address as text, as in `headwater get`."""
         doc, scope = self._scope
         if self._doc is not None:
             return address_text(self._doc, self._path)
@@ -107,7 +107,7 @@ class Readable(HandleCopies):
         return self._doc or space.key(*self._scope)
 
     def _to_link(self) -> LinkRecord:
-        """A link to this place, for whoever follows it: it names a scope, never somebody's instance."""
+        """A link to this address. It names a scope, not an instance of it, so that it means each reader's own."""
         doc, scope = self._scope
         return LinkRecord(doc=DocId(doc), path=self._path, scope=scope)
 
@@ -124,7 +124,7 @@ class Readable(HandleCopies):
     def _read(self, flags: Flags) -> object:
         frame = CONTEXT.get()
         if frame is not None and not flags and not self._handles:
-            # The commonest, as below, at half its price.
+            # The commonest case of `_read_anywhere`, at half the cost.
             tx, doc = frame.tx, self._doc
             if tx is not None and doc is not None and frame.space.owner is self._owner and not frame.space.needs_check:
                 tree = tx.read(doc, self._path)
@@ -133,8 +133,8 @@ class Readable(HandleCopies):
                     loaded = last[1]
                 elif self._schema is ANY and type(tree) in _SCALARS:
                     loaded = tree
-                elif type(tree) in _SCALARS and (kept := self._scalar(tree)) is not MISSING:  # type: ignore[arg-type]
-                    loaded = kept
+                elif type(tree) in _SCALARS and (stored := self._scalar(tree)) is not MISSING:  # type: ignore[arg-type]
+                    loaded = stored
                 else:
                     loaded = self._load(frame.space, Traverse(tx, frame.space.scope, flags), doc, tree)
                 if self._is_memoized:
@@ -143,7 +143,7 @@ class Readable(HandleCopies):
         return self._read_anywhere(flags)
 
     def _scalar(self, tree: Value) -> object:
-        """What authors get for a tree with nothing to follow in it; MISSING if it does not fit."""
+        """The loaded value of a scalar; MISSING if it does not fit the type."""
         try:
             return self._schema.load(tree, None)
         except RefusedError:
@@ -163,7 +163,7 @@ class Readable(HandleCopies):
         return loaded
 
     def _load(self, space: SpacePort, traverse: Traverse, doc: DocKey, read: Maybe) -> object:
-        """What authors get for a tree: of their type, frozen, with links followed."""
+        """The loaded value of a tree: of the declared type, frozen, with links followed."""
         schema, tree = self._schema, read
         linked = (
             schema.has_handles
@@ -178,7 +178,7 @@ class Readable(HandleCopies):
             try:
                 loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, binder)
             except LinkFound:
-                # A link where the type has none: what it leads to stands in for it.
+                # A link where the type has no handle: read its target instead.
                 linked, tree = True, traverse.value(doc, self._path, schema)
                 loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, binder)
         except LinkFound:
@@ -193,11 +193,13 @@ class Readable(HandleCopies):
         return loaded
 
     def _absent(self, traverse: Traverse, doc: DocKey) -> Value:
-        """What is read where nothing stands. None if nothing else, and the type takes it."""
+        """The value of an empty address: its default, or None if the type allows it."""
         default = self._effective_default(traverse, doc)
         if default is not ABSENT:
-            place = traverse.resolve(doc, self._path) if self._handles else None
-            return default if place is None else with_handle_links(default, place.doc, place.path, self._schema)
+            resolved = traverse.resolve(doc, self._path) if self._handles else None
+            return (
+                default if resolved is None else with_handle_links(default, resolved.doc, resolved.path, self._schema)
+            )
         try:
             return self._schema.store(None)
         except RefusedError:
@@ -207,11 +209,14 @@ class Readable(HandleCopies):
             raise SchemaError(message, doc=doc, path=self._path) from None
 
     def _effective_default(self, traverse: Traverse, doc: DocKey) -> Maybe:
-        """The default of the field; or, while the whole that this is a part of does not exist, that part of its."""
+        """The default of this address: that part of the container's default, while the container does not exist."""
         parent = self._parent
         if parent is not None:
-            place = traverse.resolve(doc, parent._path)
-            if place is None or traverse.source.read(place.doc, place.path, _SHALLOW, traverse.flags) is ABSENT:
+            resolved = traverse.resolve(doc, parent._path)
+            if (
+                resolved is None
+                or traverse.source.read(resolved.doc, resolved.path, _SHALLOW, traverse.flags) is ABSENT
+            ):
                 part = child(parent._effective_default(traverse, doc), self._path[-1])
                 if part is not ABSENT:
                     return part
@@ -220,7 +225,7 @@ class Readable(HandleCopies):
     # -- for people ----------------------------------------------------------------------------------------
 
     def _shown(self) -> object:
-        """The value, for people: to look at it decides nothing."""
+        """The value for display: neither a dependency nor checked for conflicts."""
         return self._read(IGNORED_FOR_SCHEDULING | IGNORED_FOR_CONFLICT)
 
     def __repr__(self) -> str:
@@ -241,21 +246,21 @@ class Readable(HandleCopies):
             return cell_html(name, expected, None, str(error))
         return once(name, lambda: cell_html(name, expected, value, None))
 
-    # -- whether anything is there -------------------------------------------------------------------------
+    # -- existence -----------------------------------------------------------------------------------------
 
     def _exists(self) -> bool:
         space, source = self._source()
-        place = Traverse(source, space.scope).resolve(self._key(space), self._path)
-        return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
+        resolved = Traverse(source, space.scope).resolve(self._key(space), self._path)
+        return resolved is not None and source.read(resolved.doc, resolved.path, _SHALLOW) is not ABSENT
 
     def _is_stored(self) -> bool:
-        """Whether anything is stored here, be it only a link that leads nowhere."""
+        """Whether anything is stored at the address, including a dangling link."""
         space, source = self._source()
-        place = Traverse(source, space.scope).resolve(self._key(space), self._path, at_end=False)
-        return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
+        resolved = Traverse(source, space.scope).resolve(self._key(space), self._path, at_end=False)
+        return resolved is not None and source.read(resolved.doc, resolved.path, _SHALLOW) is not ABSENT
 
     def _read_part(self, step: Step, schema: Schema) -> object:
-        """A part that stands right here, with nothing to be followed: MISSING if it takes more than a look."""
+        """A part without links or defaults, the fast path; MISSING if the general way is needed."""
         space, source = self._source()
         doc, path = self._key(space), (*self._path, step)
         there = get(source.document(doc), path)
@@ -274,6 +279,6 @@ class Readable(HandleCopies):
             return MISSING
 
 
-def schema_at(place: Readable) -> Schema:
-    """The type that a place was declared with."""
-    return place._schema
+def schema_at(resolved: Readable) -> Schema:
+    """The declared type of an address."""
+    return resolved._schema

@@ -15,7 +15,7 @@ from headwater.store.commit import Conflict, Refused, Verdict
 
 
 def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str, name: str = "") -> HeadwaterError:
-    """The error for a transaction that did not land, where no caller takes the verdict itself."""
+    """The error for a transaction that was not accepted, if no caller handles the verdict itself."""
     whose = f"transaction {name}" if name else "a transaction"
     if isinstance(verdict, Conflict):
         message = f"{whose} in space {space!r} was taken back: {verdict.reason}. Do it again on what is there now"
@@ -33,7 +33,7 @@ def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str,
 
 
 def all_of(lost: list[HeadwaterError], space: str) -> HeadwaterError:
-    """One error for several transactions: of the class of the first; but before all, what must not be repeated."""
+    """One error for several transactions, of the class of the first; an unknown outcome has precedence."""
     unknown = [each for each in lost if isinstance(each, UnconfirmedError)]
     first = (unknown or lost)[0]
     if len(lost) == 1:
@@ -45,10 +45,10 @@ def all_of(lost: list[HeadwaterError], space: str) -> HeadwaterError:
 
 
 def refusal(refused: Refused, prefix: str = "") -> HeadwaterError:
-    """A refusal as an error of the class that its code names.
+    """A refusal as an error of the class of its code.
 
-    A code that this version does not know, or none, comes from a program of another version: then it is a
-    RejectedError, or PreconditionError if a precondition is named.
+    An unknown or missing code comes from a program of another version: then it is a RejectedError, or a
+    PreconditionError if a precondition is named.
     """
     kind = class_of(refused.code)
     if kind is not None:

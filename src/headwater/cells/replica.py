@@ -45,13 +45,13 @@ from headwater.values.shrink import shrunk
 from headwater.values.tree import ABSENT, Maybe
 
 _DEAD_MAX: Final = 4096
-"""Rejected commits a replica remembers, to stop commits made on top of them before they travel."""
+"""Rejected commits that a replica remembers, to reject commits based on them before they are sent."""
 
 _COMMIT: Final = Kind.COMMIT
 
 
 class UnsentObservations:
-    """Those of one replica; the last of each document counts."""
+    """Observations of runs that had nothing to write, until a commit carries them; the last one per document."""
 
     __slots__ = ("_branch", "_found", "_session")
 
@@ -64,7 +64,7 @@ class UnsentObservations:
         return bool(self._found)
 
     def put(self, doc: DocKey, body: bytes, reads: Iterable[Read | PendingRead]) -> None:
-        """Have it kept with the next commit, if what was read is so still."""
+        """Store an observation with the next commit, if its reads are then still current."""
         marks = tuple(reads)
         confirmed = tuple(mark for mark in marks if type(mark) is Read)
         pending = tuple(mark for mark in marks if type(mark) is PendingRead)
@@ -72,11 +72,11 @@ class UnsentObservations:
         self._found[doc] = NewObservation(doc, body, basis)
 
     def drop(self, doc: DocKey) -> None:
-        """Of whom nothing is to be kept."""
+        """Drop the observation of a document."""
         self._found.pop(doc, None)
 
     def take(self) -> tuple[NewObservation, ...]:
-        """All that no commit has taken along."""
+        """All observations that no commit has carried yet. They are removed here."""
         notes, self._found = tuple(self._found.values()), {}
         return notes
 
@@ -87,7 +87,7 @@ class Replica(ReplicaView):
     def __init__(self, upstream: Upstream, session: SessionId, *, branch: BranchId = MAIN, seq: Seq = NEVER) -> None:
         super().__init__(upstream, seq)
         self._session = session
-        # What ids of events derive from: another for each opening, also where an opening goes on with a session.
+        # The base of event ids: unique for each opening, even if an opening continues a session.
         self.opening: str = session
         self._branch = branch
         self._pending: dict[LocalSeq, PendingCommit] = {}
@@ -95,16 +95,16 @@ class Replica(ReplicaView):
         self._local_seq = LocalSeq(0)
         self.observations: UnsentObservations = UnsentObservations(session, branch)
         self.on_rejected: Callable[[PendingCommit, Verdict | None, HeadwaterError | None], None] = lambda *_: None
-        """Told of each of our commits that did not land, before its own callbacks are."""
+        """Called for each commit of this session that was rejected, before its own callbacks."""
         self.on_derived: Callable[[Derived], None] | None = None
-        """Told what runs of others came to, after everybody has heard of the changes."""
+        """Called with derived results of other sessions, after the listeners were notified of the changes."""
         self.status_docs: Collection[DocKey] = ()
-        """Documents of which somebody wants to know whether they are decided; `on_status` is told when they may be."""
+        """Documents whose status (pending or confirmed) is observed; `on_status` is called when it may have changed."""
         self.on_status: Callable[[DocKey], None] = lambda _: None
 
     @property
     def session(self) -> SessionId:
-        """Whose commits these are."""
+        """The session of the commits."""
         return self._session
 
     @property
@@ -127,7 +127,7 @@ class Replica(ReplicaView):
         preconditions: Sequence[Precondition] = (),
         source: object = None,
     ) -> PendingCommit:
-        """Apply a commit here, tell the listeners, send it on its way. Raises AddressError: then nothing changed."""
+        """Apply a commit locally, notify the listeners, send it. Raises AddressError: then nothing changed."""
         with self.lock:
             return self._commit(operations, reads, preconditions, source)
 
@@ -144,7 +144,7 @@ class Replica(ReplicaView):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
         if len(operations) != 1 or reads or preconditions or seen is not None or rider is not None:
             return self._commit_many(operations, reads, preconditions, source, seen, rider)
-        # The commonest commit, in one piece: going the general way would cost it half as much again.
+        # The commonest commit, in one piece: the general way would cost half as much again.
         operation = operations[0]
         check_operation(operation)
         doc = operation.doc
@@ -155,10 +155,10 @@ class Replica(ReplicaView):
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
         pending = PendingCommit(commit, (Effect(doc, before, after, touches),), (), None, False, source)
         if not touches and not record.layers:
-            # Equal to what is confirmed: nothing to ask, nothing to tell.
+            # Equal to the confirmed value: nothing to send, nothing to notify.
             pending.settle(Committed(self.seq), None)
             return pending
-        # First of all: whatever happens in there, the number is never used again.
+        # First: the number is never reused, even if the rest fails.
         self._local_seq = local_seq
         if self.observations:
             pending.observations = self.observations.take()
@@ -186,9 +186,9 @@ class Replica(ReplicaView):
         source: object,
         seen: Seen | None = None,
     ) -> PendingCommit:
-        """As `commit`, for a document that is held here and is to be another as a whole.
+        """As `commit`, for a loaded document that is replaced as a whole.
 
-        The caller has the turn, and has frozen the value.
+        The caller holds the lock, and has frozen the value.
         """
         doc, after = operation.doc, operation.value
         confirmed, rests = reads
@@ -227,7 +227,7 @@ class Replica(ReplicaView):
         seen: Seen | None,
         rider: TableTransaction | None,
     ) -> PendingCommit:
-        """A commit of any kind: the same steps, for several documents and with conditions."""
+        """The general commit: several documents, reads, preconditions."""
         marks = tuple(reads)
         commit = Commit(
             self._session,
@@ -256,14 +256,14 @@ class Replica(ReplicaView):
         return pending
 
     def _is_noop(self, effects: tuple[Effect, ...]) -> bool:
-        """Nothing is touched, and not only because of layers that may yet be taken back."""
+        """Nothing is touched, and no pending layer may still be rolled back."""
         for effect in effects:
             if effect.touches or self._documents[effect.doc].layers:
                 return False
         return True
 
     def _effects(self, operations: Sequence[Operation]) -> tuple[Effect, ...]:
-        """What the operations do to what is visible here, one effect per document."""
+        """The effects of the operations on the visible documents, one per document."""
         merged: dict[DocKey, Effect] = {}
         for operation in operations:
             check_operation(operation)
@@ -278,7 +278,7 @@ class Replica(ReplicaView):
         return tuple(merged.values())
 
     def _stack(self, pending: PendingCommit) -> None:
-        """Lay the commit over the documents it touches and say what changed."""
+        """Add the commit as a layer to the documents it touches, and notify the listeners."""
         changes: list[Change] = []
         self.version += 1
         for effect in pending.effects:
@@ -295,10 +295,10 @@ class Replica(ReplicaView):
         if changes:
             self._notify(Notification(_COMMIT, tuple(changes), pending.source))
 
-    # -- taking in what the store decided ------------------------------------------------------------------
+    # -- integrating verdicts ------------------------------------------------------------------------------
 
     def integrate(self, decided: Iterable[CommitOutcome | Failure | Pulled]) -> None:
-        """Take in decisions in the order of the log, as one step: listeners hear what it comes to."""
+        """Integrate verdicts in the order of the log, as one step: listeners get the net changes."""
         step: VisibleStep[Document] = VisibleStep()
         self.version += 1
         for outcome in decided:
@@ -318,7 +318,7 @@ class Replica(ReplicaView):
                 verdict = outcome.verdict if type(outcome) is CommitOutcome else None
                 error = outcome.error if type(outcome) is Failure else None
                 step.settled.append((mine, verdict, error))
-        # Once for each document, however many commits moved it: rendering costs as much as there are layers.
+        # Once for each document, however many commits changed it: the cost of rendering is the number of layers.
         for doc, record in step.stale.items():
             self._render(doc, record, step)
         if self.status_docs:
@@ -329,24 +329,24 @@ class Replica(ReplicaView):
             for pending, verdict, error in step.rejected():
                 self.on_rejected(pending, verdict, error)
         finally:
-            # Whatever a listener does, every decided commit is settled.
+            # Every decided commit is settled, even if a listener raises.
             step.settle()
 
     def _notify_derived(self, step: VisibleStep[Document]) -> None:
-        """What runs of others came to."""
+        """Call `on_derived` for results of other sessions."""
         for derived in step.derived:
             if self.on_derived is not None:
                 self.on_derived(derived)
 
     def _notify_status(self, step: VisibleStep[Document]) -> None:
-        """Of documents whose layers may have gone."""
+        """Call `on_status` for documents whose layers may be gone."""
         docs = {operation.doc for pending, _, _ in step.settled for operation in pending.commit.operations}
         for doc in docs | step.rolled_back:
             if doc in self.status_docs:
                 self.on_status(doc)
 
     def _promote(self, outcome: CommitOutcome, seq: Seq, mine: PendingCommit) -> bool:
-        """The commonest: a commit of ours came to what was shown, and is the oldest layer of its only document."""
+        """The commonest case: the commit has the visible effect, and is the oldest layer of its only document."""
         effects = mine.effects
         if outcome.effects is not effects or mine.is_rebased or len(effects) != 1:
             return False
@@ -362,14 +362,14 @@ class Replica(ReplicaView):
     def _advance(
         self, outcome: CommitOutcome, seq: Seq, mine: PendingCommit | None, step: VisibleStep[Document]
     ) -> None:
-        """An accepted commit, ours or another's, becomes part of what is confirmed."""
+        """An accepted commit, of this session or another, becomes part of the confirmed documents."""
         if outcome.commit.branch != self._branch:
             return
         if not outcome.effects and outcome.commit.operations:
             self._learn(outcome.commit, seq, mine, step)
             return
         if mine is None and seq <= self.seq:
-            return  # heard before
+            return  # already integrated
         self.seq = max(self.seq, seq)
         seen = outcome.commit.seen
         if seen is not None and mine is None and self.on_derived is not None:
@@ -377,7 +377,7 @@ class Replica(ReplicaView):
         for effect in outcome.effects:
             record = self._documents.get(effect.doc)
             if record is None:
-                # Not held here, so nothing shadows it: told as it is.
+                # Not loaded here, so without layers: reported as it is.
                 step.record(effect.doc, effect.before, effect.after, effect.touches)
             else:
                 kept = mine is not None and not mine.is_rebased and outcome.effects is mine.effects
@@ -386,10 +386,10 @@ class Replica(ReplicaView):
             self._drop_overtaken(outcome.effects, seq, step)
 
     def _drop_overtaken(self, effects: Sequence[Effect], seq: Seq, step: VisibleStep[Document]) -> None:
-        """Commits of ours that have read what another has just changed, and are decided after it: they will not land.
+        """Roll back pending commits that have read what another commit has just changed: they will be rejected.
 
-        They are no longer shown from here on, although their verdicts are yet to come. On top of what won they would be
-        a state that nobody has ever made.
+        They are hidden although their verdicts are yet to come. On top of the commit that won, they would show a state
+        that no transaction has made.
         """
         touched = {effect.doc: effect.touches for effect in effects if effect.touches}
         doomed = [
@@ -410,7 +410,7 @@ class Replica(ReplicaView):
         *,
         kept: bool,
     ) -> None:
-        """A document moves on; if it was our own layer that moved it, and just as it was shown, it looks as before."""
+        """Update a confirmed document. If its own layer has the visible effect, the visible value is unchanged."""
         promoted = bool(record.layers) and record.layers[0] is mine
         if promoted:
             record.layers = record.layers[1:] or NO_LAYERS
@@ -424,7 +424,7 @@ class Replica(ReplicaView):
             step.stale[effect.doc] = record
 
     def _learn(self, commit: Commit, seq: Seq, mine: PendingCommit | None, step: VisibleStep[Document]) -> None:
-        """A commit that was accepted before is only now heard of: what it came to has to be read."""
+        """A commit that was accepted earlier is reported without effects: read its documents again."""
         through = max(self.seq, seq)
         for doc in {operation.doc: None for operation in commit.operations}:
             record = self._documents.get(doc)
@@ -441,9 +441,9 @@ class Replica(ReplicaView):
         self.seq = through
 
     def _drop(self, pending: PendingCommit, step: VisibleStep[Document]) -> None:
-        """A rejected commit leaves every document, and so does each that was made on top of it."""
+        """Roll back a rejected commit, and every commit that depends on it."""
         if pending.commit.local_seq in self._rejected:
-            return  # it went along with one that it was made on
+            return  # already rolled back with a commit it depended on
         doomed = [pending, *depending_on(pending, self._pending.values())]
         for rejected in doomed:
             self._rejected[rejected.commit.local_seq] = None
@@ -452,14 +452,14 @@ class Replica(ReplicaView):
         for rejected in doomed:
             for doc in {operation.doc: None for operation in rejected.commit.operations}:
                 record = self._documents.get(doc)
-                # It may have left its documents before, with another, and nobody holds them any more.
+                # Already rolled back with another commit, and the document is no longer loaded.
                 if record is not None and rejected in record.layers:
                     record.layers = [layer for layer in record.layers if layer is not rejected] or NO_LAYERS
                     step.rolled_back.add(doc)
                     step.stale[doc] = record
 
     def _render(self, doc: DocKey, record: Document, step: VisibleStep[Document]) -> None:
-        """What a document looks like with the remaining layers on what is confirmed now."""
+        """Compute the visible value: the confirmed one with the remaining layers."""
         value = record.confirmed
         for layer in record.layers:
             layer.is_rebased = True
@@ -469,13 +469,13 @@ class Replica(ReplicaView):
                     if operation.doc == doc:
                         value, _ = apply_operation(value, operation)
             except (AddressError, LimitError):
-                # Does not fit what won: it stays invisible, and the store will say so in its verdict.
+                # Does not fit the new value: the layer stays invisible until the store rejects it.
                 value = before
         step.record(doc, record.visible, value, None)
         record.visible = value
 
     def _apply_pulled(self, pulled: Pulled, step: VisibleStep[Document]) -> None:
-        """A document as it is now, whatever led to that."""
+        """Replace the confirmed value of a document."""
         record, found = self._documents.get(pulled.doc), pulled.found
         if record is None:
             record = self._documents[pulled.doc] = Document(ABSENT, NEVER, ABSENT)
@@ -484,7 +484,7 @@ class Replica(ReplicaView):
             step.stale[pulled.doc] = record
 
     def pull(self, doc: DocKey, found: StoredDocument) -> None:
-        """A document that `Upstream.load` had to fetch is here."""
+        """A document that `Upstream.load` had to fetch has arrived."""
         record = self._documents.get(doc) or self._load(doc)
         if found.seq < record.seq:
             return
@@ -495,14 +495,14 @@ class Replica(ReplicaView):
         self._notify_step(step, Kind.PULL)
 
     def shrink(self) -> None:
-        """Much was held here that is not any more: give back the room it took."""
+        """Shrink the dicts after many documents were released."""
         with self.lock:
             self._documents, self._pending = shrunk(self._documents), shrunk(self._pending)
 
-    # -- telling -------------------------------------------------------------------------------------------
+    # -- notifying -----------------------------------------------------------------------------------------
 
     def _notify_step(self, step: VisibleStep[Document], kind: Kind) -> None:
-        """One notification for what was taken back (with what won instead), one for what else arrived."""
+        """One notification for rolled back changes (with what won instead), one for the other changes."""
         if not self._readers or not step.moved:
             return
         reverted, arrived = step.changes(self._is_read)
@@ -515,7 +515,7 @@ class Replica(ReplicaView):
 
 
 def _is_overtaken(reads: Iterable[Read], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:
-    """Whether one of these would notice what was done to documents at a place of the log: as the store tells it."""
+    """Whether one of the reads is touched by a commit at `seq`, by the rule of the store."""
     for read in reads:
         touches = touched.get(read.doc)
         if touches is not None and read.seq < seq and any(notices(read.path, read.depth, each) for each in touches):

@@ -26,57 +26,57 @@ NO_LAYERS: Final[list[PendingCommit]] = []
 
 @dataclass(slots=True, eq=False)
 class Document:
-    """One document here: what the store has confirmed, and what it looks like with our layers on top."""
+    """A loaded document: the confirmed value, and the visible one with pending layers on top."""
 
     confirmed: Maybe
     seq: Seq
     visible: Maybe
-    # Commits of ours that touch it and are not decided yet, oldest first. Most documents have none: no list is kept.
+    # Pending commits that touch it, oldest first. Most documents have none and share one list.
     layers: list[PendingCommit] = field(default_factory=lambda: NO_LAYERS)
 
 
 class ReplicaView:
-    """The documents of one branch as they look from here."""
+    """The visible documents of one branch, in one process."""
 
     def __init__(self, upstream: Upstream, seq: Seq) -> None:
         self._upstream = upstream
         self._documents: dict[DocKey, Document] = {}
-        # listen(): the listeners with what each cares for, and the same apart, for the quick way.
+        # listen(): the listeners with their documents, and both separately for the fast path.
         self._entries: tuple[tuple[Listener, Container[DocKey] | None], ...] = ()
         self._listeners: tuple[Listener, ...] = ()
         self._readers: tuple[Container[DocKey], ...] = ()
         self.lock: AbstractContextManager[object] = nullcontext()
-        """Held by who does several things with the replica that must not be torn apart; threads take turns by it."""
+        """Held during several steps that must be atomic for other threads."""
         self.version = 0
-        """Grows with every change of what is visible: who finds it as it was needs not look at documents."""
+        """Increases with every change of the visible state: if it is unchanged, so are all documents."""
         self.is_partial = False
-        """Not every document is here at once: whoever looks at one asks whether it `is_missing`."""
+        """Documents are loaded on demand: a reader has to check `is_missing`."""
         self.on_arrived: Callable[[list[DocKey]], None] = lambda _: None
-        """Told of documents that were missing and have come."""
+        """Called with documents that were missing and have arrived."""
         self.seq = seq
-        """The newest commit of the log that is taken in here: all confirmed documents are as of this place."""
+        """The newest integrated commit: all confirmed documents are as of this sequence number."""
 
     # -- reading -------------------------------------------------------------------------------------------
 
     def read(self, doc: DocKey) -> Maybe:
-        """The document as it looks from here."""
+        """The visible document."""
         record = self._documents.get(doc)
         return (record if record is not None else self._load(doc)).visible
 
     def read_mark(self, doc: DocKey, path: Path, depth: Depth = Depth.DEEP) -> Read | PendingRead:
-        """What a commit has to name when it is made from what `read` returned."""
+        """The read that a commit names if it is based on what `read` returned."""
         record = self._documents.get(doc) or self._load(doc)
         if not record.layers:
             return Read(doc, path, record.seq, depth)
         return PendingRead(doc, path, record.seq, ranges(record.layers), depth)
 
     def snapshot(self, doc: DocKey) -> tuple[Maybe, Mark]:
-        """The document as it looks now, and which version that is: what a transaction keeps from its first look on."""
+        """The visible document and its version: the snapshot of a transaction."""
         record = self._documents.get(doc) or self._load(doc)
         return record.visible, Mark(record.seq, record.layers, len(record.layers))
 
     def is_unchanged(self, doc: DocKey, value: Maybe, mark: Mark) -> bool:
-        """The document is the very one that was held."""
+        """Whether the document is still the version of a snapshot."""
         record = self._documents.get(doc)
         return (
             record is not None
@@ -92,45 +92,45 @@ class ReplicaView:
         return record
 
     def is_layered(self, doc: DocKey) -> bool:
-        """Something of it is not decided yet."""
+        """Whether it has pending layers."""
         record = self._documents.get(doc)
         return record is not None and bool(record.layers)
 
     def is_missing(self, _doc: DocKey) -> bool:
-        """It is not here, and nobody can say what it is; it was asked for. Here: never."""
+        """Whether it is not loaded yet, and was requested. Never in a complete replica."""
         return False
 
     def is_loaded(self, doc: DocKey) -> bool:
-        """It can be read without asking anybody."""
+        """Whether it is in memory."""
         return doc in self._documents
 
     def is_as_of(self, doc: DocKey, seq: Seq) -> bool:
-        """It is here, decided, and was not changed after a place of the log that was taken in."""
+        """Whether it is loaded, without layers, and unchanged after an integrated sequence number."""
         record = self._documents.get(doc)
         return record is not None and not record.layers and record.seq <= seq <= self.seq
 
     def expect_new(self, doc: DocKey) -> None:
-        """Nobody can have written this document, for its id was made just now: the store need not be asked."""
+        """Add a document with a new id as absent: the store need not be asked."""
         if doc not in self._documents:
             self._documents[doc] = Document(ABSENT, NEVER, ABSENT)
 
     def release(self, doc: DocKey) -> None:
-        """Hold a document no longer that nobody is going to look at: it is read again if somebody does."""
+        """Release a document without layers and readers. It is loaded again when needed."""
         record = self._documents.get(doc)
         if record is not None and not record.layers and not self._is_read(doc):
             del self._documents[doc]
 
     @property
     def document_count(self) -> int:
-        """Documents held here."""
+        """The number of loaded documents."""
         return len(self._documents)
 
     def listen(self, listener: Listener, readers: Container[DocKey] | None = None) -> Callable[[], None]:
-        """Be told of every change of what is visible here. Returns what ends it.
+        """Subscribe to changes of the visible state. Returns the function that unsubscribes.
 
-        `readers` says which documents the listener cares for, and is asked anew at every change: it may be the
-        listener's own index. A change of a document that nobody cares for costs one look and is not told. A listener
-        may hear of documents that only others care for.
+        `readers` contains the documents of interest, and is asked at every change: it may be the listener's own index.
+        A change of a document without readers costs one lookup and is not reported. A listener may be notified of
+        documents that only other listeners read.
         """
         entry = (listener, readers)
         self._set_listeners((*self._entries, entry))
@@ -143,7 +143,7 @@ class ReplicaView:
         self._readers = (EVERYTHING,) if everything else tuple(readers for _, readers in entries if readers is not None)
 
     def _is_read(self, doc: DocKey) -> bool:
-        """Whether any listener cares for this document."""
+        """Whether any listener reads this document."""
         for readers in self._readers:
             if doc in readers:
                 return True

@@ -17,10 +17,10 @@ _SHALLOW: Final = Depth.SHALLOW
 
 
 def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
-    """Write a result and commit. Whether there was anything to write.
+    """Write a result and commit. Returns whether there was anything to write.
 
-    As `put_result` and `commit` would, for a run that has written nothing else. If anything that it has read is not the
-    very object it was, or was read in a special way, they do it.
+    The fast path of `put_result` and `commit`, for a run that has written nothing else. If a document that it has read
+    is not the identical object any more, or was read with flags, it calls these two.
     """
     if tx.wrote or not tx.journal.is_plain:
         put_result(tx, doc, value)
@@ -29,7 +29,7 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
         return wrote
     replica, held = tx.replica, tx._held
     with replica.lock:
-        # As it is now: if the run has read it, and it is not so any more, that is found below.
+        # The current version: if the run has read an older one, that is detected below.
         base, mark = replica.snapshot(doc)
         if _is_current(tx, base, mark, value):
             tx.end()
@@ -61,7 +61,7 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
         try:
             observes = None if tx.observes is None else (0, tx.observes[1])
             pending = replica.put(SetDoc(doc, value), base, (seen_reads, resting), tx, observes)
-        except BaseException as error:  # noqa: BLE001  # raised there, unless somebody was faster
+        except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             tx._send_failed(error)
         else:
             tx._sent(pending)
@@ -69,7 +69,7 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
 
 
 def put_result(tx: Transaction, doc: DocKey, value: Value) -> None:
-    """Write what a run has come to, as a whole; nothing if it stands there already."""
+    """Write the result of a run as a whole document; nothing if it is already stored."""
     held = tx._held.get(doc)
     if held is None:
         held = tx._hold(doc, "write")
@@ -83,7 +83,7 @@ def put_result(tx: Transaction, doc: DocKey, value: Value) -> None:
 
 
 def _is_current(tx: Transaction, base: Maybe, mark: Mark, value: Value) -> bool:
-    """It stands there already, for good, or by the same node: should that commit be taken back, it runs again (I5)."""
+    """The result is already stored, confirmed or by the same node, which runs again if it is rejected (I5)."""
     if not same(base, value):
         return False
     if not mark.count:

@@ -40,18 +40,21 @@ from headwater.values.tree import (
 
 _SHALLOW: Final = Depth.SHALLOW
 _SMALL: Final = frozenset({NoneType, bool, int, float})
-"""Types of the tree that always fit a document."""
+"""Types of the tree that always fit into a document."""
 _PARTS_MAX: Final = 64
-"""Parts that a place keeps at hand. The fields of a record fit; the keys of a large dict would only take memory."""
+"""Cached parts of a slot. The fields of a record fit; caching the keys of a large dict would only take memory."""
 _ANYWHERE: Final = 2**31
-"""An index that lists have and tuples of a fixed length do not: only the former can be added to."""
+"""An index that lists have and tuples of a fixed length do not: only lists can grow."""
 
 
 _DEEP: Final = Depth.DEEP
 
 
 class WritePreview:
-    """Reads are noted in the transaction, and are answered of one document as it would be."""
+    """A transaction as it would be after one more write, for rules that are checked before the write.
+
+    Reads are recorded in the transaction; one document is read with its future value.
+    """
 
     __slots__ = ("_after", "_doc", "_tx")
 
@@ -61,21 +64,21 @@ class WritePreview:
         self._after = after
 
     def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
-        """What would stand there."""
+        """The value at the address after the write."""
         found = self._tx.read(doc, path, depth, flags)
         return get(self._after, path) if doc == self._doc else found
 
     def document(self, doc: DocKey) -> Maybe:
-        """The document as it would be."""
+        """The document after the write."""
         return self._after if doc == self._doc else self._tx.document(doc)
 
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
-        """What was read."""
+        """Record a read."""
         self._tx.record(doc, path, depth, flags)
 
 
 class Slot(Readable):
-    """One place. It holds no value: it finds the space and the transaction it is used in."""
+    """A typed address that can be written. It holds no value: each use finds its space and transaction."""
 
     __slots__ = ()
 
@@ -83,7 +86,7 @@ class Slot(Readable):
 
     def _part(self, step: Step) -> Slot:
         if type(step) is str:
-            # Keys are few and used again; indexes are neither.
+            # Keys are few and reused; indexes are not.
             parts = self._parts
             if parts is None:
                 parts = self._parts = {}
@@ -121,14 +124,14 @@ class Slot(Readable):
             return
         frame = CONTEXT.get()
         if frame is not None and frame.space is self._owner and not frame.space.needs_check:
-            # As `find` would say, at half its price.
+            # The same as `find`, at half the cost.
             space, tx = frame.space, frame.tx
         else:
             space, tx = find(self._owner, self, WRITTEN)
         doc = self._doc or space.key(*self._scope)
         path = self._path
         if tx is None and path and space.gate is not None:
-            # Where a part lands depends on the whole. A whole is written over, whatever it is.
+            # The effect of writing a part depends on the document; a whole document is overwritten.
             space.gate(doc)
         there = space.replica.read(doc) if tx is None else tx.document(doc)
         for step in path:
@@ -138,10 +141,10 @@ class Slot(Readable):
             else:
                 there = child(there, step)
         if self._handles and own_link(tree) is None and holds_link(tree):
-            # Perhaps to what is written over.
+            # A link may lead to the value that is overwritten.
             self._put(space, tx, tree)
         elif (path and there is ABSENT) or (type(there) is FrozenDict and is_link(there)):
-            # Links on the way, or something to be made first.
+            # Links on the path, or defaults to be stored first.
             self._put(space, tx, tree)
         elif tx is not None:
             tx.set(doc, path, tree)
@@ -151,9 +154,9 @@ class Slot(Readable):
                 space.catch_up()
 
     def _stored(self, schema: Schema, new: object) -> Value:
-        """What an author writes, as a tree. Raises SchemaError, AddressError or LimitError, naming this place."""
+        """An author's value as a tree. Raises SchemaError, AddressError or LimitError, naming this address."""
         if self._takes_handles and WRITE_SPACE.get() is None:
-            # Documents and cells are asked whether they belong to the space that is meant here.
+            # Documents and cells in the value are checked to belong to this space.
             token = WRITE_SPACE.set(find(self._owner, self, UNTRACKED)[0])
             try:
                 return self._stored(schema, new)
@@ -164,7 +167,7 @@ class Slot(Readable):
             if type(tree) not in _SMALL:
                 measure(tree)
         except RefusedError:
-            # Once more, for the whole story: the address is not worth making while all goes well.
+            # Again, for the full message: the address is computed only for errors.
             return freeze_with(schema, new, self.address)
         return tree
 
@@ -175,28 +178,30 @@ class Slot(Readable):
             return
         if self._parent is not None:
             self._parent._materialise(space, tx)
-        place = self._target(space, tx, only_redirects=True)
+        resolved = self._target(space, tx, only_redirects=True)
         if self._handles:
-            there = get(tx.document(place.doc), place.path)
-            kept = with_own_values(tree, place.doc, place.path, self._default if there is ABSENT else there)
-            if kept is ABSENT:
+            there = get(tx.document(resolved.doc), resolved.path)
+            stored = with_own_values(tree, resolved.doc, resolved.path, self._default if there is ABSENT else there)
+            if stored is ABSENT:
                 return
-            tree = kept
+            tree = stored
         try:
             guard = self._rule_root()
             if guard is not None:
-                there = get(tx.document(place.doc), place.path)
-                self._check_rules(guard, space, tx, place.doc, (Add if there is ABSENT else Replace)(place.path, tree))
-            tx.set(place.doc, place.path, tree)
+                there = get(tx.document(resolved.doc), resolved.path)
+                self._check_rules(
+                    guard, space, tx, resolved.doc, (Add if there is ABSENT else Replace)(resolved.path, tree)
+                )
+            tx.set(resolved.doc, resolved.path, tree)
         except AddressError as error:
             raise self._misfit(error) from None
 
     # -- rules ---------------------------------------------------------------------------------------------
 
     def _rule_root(self, *, edited: bool = False, removed: bool = False) -> Slot | None:
-        """The outermost whole whose rules a write here may break; None if there is none.
+        """The outermost containing value whose rules a write here may break; None if there is none.
 
-        What is written here as a whole is checked by its own type. What an edit makes of it is not, nor what is left
+        A value that is written as a whole is checked by its own type. The result of an edit is not, nor what is left
         when it is `removed`.
         """
         if self._guard is MISSING:
@@ -217,7 +222,7 @@ class Slot(Readable):
             parent, schema = slot._parent, slot._parent._schema
             below = schema.child(slot._path[-1])
             if below is None or below.as_handle(linked=False) is not None:
-                # A place of its own: what holds it holds the handle, whatever is written there.
+                # A handle: its container holds the handle, whatever is written to it.
                 break
             if schema.has_rules():
                 found = parent
@@ -225,13 +230,13 @@ class Slot(Readable):
         return found
 
     def _check_rules(self, guard: Slot, space: SpacePort, tx: Transaction, doc: DocKey, op: PatchOp) -> None:
-        """Refuse an operation that leaves a whole which cannot be read any more. What the rules look at is noted."""
+        """Refuse an operation after which the containing value could not be read. Reads of the rules are recorded."""
         after, _ = apply_patch(tx.document(doc), op)
         source = WritePreview(tx, doc, after)
         traverse = Traverse(source, space.scope, IGNORED_FOR_SCHEDULING)
         key = guard._key(space)
-        place = traverse.resolve(key, guard._path)
-        if place is None or get(source.document(place.doc), place.path) is ABSENT:
+        resolved = traverse.resolve(key, guard._path)
+        if resolved is None or get(source.document(resolved.doc), resolved.path) is ABSENT:
             return
         read = source.read(key, guard._path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
         try:
@@ -248,30 +253,30 @@ class Slot(Readable):
         tx.patch(doc, op)
 
     def _target(self, space: SpacePort, tx: Transaction, *, only_redirects: bool = False) -> ResolvedAddress:
-        """Where a write lands: links above are followed; one that stands here is replaced, unless it redirects."""
+        """The address that a write changes: links above are followed; a link here is replaced, unless it redirects."""
         doc = self._key(space)
         traverse = Traverse(tx, space.scope, IGNORED_FOR_SCHEDULING)
-        place = traverse.resolve(doc, self._path, only_redirects=only_redirects)
-        if place is None:
+        resolved = traverse.resolve(doc, self._path, only_redirects=only_redirects)
+        if resolved is None:
             message = f"cannot write {self.address}: the links on the way lead in a circle or out of reach"
             raise AddressError(message, doc=doc, path=self._path)
-        return place
+        return resolved
 
     def _materialise(self, space: SpacePort, tx: Transaction) -> None:
-        """Write down the defaults that a write below, or an edit of what is here, builds on."""
+        """Store the defaults that a write below, or an edit here, builds on."""
         if self._parent is not None:
             self._parent._materialise(space, tx)
-        place = self._target(space, tx)
-        if get(tx.document(place.doc), place.path) is not ABSENT:
+        resolved = self._target(space, tx)
+        if get(tx.document(resolved.doc), resolved.path) is not ABSENT:
             return
         if self._default is ABSENT or not self._default:
             return
-        # Checked, so that of two who do this at the same time one does it again on what the other has made.
-        tx.read(place.doc, place.path, _SHALLOW, IGNORED_FOR_SCHEDULING)
-        tx.fill_in(place.doc, place.path, self._default)
+        # Checked for conflicts: of two concurrent writes, the second runs again on the result of the first.
+        tx.read(resolved.doc, resolved.path, _SHALLOW, IGNORED_FOR_SCHEDULING)
+        tx.fill_in(resolved.doc, resolved.path, self._default)
 
     def _edit(self, make: Callable[[Path], PatchOp]) -> None:
-        """Edit what stands here by one operation, without reading it: others may edit it at the same time."""
+        """Edit the value by one operation, without reading it: concurrent edits merge."""
         space, tx = find(self._owner, self, WRITTEN)
         doc = self._key(space)
         there = get(space.replica.read(doc) if tx is None else tx.document(doc), self._path)
@@ -279,7 +284,7 @@ class Slot(Readable):
         is_blind = tx is None and not self._path and not self._default and space.replica.is_missing(doc)
         try:
             if guard is not None or (there is ABSENT and not is_blind) or is_link(there):
-                # Rules above, links on the way, or something to be made first.
+                # Rules above, links on the path, or defaults to be stored first.
                 self._edit_in(space, tx, make, guard)
             elif tx is not None:
                 tx.patch(doc, make(self._path))
@@ -289,7 +294,7 @@ class Slot(Readable):
             raise self._misfit(error) from None
 
     def _misfit(self, error: AddressError) -> AddressError:
-        """The refusal of an operation, which knows only its path, with the name of this place."""
+        """The error of an operation, which knows only its path, with the address of this slot."""
         if "place" in error.facts:
             return error
         return AddressError(f"{self.address} cannot be written: {error.message}", **error.facts, place=self.address)
@@ -302,42 +307,42 @@ class Slot(Readable):
                 self._edit_in(space, own, make, guard)
             return
         self._materialise(space, tx)
-        place = self._target(space, tx)
-        self._patch(space, tx, place.doc, make(place.path), guard)
+        resolved = self._target(space, tx)
+        self._patch(space, tx, resolved.doc, make(resolved.path), guard)
 
     def _current(self) -> Maybe:
-        """What stands here, or its default, unnoted: for writes that need to know where they go."""
+        """The current value or default, not recorded: for writes that need an index or a length."""
         space, tx = find(self._owner, self, WRITTEN)
         source: ReadSource = space.untracked if tx is None else tx
         traverse = Traverse(source, space.scope, IGNORED_FOR_SCHEDULING | IGNORED_FOR_CONFLICT)
         doc = self._key(space)
-        place = traverse.resolve(doc, self._path)
-        value = ABSENT if place is None else get(source.document(place.doc), place.path)
+        resolved = traverse.resolve(doc, self._path)
+        value = ABSENT if resolved is None else get(source.document(resolved.doc), resolved.path)
         return self._effective_default(traverse, doc) if value is ABSENT else value
 
     def _insert(self, index: int, items: Array) -> None:
-        """Put items in front of an element, as `list.insert` does; at the end wherever that will be."""
+        """Insert items before an element, as `list.insert`; an insertion at the end is an append, which merges."""
         there = self._current()
         length = len(there) if is_array(there) else 0
-        place = max(0, length + index) if index < 0 else index
+        at = max(0, length + index) if index < 0 else index
         if items:
-            self._edit(lambda path: Splice(path, place, 0, items) if place < length else Append(path, items))
+            self._edit(lambda path: Splice(path, at, 0, items) if at < length else Append(path, items))
 
     def _remove(self) -> None:
-        """Take away what is stored here, if anything is."""
+        """Remove the stored value, if any."""
         space, tx = find(self._owner, self, WRITTEN)
         if tx is None:
             with space.transaction():
                 self._remove()
             return
-        place = self._target(space, tx, only_redirects=True)
-        if not place.path:
-            tx.delete(place.doc)
-        elif get(tx.document(place.doc), place.path) is not ABSENT:
-            self._patch(space, tx, place.doc, Remove(place.path), self._rule_root(removed=True))
+        resolved = self._target(space, tx, only_redirects=True)
+        if not resolved.path:
+            tx.delete(resolved.doc)
+        elif get(tx.document(resolved.doc), resolved.path) is not ABSENT:
+            self._patch(space, tx, resolved.doc, Remove(resolved.path), self._rule_root(removed=True))
 
     def _items(self, items: Iterable[object], *, ruled: bool = True) -> Array:
-        """Items for a list that stands here, checked; by their type only if they are not `ruled`."""
+        """Items for the list at this address, checked; only by their type if they are not `ruled`."""
         schema = self._schema.child(_ANYWHERE)
         if schema is not None and not ruled:
             schema = schema.bare

@@ -29,14 +29,14 @@ from headwater.values.seams import Entropy
 from headwater.values.tree import Maybe, Path, get
 
 ADVISORY: Final = object()
-"""The source of a commit that no author made, and that the next opening makes again: its loss is not reported."""
+"""The source of an internal commit that the next opening repeats: its rejection is not reported."""
 
 UNREPORTED_MAX: Final = 1000
-"""Rejected commits remembered until the next sync tells of them; whoever loses more has seen the first thousand."""
+"""Errors of rejected commits that are stored until the next `sync` reports them."""
 
 
 class UntrackedReads:
-    """Reads that belong to no transaction: of what is visible now, without a journal."""
+    """Reads outside any transaction: the visible documents, without a journal."""
 
     __slots__ = ("_replica",)
 
@@ -44,7 +44,7 @@ class UntrackedReads:
         self._replica = replica
 
     def read(self, doc: DocKey, path: Path = (), _depth: Depth = Depth.DEEP, _flags: Flags = 0) -> Maybe:
-        """What stands there."""
+        """The value at the address."""
         return get(self._replica.read(doc), path)
 
     def document(self, doc: DocKey) -> Maybe:
@@ -52,7 +52,7 @@ class UntrackedReads:
         return self._replica.read(doc)
 
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
-        """Nothing is noted."""
+        """Nothing is recorded."""
 
 
 class SpacePort:
@@ -65,48 +65,48 @@ class SpacePort:
         self.entropy = entropy
         self.actor = actor
         self.session: SessionId = SessionId(entropy.token())
-        # What is the same for all openings of one space.
+        # Equal for all openings of one space.
         self.storage_key: object = replica
         self.closed = False
-        # Not every code may use it at every time: `check` is asked first. So when it is closed.
+        # If set, `check` is called before each use: the space is closed, or bound to one thread or loop.
         self.needs_check = False
         self.untracked: UntrackedReads = UntrackedReads(replica)
-        # Asked before code that is no run looks at a document in a transaction, where not everything is here.
+        # Called before plain code reads a document, if the replica is partial.
         self.gate: Callable[[DocKey], None] | None = None
-        # One handle per document and class while anybody holds it: a field that was read is found read.
+        # One handle per document and class while it is referenced, so that its field caches are shared.
         self.handles: WeakValueDictionary[tuple[DocKey, type], object] = WeakValueDictionary()
-        # Decisions and others' commits that wait to be taken in; the host puts its own box here.
+        # Verdicts and commits of other sessions that wait to be integrated. The host sets its own container.
         self.inbox: Sized = ()
-        # Something is to be run. Set by whoever runs it.
+        # Functions are due. Set by the runtime.
         self.has_work = False
-        # Commits that were taken back and that nobody waited for, until `sync` tells of them.
+        # Errors of rejected commits without a waiting caller; `sync` reports them.
         self.unreported: list[HeadwaterError] = []
-        # How many were taken back, whoever waited.
+        # All rejected commits.
         self.rejected_count: int = 0
         replica.on_rejected = self._rejected
 
     def sole_space(self, _what: str | Addressed) -> SpacePort:
-        """A cell of this very space can mean no other."""
+        """This space: the owner of the cell is the space itself."""
         return self
 
     # -- transactions --------------------------------------------------------------------------------------
 
     def begin(self, name: str = "", *, read_only: str = "", cause: object = None) -> Transaction:
-        """A transaction that is not around any code yet."""
+        """A new transaction, not yet part of a context."""
         return Transaction(self.replica, name, read_only=read_only, cause=cause)
 
     def transaction(self, *, change_group: str | None = None) -> TransactionBlock:
-        """All that the block writes, or nothing. Sinks of the same change group are not told of it."""
+        """A transaction block: all of its writes, or none. Sinks of the same change group are not notified."""
         return TransactionBlock(self, change_group)
 
     def commit_one(self, operation: Operation) -> None:
-        """A single write that is its own transaction, and then whatever follows from it."""
+        """Commit a single write as a transaction of its own, then run what depends on it."""
         self.replica.commit((operation,))
         if self.has_work or self.inbox:
             self.catch_up()
 
     def catch_up(self) -> None:
-        """Take in what was decided, and run what is to be run. Filled in above."""
+        """Integrate verdicts and run due functions. Overridden by the runtime."""
 
     def check(self, what: str | Addressed) -> None:
         """Raise if this code may not use the space now."""
@@ -115,10 +115,10 @@ class SpacePort:
             subject = closed if name == closed else f"{name} cannot be used: {closed}"
             raise ClosedError(f"{subject} was closed; open it again with `with app.open(...)`", space=self.name)
 
-    # -- what was taken back -------------------------------------------------------------------------------
+    # -- rejected commits ----------------------------------------------------------------------------------
 
     def _rejected(self, pending: PendingCommit, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """The store did not accept a commit of ours. If nobody was waiting for its fate, `sync` shall tell."""
+        """Count a rejected commit. Store its error for `sync`, unless a caller waits for the verdict."""
         self.rejected_count += 1
         source = pending.source
         if source is ADVISORY:
@@ -148,7 +148,7 @@ class SpacePort:
         return doc_key(doc, self.scope(scope))
 
     def mint(self, kind: str, tx: Transaction | None) -> DocId:
-        """An id for a new document: derived from what its transaction is for, random only if nothing caused that."""
+        """An id for a new document: derived from the cause of the transaction, random only without a cause."""
         if tx is None:
             made = derive_id(kind, self.entropy.token())
             self.replica.expect_new(doc_key(made))
@@ -159,13 +159,13 @@ class SpacePort:
         tx.minted += 1
         made = derive_id(kind, tx.cause, tx.minted)
         if tx.is_first:
-            # Nobody else can have made it: it needs not be looked for, which may be far away.
+            # The id is new, so the document cannot exist: the store, possibly remote, need not be asked.
             self.replica.expect_new(doc_key(made))
         return made
 
 
 class TransactionBlock:
-    """`with space.transaction() as tx:`; inside another one of the same space, a part of it that can fail alone."""
+    """`with space.transaction() as tx:`. Inside a transaction of the same space it is a savepoint."""
 
     __slots__ = ("_frame", "_group", "_point", "_space", "_token", "_tx")
 
@@ -191,9 +191,9 @@ class TransactionBlock:
             self._point = tx.savepoint()
         else:
             check_crossing(space, "a transaction", "begun")
-            # None around this code, or one that has ended: a task that outlives its block starts anew here.
+            # No transaction in this context, or an ended one: a task that outlives its block starts a new one here.
             if space.inbox:
-                # What is known already must not be the reason to be rejected.
+                # Integrate first: a change that has already arrived must not cause a rejection.
                 space.catch_up()
             tx = space.begin()
             tx.change_group = self._group

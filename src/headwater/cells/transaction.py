@@ -54,74 +54,74 @@ Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]
 
 
 class Transaction:
-    """One unit of work on one replica. `name` says in messages whose it is."""
+    """One unit of work on one replica. `name` is used in messages."""
 
-    # One is made for every run, and most of them change nothing of this: so it stands in the class.
+    # A transaction is made for every run, and most change none of these: so they are class attributes.
 
-    # Places at and below which writing is allowed although it is refused elsewhere.
+    # Addresses at and below which writing is allowed although the transaction is read-only.
     surface: tuple[tuple[DocKey, Path], ...] = ()
-    # Whoever calls a function in here that may only read: then writers look whether they are in it.
+    # A function that may only read is called in it: writes then check their context.
     guarded: bool = False
-    # How many documents were made in here, and whether their ids are new for sure: they come from chance, or from an
-    # event that nobody else can have handled.
+    # The number of documents created, and whether their ids are certainly new: from randomness, or from an event that
+    # no other runtime can have handled.
     minted: int = 0
     is_first: bool = False
-    # I8: whose run this is, as that object itself, and the places whose change is the reason for it.
+    # I8: the node of this run, and the addresses whose change triggered it.
     node: object = None
     triggers: tuple[tuple[DocKey, Path], ...] = ()
-    # Whose words are heard while it is around code, if it is neither a node's nor a handler's.
+    # The source of console output during the transaction, if it is neither a node's nor a handler's.
     console_source: object = None
-    # I8: the event that is handled in it, as that object itself.
+    # I8: the event that is handled in it.
     event: object = None
-    # Asked before the first look at a document: whoever handles an event makes it current, or stops the handling.
+    # Called before the first read of a document: the handling of an event makes it current, or stops.
     gate: Callable[[DocKey], None] | None = None
-    # Of a run: the document of its result, and what is kept with it for the next opening.
+    # Of a run: the document of its result, and the observation stored with it for the next opening.
     observes: tuple[DocKey, bytes] | None = None
-    # It has read what is none of its replica's documents, so nobody can tell when that changes.
+    # It has read something outside its replica, whose changes are not notified.
     reads_outside: bool = False
-    # What is done to other tables of the database if it is accepted, and only then.
+    # Writes to other tables of the database, applied if and only if it is accepted.
     table_transaction: TableTransaction | None = None
-    # Called when it is sent: what it has launched may begin.
+    # Called when it is sent: what it has launched may start.
     on_sent: tuple[Callable[[], None], ...] = ()
-    # _sent(): which commit of its session it has become.
+    # _sent(): the number of its commit in the session.
     local_seq: LocalSeq | None = None
-    # Whoever subscribes with the same name is not told of what is written in here.
+    # Sinks with the same change group are not notified of its writes.
     change_group: str | None = None
-    # Something was written, though it may have been undone since.
+    # Something was written, though it may have been rolled back since.
     wrote: bool = False
-    # What a write was told that is not allowed: whoever has caught that has done it all the same.
+    # The message of a forbidden write. The run fails even if it has caught the error.
     refused: str = ""
     status: Status = _OPEN
-    # Of a run, while its function is at work: if that ends the transaction itself, what was read goes to `left`.
+    # Of a run, while its function runs: if the function ends the transaction itself, the reads go to `ended_with`.
     is_running: bool = False
     ended_with: tuple[Journal, dict[DocKey, HeldDocument]] | None = None
-    # Blocks of `hw.untracked()` that are open in it.
+    # Open blocks of `hw.untracked()` in it.
     peeks: int = 0
     # _settle(): exactly one of the two, once, unless it was aborted.
     verdict: Verdict | None = None
     error: HeadwaterError | None = None
-    # Some entry of the journal has to be checked by the store.
+    # Some entry of the journal must be checked by the store.
     _checks: bool = False
     _preconditions: tuple[Precondition, ...] = ()
-    # From the first savepoint on: where each write was made, to tell whose it is.
+    # From the first savepoint on: the context of each write.
     _writers: list[ContextFrame | None] | None = None
-    # Why it must not be committed, if so. roll_back() says it, whoever opened the block asks.
+    # Why it must not be committed. Set by roll_back(), checked at the end of the block.
     doomed: str = ""
     callbacks: tuple[Callable[[Transaction], None], ...] = ()
-    # Told of its end, too, but waiting for nothing: that it was taken back is still news to whoever opened it.
+    # Also called at the end, but a follower does not count as a waiting caller: a rejection is still reported.
     followers: tuple[Callable[[Transaction], None], ...] = ()
-    # What was started in here, each as what undoes it: for the part that is rolled back.
+    # Undo functions of what was started in it, for the part that is rolled back.
     launched: Sequence[Callable[[], None]] = ()
 
     def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
         self.replica = replica
         self.name = name
-        # Why writing is refused, as a sentence with {} for the place; empty: it is allowed.
+        # Why writing is refused, as a sentence with {} for the address; empty: it is allowed.
         self.read_only: str = read_only
-        # What the ids of documents made in here are derived from.
+        # The cause from which the ids of new documents are derived.
         self.cause = cause
         self.journal: Journal = Journal()
-        # For cells: what they have read here already, as they handed it out. A write forgets all of it.
+        # For cells: the values they have already returned in this transaction. Every write clears it.
         self.memo: dict[object, object] = {}
         self._held: dict[DocKey, HeldDocument] = {}
 
@@ -133,7 +133,7 @@ class Transaction:
     def read(  # noqa: C901  # every read passes here: in one piece
         self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0
     ) -> Maybe:
-        """What stands there, with this transaction's own writes; noted in the journal."""
+        """The value at the address, with this transaction's own writes. Recorded in the journal."""
         if self.peeks and PEEKING.get():
             flags |= IGNORED_FOR_SCHEDULING
         held = self._held.get(doc)
@@ -144,10 +144,10 @@ class Transaction:
                 self.gate(doc)
             held = self._held[doc] = HeldDocument(*self.replica.snapshot(doc))
         if held.whole:
-            # Its own words: nobody else's change can make them untrue.
+            # The transaction reads its own write: no other change can conflict with it.
             flags |= IGNORED_FOR_CONFLICT
         elif not flags:
-            # The commonest read, as `note` would have it.
+            # The commonest read, recorded without a call.
             self._checks = True
             self.journal.entries[doc, path, 0 if depth is _DEEP else SHALLOW_BIT] = held.mark
             if held.edit_inputs is None:
@@ -167,39 +167,39 @@ class Transaction:
         return value
 
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
-        """Add to the journal what was read together with something else."""
+        """Record a read in the journal."""
         self.read(doc, path, depth, flags)
 
     def document(self, doc: DocKey) -> Maybe:
-        """The document with this transaction's own writes, unnoted: the caller says what of it was used."""
+        """The document with this transaction's own writes, not recorded: the caller records what it used."""
         held = self._held.get(doc)
         return (held if held is not None else self._hold(doc)).value
 
     def snapshot_of(self, doc: DocKey) -> Maybe:
-        """A document that was read here, as it was then, without this transaction's own writes."""
+        """A document as of its first read here, without this transaction's own writes."""
         held = self._held if self.ended_with is None else self.ended_with[1]
         return held[doc].base
 
     def fresh_copy(self) -> Transaction:
-        """Another for the same work, that sees what this one has seen, without what it has written."""
+        """A new transaction for the same work, with the same snapshots and without the writes."""
         other = Transaction(self.replica, self.name, read_only=self.read_only, cause=self.cause)
         other.node, other.triggers, other.surface = self.node, self.triggers, self.surface
         other._held = {doc: HeldDocument(held.base, held.mark) for doc, held in self._held.items()}
         return other
 
     def written(self) -> list[tuple[DocKey, Maybe]]:
-        """The documents that were written here, as they would be."""
+        """The written documents, with their new values."""
         return [(doc, held.value) for doc, held in self._held.items() if held.whole or held.ops]
 
     def snapshots(self) -> list[Maybe]:
-        """The documents that were looked at here, as they were then."""
+        """The documents as of their first reads."""
         return [held.base for held in self._held.values()]
 
     def _hold(self, doc: DocKey, verb: str = "read") -> HeldDocument:
         if self.status is not _OPEN:
             raise self._ended(verb)
         if self.gate is not None:
-            # For writing, too: what is written stands on what is there, and may be read back together with it.
+            # For writing, too: a write builds on the document, and may be read back together with it.
             self.gate(doc)
         held = self._held[doc] = HeldDocument(*self.replica.snapshot(doc))
         return held
@@ -207,7 +207,7 @@ class Transaction:
     # -- writing -------------------------------------------------------------------------------------------
 
     def set(self, doc: DocKey, path: Path, value: Value) -> None:
-        """Put a value at a place, whatever stands there."""
+        """Set the value at an address."""
         held = self._begin_write(doc, path)
         if path:
             there = get(held.value, path)
@@ -216,7 +216,7 @@ class Transaction:
             self._put(held, value)
 
     def fill_in(self, doc: DocKey, path: Path, value: Value) -> None:
-        """Store what is read there anyway. Whoever may write somewhere below may do that: it changes nothing."""
+        """Store the default of an address. Allowed if writing below it is allowed, because no read changes."""
         read_only = self.read_only
         if read_only and any(doc == at and is_prefix(path, place) for at, place in self.surface):
             self.read_only = ""
@@ -226,11 +226,11 @@ class Transaction:
             self.read_only = read_only
 
     def put(self, doc: DocKey, value: Value) -> None:
-        """Write a document as a whole, also if it is as it was."""
+        """Write a whole document, even if it is unchanged."""
         self._put(self._begin_write(doc, ()), value)
 
     def make(self, doc: DocKey, value: Value) -> None:
-        """Write a document that is made in here, also if nobody can say what stands there: it is written over."""
+        """Write a new document. It need not be loaded first, because it is overwritten."""
         gate = self.gate
         if self.event is None:
             self.gate = None
@@ -253,7 +253,7 @@ class Transaction:
             self._put(held, ABSENT)
 
     def require(self, precondition: Precondition) -> None:
-        """The store must find this true, or refuse the whole transaction for good."""
+        """Add a precondition: if it does not hold, the store refuses the whole transaction."""
         if self.status is not _OPEN:
             raise self._ended("be given a precondition")
         self._preconditions = (*self._preconditions, precondition)
@@ -272,11 +272,11 @@ class Transaction:
         return held
 
     def refusal(self, doc: DocKey, path: Path = ()) -> str:
-        """Why this code may not write there; empty if it may."""
+        """Why this code may not write to the address; empty if it may."""
         return self._refusal(doc, path) if self.read_only or self.guarded else ""
 
     def _refusal(self, doc: DocKey, path: Path) -> str:
-        """Why this code may not write there, with {} for the place; empty if it may."""
+        """Why this code may not write to the address, with {} for the address; empty if it may."""
         frame = CONTEXT.get() if self.guarded else None
         while frame is not None and frame.tx is self:
             if frame.read_only:
@@ -313,9 +313,9 @@ class Transaction:
 
     @staticmethod
     def _is_elidable(held: HeldDocument, path: Path) -> bool:
-        """Is a write that changes nothing surely nothing? Not if it repeats what may come out differently in the store.
+        """Whether a write without effect can be dropped. Not if the store may apply it to another value.
 
-        That is what a layer left, which may yet be taken back, and what an edit like an increment comes to here.
+        That is so on top of a pending layer, which may yet be rolled back, and after an edit such as an increment.
         """
         if held.whole:
             return True
@@ -328,37 +328,37 @@ class Transaction:
 
     @property
     def is_rejected(self) -> bool:
-        """It was taken back."""
+        """It was rejected and rolled back."""
         return self.status is Status.REJECTED
 
     @property
     def is_awaited(self) -> bool:
-        """Somebody asked to be told how it ends."""
+        """A caller waits for its end."""
         return bool(self.callbacks)
 
     @property
     def has_writes(self) -> bool:
-        """Has something to commit."""
+        """It has writes to commit."""
         return self.wrote and any(held.whole or held.ops for held in self._held.values())
 
-    # -- going back ----------------------------------------------------------------------------------------
+    # -- savepoints ----------------------------------------------------------------------------------------
 
     def savepoint(self) -> Savepoint:
-        """How things are written now, to come back to."""
+        """The current writes, for `roll_back`."""
         documents = {doc: (held.value, held.whole, list(held.ops)) for doc, held in self._held.items()}
         if self._writers is None:
             self._writers = []
         return len(self._preconditions), documents, len(self._writers), len(self.launched)
 
     def beginning(self) -> Savepoint:
-        """The savepoint of a transaction that has written nothing: to keep what was read, and nothing else."""
+        """The savepoint of a transaction that has written nothing: rolling back to it keeps the reads only."""
         return len(self._preconditions), {}, 0, 0
 
     def roll_back(self, point: Savepoint, part: ContextFrame | None = None) -> None:
-        """Undo what was written and required since. What was read stays read: it may have decided what was undone.
+        """Undo writes and preconditions since a savepoint. Reads stay recorded: they may have decided what was undone.
 
-        Only the `part` is to be undone, if one is named. If others have written meanwhile, in tasks or threads of the
-        same transaction, that cannot be told apart any more, and the transaction as a whole is `doomed`.
+        If a `part` is given, only that is undone. If tasks or threads outside the part have written to the transaction
+        meanwhile, the writes cannot be separated, and the whole transaction is `doomed`.
         """
         required, documents, written, launched = point
         if part is not None and not all(is_within(frame, part) for frame in (self._writers or ())[written:]):
@@ -375,16 +375,16 @@ class Transaction:
             held.value, held.whole, held.ops = value, whole, list(ops)
             held.edit_inputs = EditInputs(ops) if ops else None
         undone, self.launched = self.launched[launched:], self.launched[:launched]
-        # The last first: whoever was started twice is again what it was before the first time.
+        # In reverse order: something started twice gets the state before the first start.
         for undo in reversed(undone):
             undo()
 
     # -- the end -------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Apply everything here and send it. If what was read has moved on, the transaction is rejected at once.
+        """Apply the writes to the replica and send them. If a read is outdated, the transaction is rejected at once.
 
-        Raises what the replica's door raises (a limit, a closed space): then it is rejected, too.
+        Raises what the replica raises (a limit, a closed space): then it is rejected, too.
         """
         if self.status is not _OPEN:
             raise self._ended("commit")
@@ -396,14 +396,14 @@ class Transaction:
             return
         checked = self.journal.conflicts() if self._checks else []
         if checked:
-            # In one turn: what is found unchanged must be so when the commit is laid on top.
+            # Under one lock: the reads that are found unchanged must still be so when the commit is added.
             with self.replica.lock:
                 self._send(operations, checked)
         else:
             self._send(operations, checked)
 
     def end(self) -> None:
-        """Commit what has written nothing: there is nothing to decide."""
+        """End a transaction without writes: there is nothing to decide."""
         self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
     def _send(self, operations: list[Operation], checked: list[Entry]) -> None:
@@ -419,23 +419,23 @@ class Transaction:
                 pending = self.replica._commit(
                     operations, reads, self._preconditions, self, self._seen(operations), self.table_transaction
                 )
-        except BaseException as error:  # noqa: BLE001  # raised there, unless somebody was faster
+        except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             self._send_failed(error)
         else:
             self._sent(pending)
 
     def _seen(self, operations: Sequence[Operation]) -> Seen | None:
-        """What is kept with the commit: which operation writes the result, and the rest as it was given."""
+        """The observation for the commit: the index of the operation that writes the result, and the encoded reads."""
         if self.observes is None:
             return None
         doc, body = self.observes
         return next(((index, body) for index, operation in enumerate(operations) if operation.doc == doc), None)
 
     def _send_failed(self, error: BaseException) -> None:
-        """Sending failed. Raises the error, unless it only says that somebody was faster."""
+        """Sending failed. Raises the error, unless it is a conflict with a newer commit."""
         taken = [sent for sent in list(self.replica._pending.values()) if sent.source is self]
         if taken:
-            # A listener raised: the commit is visible and under way all the same.
+            # A listener raised: the commit is nevertheless visible and sent.
             self._sent(taken[0])
             raise error
         conflict = overtaken(self._held, error, self.replica)
@@ -447,7 +447,7 @@ class Transaction:
         raise error
 
     def _sent(self, pending: PendingCommit) -> None:
-        # Before anybody can find it pending: what follows from it names it by this number.
+        # Before it is visible as pending: later commits name it by this number.
         self.local_seq = pending.commit.local_seq
         self._signal(TransactionSignal.SENT)
         self._held = _NOTHING_HELD
@@ -460,7 +460,7 @@ class Transaction:
             tell()
 
     def abort(self) -> None:
-        """Give up: nothing of it was ever visible. Once more is no harm; after a commit it is."""
+        """Abort: none of the writes was ever visible. Idempotent; an error after a commit."""
         if self.status is Status.ABORTED:
             return
         if self.status is not _OPEN:
@@ -470,16 +470,16 @@ class Transaction:
         self._settle(TransactionSignal.ABORTED, None, None)
 
     def launch(self, undo: Callable[[], None]) -> None:
-        """Something is started in here: how to undo it, if the part that this code is in is rolled back."""
+        """Register how to undo something that was started, in case this part is rolled back."""
         if isinstance(self.launched, list):
             self.launched.append(undo)
         else:
             self.launched = [undo]
 
     def follow(self, follower: Callable[[Transaction], None], undo: Callable[[], None]) -> None:
-        """Call when it has ended, whichever way; or undo, if the part that this code is in is rolled back.
+        """Call `follower` at the end of any kind; call `undo` if this part is rolled back.
 
-        That nobody waits for its end stays as it is.
+        A follower does not count as a waiting caller (`is_awaited`).
         """
         if self.status in SETTLED:
             follower(self)
@@ -489,7 +489,7 @@ class Transaction:
             self.launch(undo)
 
     def on_settled(self, callback: Callable[[Transaction], None]) -> None:
-        """Call back when it has ended, whichever way; at once if it has."""
+        """Call back at the end of any kind; at once if it has ended."""
         if self.status in SETTLED:
             callback(self)
         else:
@@ -502,7 +502,7 @@ class Transaction:
                 _ACCEPTED if type(verdict) is Committed else TransactionSignal.REJECTED, verdict, pending.error
             )
             return
-        # As there, for nearly all: what it held was let go when it was sent.
+        # The fast path of `_settle`: the snapshots were released when it was sent.
         self._signal(_ACCEPTED)
         self.verdict, self.journal, self._preconditions = verdict, _EMPTY, ()
         callbacks, self.callbacks = self.callbacks, ()
@@ -510,7 +510,7 @@ class Transaction:
             callbacks[0](self)
 
     def _settle(self, signal: TransactionSignal, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """The one end. What was kept for it is let go before anybody is called: a callback may start anew."""
+        """The only way to end. Resources are released before the callbacks, which may start new work."""
         self._signal(signal)
         self.verdict, self.error = verdict, error
         self._held = _NOTHING_HELD
@@ -550,4 +550,4 @@ _UNCHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
 
 _EMPTY: Final = Journal()
 _NOTHING_HELD: Final[dict[DocKey, HeldDocument]] = {}
-"""Of every transaction that has ended."""
+"""The snapshots of every ended transaction."""

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Status(Enum):
-    """Where a transaction is in its life."""
+    """The state of a transaction."""
 
     # Members are singletons: an enum's own hash, which is Python code, would cost every transaction half a microsecond.
     __hash__ = object.__hash__
@@ -19,9 +19,9 @@ class Status(Enum):
     COMMITTED = "committed"
     """In the log; or there was nothing to write."""
     REJECTED = "rejected"
-    """Taken back: the store did not accept it, or it was stale before it was sent."""
+    """Rolled back: the store did not accept it, or its reads were outdated before it was sent."""
     ABORTED = "aborted"
-    """Given up by its own side."""
+    """Given up by its own code."""
 
 
 class TransactionSignal(Enum):
@@ -40,11 +40,11 @@ TRANSITIONS: Final[dict[tuple[Status, TransactionSignal], Status]] = {
     (Status.OPEN, TransactionSignal.ABORTED): Status.ABORTED,
     # There was nothing to write, and so nothing to decide.
     (Status.OPEN, TransactionSignal.ACCEPTED): Status.COMMITTED,
-    # Found stale, or refused at the replica's door: it never travelled.
+    # Outdated reads, or refused by the replica: it was never sent.
     (Status.OPEN, TransactionSignal.REJECTED): Status.REJECTED,
     (Status.PENDING, TransactionSignal.ACCEPTED): Status.COMMITTED,
     (Status.PENDING, TransactionSignal.REJECTED): Status.REJECTED,
 }
-"""A pair that is missing cannot happen: `_signal` says so, loudly."""
+"""A missing pair cannot happen: `_signal` raises InvariantError."""
 
 SETTLED: Final = frozenset({Status.COMMITTED, Status.REJECTED, Status.ABORTED})

@@ -44,38 +44,38 @@ BREADTH: Final[dict[str, int]] = {"space": 0, "user": 1, "session": 2}
 """Scopes from broad to narrow."""
 
 LINKS_MAX: Final = 50_000
-"""Links followed in one read of a value: about a second. Documents that are linked back and forth have more ways
-through them than anybody could wait for, or has memory for."""
+"""Links followed in one read of a value: about a second. Documents that link to each other in both directions have
+exponentially many paths."""
 _ANYWHERE: Final = 2**31
-"""An index that lists have and tuples of a fixed length do not: all elements of a list are of one type."""
+"""An index that lists have and tuples of a fixed length do not: all elements of a list have one type."""
 
 
 class ReadSource(Protocol):
-    """What is read from: a transaction, which keeps a journal, or the replica as it is now, which does not."""
+    """The source of reads: a transaction, which records them in its journal, or the replica, which does not."""
 
     def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
-        """What stands there; noted."""
+        """The value at the address; recorded."""
 
     def document(self, doc: DocKey) -> Maybe:
-        """The document; not noted."""
+        """The document; not recorded."""
 
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
-        """It was read."""
+        """Record a read."""
 
 
 InstanceOf: TypeAlias = Callable[[str], Scope]
-"""Tells which instance of a scope the reader means by its name."""
+"""The reader's instance of a scope, by its name."""
 
 
 class ResolvedAddress(msgspec.Struct, frozen=True):
-    """Where something stands once all links on the way are followed."""
+    """An address after all links on the path are followed."""
 
     doc: DocKey
     path: Path
 
 
 class _WalkPoint(msgspec.Struct, frozen=True):
-    """A place in the middle of a walk: where its document was entered, and by which link."""
+    """An address during a walk: the depth at which its document was entered, and the link that led there."""
 
     doc: DocKey
     path: Path
@@ -86,19 +86,19 @@ class _WalkPoint(msgspec.Struct, frozen=True):
         """One step down."""
         return _WalkPoint(self.doc, (*self.path, step), self.entered, self.link)
 
-    def is_within(self, place: ResolvedAddress) -> bool:
-        """Tell whether this is a part, by way of whatever links, of what stands at the place."""
-        length = len(place.path)
+    def is_within(self, resolved: ResolvedAddress) -> bool:
+        """Whether this is a part, directly or through links, of the value at an address."""
+        length = len(resolved.path)
         spot: _WalkPoint | None = self
         while spot is not None:
-            if spot.doc == place.doc and spot.entered <= length and spot.path[:length] == place.path:
+            if spot.doc == resolved.doc and spot.entered <= length and spot.path[:length] == resolved.path:
                 return True
             spot = spot.link
         return False
 
 
 class _Walk:
-    """One reading of a value through links."""
+    """One read of a value through links."""
 
     __slots__ = ("_links", "_name")
 
@@ -107,7 +107,7 @@ class _Walk:
         self._links = 0
 
     def step(self) -> None:
-        """One more link is met."""
+        """Count a link."""
         self._links += 1
         if self._links > LINKS_MAX:
             message = (
@@ -118,24 +118,23 @@ class _Walk:
 
 
 class Traverse(msgspec.Struct, frozen=True):
-    """One traversal: what it reads from, for whom, and how its reads are flagged."""
+    """One traversal: its source, the scopes of its reader, and the flags of its reads."""
 
     source: ReadSource
     instance_of: InstanceOf
     flags: Flags = 0
 
-    # -- finding the place ---------------------------------------------------------------------------------
+    # -- resolving addresses -------------------------------------------------------------------------------
 
     def resolve(
         self, doc: DocKey, path: Path, *, at_end: bool = True, only_redirects: bool = False, ceiling: str = "session"
     ) -> ResolvedAddress | None:
-        """Where a path leads when links on the way are followed, and, `at_end`, one that stands there as well.
+        """The address of a path after links on it are followed and, `at_end`, a link at its end, too.
 
-        None if it leads nowhere: in a circle, or to a scope narrower than the ceiling. Every link that was followed
-        is in the journal, so that whoever turns one of them elsewhere wakes the reader.
+        None for a cycle, and for a scope narrower than the ceiling. Every followed link is in the journal, so that a
+        change of a link runs the reader.
         """
-        # The links followed, each with the number of steps that were left: who comes back to one with all of these
-        # still to go, comes back for ever.
+        # The followed links, each with the number of remaining steps: the same link with as many steps left is a cycle.
         seen: dict[tuple[DocKey, Path], int] = {}
         for _ in range(LINK_HOPS_MAX):
             length = self._first_link(doc, path, at_end=at_end, only_redirects=only_redirects)
@@ -164,7 +163,7 @@ class Traverse(msgspec.Struct, frozen=True):
         return there
 
     def _first_link(self, doc: DocKey, path: Path, *, at_end: bool, only_redirects: bool) -> int | None:
-        """How many steps of the path lead to the first link that is to be followed."""
+        """The number of steps to the first link to follow."""
         value = self.source.document(doc)
         for length, step in enumerate(path):
             if type(value) in CONTAINERS and parse_link(value) is not None:
@@ -179,36 +178,36 @@ class Traverse(msgspec.Struct, frozen=True):
     # -- reading -------------------------------------------------------------------------------------------
 
     def value(self, doc: DocKey, path: Path, schema: Schema) -> Maybe:
-        """What stands there under a schema: free of links, except that each handle is an absolute link to its place."""
+        """The value at an address under a schema: without links, except that each handle is an absolute link."""
         slot = self.resolve(doc, path, at_end=False)
         if slot is None:
             return ABSENT
         handle = schema.as_handle(linked=is_link(get(self.source.document(slot.doc), slot.path)))
         if handle is not None:
             return self.handle(slot.doc, slot.path, handle)
-        place = self.resolve(slot.doc, slot.path)
-        if place is None:
+        resolved = self.resolve(slot.doc, slot.path)
+        if resolved is None:
             return ABSENT
         walk = _Walk(address_text(doc, path))
-        return self._unfold(walk, _WalkPoint(place.doc, place.path, len(place.path)), schema, noted=False)
+        return self._unfold(walk, _WalkPoint(resolved.doc, resolved.path, len(resolved.path)), schema, noted=False)
 
     def _unfold(self, walk: _Walk, at: _WalkPoint, schema: Schema, *, noted: bool) -> Maybe:
-        """A value that is no link, with everything below it. `noted`: a deep read further up stands for it."""
+        """A value that is no link, with everything below it. `noted`: a deep read above it is already recorded."""
         if schema.has_handles:
             item = schema.child(_ANYWHERE)
             handle = None if item is None else item.as_handle(linked=True)
             if handle is not None and handle.always_link and not handle.optional:
-                # Links are leaves: one deep read of the list depends on which documents are in it, and on nothing else.
+                # Links are leaves: one deep read of the list depends only on which documents are in it.
                 return self._pointers(at.doc, at.path, handle)
         if not noted:
-            # One deep read stands for everything that is in this document; but not for what handles keep to themselves.
+            # One deep read covers everything in this document, except the contents of handles.
             noted = not schema.has_handles
             self.source.record(at.doc, at.path, _DEEP if noted else _SHALLOW, self.flags)
         value = get(self.source.document(at.doc), at.path)
         if noted and not holds_link(value):
             return value
         if is_link(value):
-            return value  # malformed: what stands there is nothing but a value
+            return value  # a malformed link is a plain value
         if is_map(value):
             items: dict[str, Value] = {}
             for key in dict.fromkeys([*value, *schema.handle_steps()]):
@@ -220,14 +219,14 @@ class Traverse(msgspec.Struct, frozen=True):
             found = [
                 self._below(walk, at.below(index), schema.child(index), noted=noted) for index in range(len(value))
             ]
-            # A list keeps its places: what cannot be read leaves a None, or every later element would move.
+            # Indexes do not shift: an element that cannot be read is None.
             return array_of([None if inner is ABSENT else inner for inner in found])
         return value
 
     def _below(self, walk: _Walk, at: _WalkPoint, schema: Schema | None, *, noted: bool) -> Maybe:
         value = ABSENT if schema is None else get(self.source.document(at.doc), at.path)
         if schema is None or (noted and type(value) not in CONTAINERS):
-            # No part of what the schema describes: there, but not read. Or nothing that could be followed.
+            # Not described by the schema, so not read; or nothing to follow.
             return value
         handle = schema.as_handle(linked=is_link(value))
         if handle is not None:
@@ -235,13 +234,13 @@ class Traverse(msgspec.Struct, frozen=True):
         if parse_link(value) is None:
             return self._unfold(walk, at, schema, noted=noted)
         walk.step()
-        place = self.resolve(at.doc, at.path)
-        if place is None or at.is_within(place):
+        resolved = self.resolve(at.doc, at.path)
+        if resolved is None or at.is_within(resolved):
             return ABSENT
-        return self._unfold(walk, _WalkPoint(place.doc, place.path, len(place.path), at), schema, noted=False)
+        return self._unfold(walk, _WalkPoint(resolved.doc, resolved.path, len(resolved.path), at), schema, noted=False)
 
     def handle(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
-        """An absolute link to what a handle at this place stands for. Its target is not looked at."""
+        """An absolute link for a handle at this address. The target is not read."""
         if schema.always_link:
             slot = self.source.read(doc, path, _DEEP, self.flags | LINK_PROBE)
             return self._pointer(slot, doc, path, schema)
@@ -249,12 +248,12 @@ class Traverse(msgspec.Struct, frozen=True):
         if not schema.has_default and (value is None or value is ABSENT):
             self.source.record(doc, path, _SHALLOW, self.flags | LINK_PROBE)
             return value
-        # Where no link stands, it is this place, whatever that holds: nothing of it is read.
-        place = self.resolve(doc, path, ceiling=schema.ceiling)
-        return ABSENT if place is None else link_to(place.doc, place.path).to_value()
+        # Without a link, the handle is this address; its content is not read.
+        resolved = self.resolve(doc, path, ceiling=schema.ceiling)
+        return ABSENT if resolved is None else link_to(resolved.doc, resolved.path).to_value()
 
     def _pointers(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
-        """A list of such handles."""
+        """A list of links for handles."""
         value = self.source.read(doc, path, _DEEP, self.flags)
         if not is_array(value):
             return value
@@ -262,7 +261,7 @@ class Traverse(msgspec.Struct, frozen=True):
         return array_of([None if item is ABSENT else item for item in found])
 
     def _pointer(self, slot: Maybe, doc: DocKey, path: Path, schema: Handle) -> Maybe:
-        """The link in a slot, as an absolute one. Anything else is left for the schema to refuse."""
+        """The link as an absolute one. Any other value is left for the schema to refuse."""
         if own_link(slot) is None:
             link = parse_link(slot)
             if link is None:
@@ -270,7 +269,7 @@ class Traverse(msgspec.Struct, frozen=True):
             there: Address | ResolvedAddress | None = self._target(link, doc, path)
             assert there is not None
             if there.path:
-                # To a place, not to a document: what stands there may lead further.
+                # A link into a document: its target may be another link.
                 there = self.resolve(there.doc, there.path, ceiling=schema.ceiling)
                 if there is None:
                     return ABSENT
@@ -285,7 +284,7 @@ class Traverse(msgspec.Struct, frozen=True):
 
 
 def own_link(value: Maybe) -> DocKey | None:
-    """The document that a link names, if it is of the commonest form: an id, in the space's own scope, and no more."""
+    """The document of a link of the commonest form: only an id, in the scope of the space."""
     if type(value) is FrozenDict and LINK_TAG in value and is_link(value):
         fields: Maybe = value[LINK_TAG][LINK_VERSION]  # type: ignore[index,call-overload]
         if type(fields) is FrozenDict and len(fields) == 2 and fields.get("scope") == "space":  # noqa: PLR2004
@@ -296,7 +295,7 @@ def own_link(value: Maybe) -> DocKey | None:
 
 
 def _address_of(link: Value) -> tuple[DocKey, Path]:
-    """The place that an absolute link names."""
+    """The address of an absolute link."""
     own = own_link(link)
     if own is not None:
         return own, ()
@@ -307,7 +306,7 @@ def _address_of(link: Value) -> tuple[DocKey, Path]:
 
 
 def holds_link(value: Maybe) -> bool:
-    """Tell whether a link stands anywhere in it."""
+    """Whether the value contains a link."""
     level: list[Maybe] = [value]
     while level := [item for item in level if type(item) in CONTAINERS]:
         inside: list[Maybe] = []

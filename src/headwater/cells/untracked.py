@@ -15,7 +15,7 @@ from headwater.errors import UsageError
 
 
 class UntrackedBlock:
-    """A block; for one use. It may be anywhere, and means something inside a run."""
+    """The context manager; for one use. It has an effect only inside a run."""
 
     __slots__ = ("_around", "_token")
 
@@ -44,7 +44,7 @@ class UntrackedBlock:
         PEEKING.reset(self._token)
         for tx in self._around:
             tx.peeks -= 1
-            # What was read in the block would be found there after it, and not be noted.
+            # Otherwise a value that was read in the block would be found after it, and not be recorded.
             tx.memo.clear()
 
 

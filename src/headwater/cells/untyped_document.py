@@ -9,7 +9,7 @@ from headwater.cells.document_class import Doc
 
 
 class AnyDoc(Doc):
-    """Made by `space.doc(id)`: for a look into a space whose classes are not at hand."""
+    """Made by `space.doc(id)`: for reading a space without its classes."""
 
     __slots__ = ()
 

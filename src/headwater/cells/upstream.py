@@ -10,13 +10,13 @@ from headwater.values.ids import DocKey, Seq
 
 
 class Upstream(Protocol):
-    """Where a replica's commits go and its documents come from."""
+    """The receiver of a replica's commits and the source of its documents."""
 
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
-        """The confirmed document as of a place in the log; None if it has to be fetched and will arrive by `pull`."""
+        """The confirmed document as of a sequence number; None if it has to be fetched and will arrive by `pull`."""
 
     def submit(self, submission: Submission) -> None:
-        """Take a commit for decision. Raises if it cannot be taken; then it never was."""
+        """Submit a commit for decision. Raises if that is not possible; then nothing was submitted."""
 
 
 class _All:
@@ -27,4 +27,4 @@ class _All:
 
 
 EVERYTHING: Final = _All()
-"""What a listener cares for that does not say."""
+"""The documents of a listener that names none."""

@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class _Moved(msgspec.Struct, frozen=True, gc=False):
-    """What one step of the visible state did to a document; `touches` None: it may differ anywhere."""
+    """The change of one document in a step; `touches` None: it may differ anywhere."""
 
     before: Maybe
     after: Maybe
@@ -28,21 +28,21 @@ class _Moved(msgspec.Struct, frozen=True, gc=False):
 
 
 class VisibleStep(Generic[_T]):
-    """Everything one call of `integrate` changes, collected until it is told."""
+    """All changes of one call of `integrate`, collected before listeners are notified."""
 
     __slots__ = ("derived", "moved", "rolled_back", "settled", "stale")
 
     def __init__(self) -> None:
         self.moved: dict[DocKey, _Moved] = {}
         self.rolled_back: set[DocKey] = set()
-        # Documents whose layers have to be laid on what is confirmed now.
+        # Documents to be rendered: layers on the new confirmed value.
         self.stale: dict[DocKey, _T] = {}
         self.settled: list[tuple[PendingCommit, Verdict | None, HeadwaterError | None]] = []
-        # What runs of others came to.
+        # Derived results of other sessions.
         self.derived: list[Derived] = []
 
     def record(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:
-        """A document moved, perhaps once more."""
+        """Record a change of a document; several are merged."""
         earlier = self.moved.get(doc)
         if earlier is not None:
             both = earlier.touches is not None and touches is not None
@@ -51,7 +51,7 @@ class VisibleStep(Generic[_T]):
         self.moved[doc] = _Moved(before, after, touches)
 
     def settle(self) -> None:
-        """Settle every decided commit. A callback that raises stops none of the others; its error comes last."""
+        """Settle every decided commit, even if a callback raises. The errors are raised at the end."""
         raised: BaseException | None = None
         for pending, verdict, error in self.settled:
             try:
@@ -62,7 +62,7 @@ class VisibleStep(Generic[_T]):
             raise raised
 
     def changes(self, is_read: Callable[[DocKey], bool]) -> tuple[list[Change], list[Change]]:
-        """The net changes that somebody cares for: of documents from which something was taken back, and of others."""
+        """The net changes of documents with readers: of rolled back documents, and of the others."""
         reverted: list[Change] = []
         arrived: list[Change] = []
         for doc, move in self.moved.items():
@@ -78,10 +78,10 @@ class VisibleStep(Generic[_T]):
         return reverted, arrived
 
     def rejected(self) -> list[tuple[PendingCommit, Verdict | None, HeadwaterError | None]]:
-        """The decided commits that did not land."""
+        """The rejected and failed commits."""
         return [decided for decided in self.settled if type(decided[1]) is not Committed]
 
     def rejected_source(self) -> object:
-        """The transaction that was taken back, if it was exactly one."""
+        """The transaction that was rolled back, if it was exactly one."""
         sources = [pending.source for pending, _, _ in self.rejected()]
         return sources[0] if len(sources) == 1 else None
