@@ -98,9 +98,9 @@ class EventService:
             # Others handle them.
             return
         earlier = takewhile(lambda home: home is not self._space, list(open_spaces()))
-        others = [getattr(home, "mail", None) for home in earlier if home.storage_key == self._space.storage_key]
+        others = [getattr(home, "events", None) for home in earlier if home.storage_key == self._space.storage_key]
         handlers = [
-            handler for mail in others if isinstance(mail, EventService) for handler in list(mail.handlers.values())
+            handler for each in others if isinstance(each, EventService) for handler in list(each.handlers.values())
         ]
         self._resume({handler.spec.stream for handler in handlers})
 
@@ -117,11 +117,11 @@ class EventService:
         if not may_write(space.connection):
             return
         others = [
-            getattr(home, "mail", None)
+            getattr(home, "events", None)
             for home in list(open_spaces())
             if home is not space and home.storage_key == space.storage_key
         ]
-        elsewhere = {stream for mail in others if isinstance(mail, EventService) for stream in mail.streams}
+        elsewhere = {stream for each in others if isinstance(each, EventService) for stream in each.streams}
         self._resume(elsewhere | (self.streams - streams))
 
     @property
