@@ -49,6 +49,7 @@ from headwater.inspect.questions import (
 )
 from headwater.inspect.resolve import inspector_for
 from headwater.inspect.server_inspector import ServerInspector
+from headwater.server.pages import inspect_page
 from headwater.server.server import Server
 from tests.server.running import served, settle_in, token_for
 from tests.support.doors import door_of
@@ -354,6 +355,62 @@ def test_what_is_not_understood_or_too_large_is_refused(server: Server) -> None:
         assert written.json()["failure"]["kind"] == "UsageError"
     with pages(server) as http:
         assert http.post(path, content=b"{}", headers=json).status_code == 401
+
+
+def audited(place: Place) -> list[dict[str, object]]:
+    lines = (place.folder / "audit.jsonl").read_text().splitlines()
+    found = map(msgspec.json.decode, map(str.encode, lines))
+    return [line["facts"] for line in found if line["event"] == "inspected"]
+
+
+def test_questions_and_commands_are_in_the_audit_log_and_what_is_asked_again_is_there_once(
+    server: Server, place: Place
+) -> None:
+    inspector = at(server, token_for(server, "home", "own"))
+    inspector.ask(ListRuns())
+    inspector.do(ControlWorkflow(workflow="letters", action="pause"))
+    heard = inspector.changes(lambda _: ListWorkflows())
+    for _ in range(3):
+        next(heard)
+    assert [(line["space"], line["what"]) for line in audited(place)] == [
+        ("home", "runs"),
+        ("home", "workflow"),
+        ("home", "workflows"),
+    ]
+
+
+def test_nothing_is_answered_that_is_not_in_the_audit_log(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_event: str, /, **_facts: object) -> None:
+        raise UnavailableError("no room")
+
+    inspector = at(server, token_for(server, "home", "own"))
+    monkeypatch.setattr(server.access.audit, "write", fail)
+    with pytest.raises(UnavailableError):
+        inspector.ask(ListRuns())
+
+
+def test_questions_at_a_server_are_bounded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    inspector = at(server, token_for(server, "home", "own"))
+    monkeypatch.setattr(inspect_page, "ANSWER_MAX", 10)
+    with pytest.raises(UsageError, match="the answer is larger than 10 bytes"):
+        inspector.ask(ListRuns())
+    monkeypatch.setattr(inspect_page, "AT_ONCE_MAX", 0)
+    with pytest.raises(UnavailableError, match="questions are being answered; come again"):
+        inspector.ask(ListRuns())
+
+
+def test_functions_that_ran_for_another_user_are_not_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir(mode=0o700)
+    with make_app().open(f"{folder}{os.sep}", space="home", actor="ann"):
+        pass
+    with served(folder) as server:
+        token, _ = server.access.create(space="home", can=Right.OWN, actor=None, any_actor=False)
+        # The results are documents of the space; the state of the opening is not for others.
+        [view] = at(server, token).ask(GetGraph())
+        assert view.observed
+        [view] = at(server, token_for(server, "home", "read", actor="ann")).ask(GetGraph())
+        assert (view.actor, view.observed) == ("ann", 0)
 
 
 def test_an_older_server_is_named_as_such(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar, cast
 
 import msgspec
 
 from headwater.inspect.answers import TraceLine
-from headwater.inspect.commands import Command
-from headwater.inspect.questions import Question
+from headwater.inspect.commands import AnyCommand, Command
+from headwater.inspect.questions import AnyQuestion, Question
 
 A = TypeVar("A")
 
@@ -61,3 +61,34 @@ class Inspector(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_error: object) -> None: ...
+
+
+class BaseInspector:
+    """What the implementations share."""
+
+    is_live = False
+
+    def answer(self, question: AnyQuestion) -> object:
+        """The answer, of the type that the question declares."""
+        raise NotImplementedError
+
+    def carry_out(self, command: AnyCommand) -> object:
+        """The report, of the type that the command declares."""
+        raise NotImplementedError
+
+    def ask(self, question: Question[A]) -> A:
+        """The answer. Raises HeadwaterError."""
+        return cast("A", self.answer(cast("AnyQuestion", question)))
+
+    def do(self, command: Command[A]) -> A:
+        """The report. Raises HeadwaterError: then nothing was done."""
+        return cast("A", self.carry_out(cast("AnyCommand", command)))
+
+    def close(self) -> None:
+        """Nothing is open, unless an implementation says so."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headwater.errors import ClosedError, UsageError
 from headwater.host.storage import Storage
@@ -21,9 +21,9 @@ from headwater.inspect.answers import (
     TraceLine,
     TraceView,
 )
-from headwater.inspect.commands import AnyCommand, Command, DropEvent, RedeliverEvent, SendEvent, SetValue
+from headwater.inspect.commands import AnyCommand, DropEvent, RedeliverEvent, SendEvent, SetValue
 from headwater.inspect.envelope import WAIT_MS
-from headwater.inspect.inspector import Scope
+from headwater.inspect.inspector import BaseInspector, Scope
 from headwater.inspect.names import check_space, labelled
 from headwater.inspect.questions import (
     NODES_MAX,
@@ -57,7 +57,7 @@ _WAIT_MAX_MS: Final = 5000
 """How long any question may wait for its turn: others are answered after it."""
 
 
-class LiveInspector:
+class LiveInspector(BaseInspector):
     """Of all openings that this process has of one file."""
 
     is_live = True
@@ -70,14 +70,6 @@ class LiveInspector:
         self._scope = scope or Scope()
         self._wait_s = min(max(wait_ms, 0), _WAIT_MAX_MS) / 1000
         self._apart = apart
-
-    def ask(self, question: Question[A]) -> A:
-        """The answer, within a bounded time."""
-        return cast("A", self._answer(cast("AnyQuestion", question)))
-
-    def do(self, command: Command[A]) -> A:
-        """The report."""
-        return cast("A", self._carry_out(cast("AnyCommand", command)))
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:  # noqa: ARG002  # as `Inspector` has it
         """Not here: a program that has the space open has observers."""
@@ -93,18 +85,10 @@ class LiveInspector:
             return workflow_queries.mark_of(self._hub())
         return ";".join(map(live_functions.mark_of, self._windows))
 
-    def close(self) -> None:
-        """The openings go on."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
     # -- questions -----------------------------------------------------------------------------------------
 
-    def _answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each question
+    def answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each question
+        """Within a bounded time."""
         branch = self._scope.branch
         match question:
             case ListEvents():
@@ -172,7 +156,8 @@ class LiveInspector:
 
     # -- commands ------------------------------------------------------------------------------------------
 
-    def _carry_out(self, command: AnyCommand) -> Any:  # noqa: ANN401  # as the command declares
+    def carry_out(self, command: AnyCommand) -> object:
+        """In this process, as the program would."""
         match command:
             case SetValue():
                 self._check_open()

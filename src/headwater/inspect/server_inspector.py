@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -38,7 +38,7 @@ from headwater.inspect.answers import (
 from headwater.inspect.commands import AnyCommand, Command, DropEvent, RedeliverEvent, SendEvent, SetValue
 from headwater.inspect.documents import hides_system, write_through
 from headwater.inspect.envelope import Request, Response
-from headwater.inspect.inspector import Scope
+from headwater.inspect.inspector import BaseInspector, Scope
 from headwater.inspect.lookup import key_prefixes, missing_value
 from headwater.inspect.questions import (
     AnyQuestion,
@@ -73,51 +73,46 @@ _NO_PAGE: Final = (": Not Found", ": Method Not Allowed")
 _response: Final = msgspec.json.Decoder(Response)
 
 
-class ServerInspector:
+class ServerInspector(BaseInspector):
     """Of one space of a server; every question has its own session or request."""
-
-    is_live = False
 
     def __init__(self, url: ServerUrl, token: str | None = None, scope: Scope | None = None) -> None:
         self._url = url
         self._token = token
         self._scope = scope or Scope()
 
-    def ask(self, question: Question[A]) -> A:
-        """The answer. Raises OfflineError, AccessError."""
-        asked = cast("AnyQuestion", question)
-        match asked:
-            case ListDocuments() if asked.at is None and not asked.deleted:
-                return cast("A", self._documents(asked))
+    def answer(self, question: AnyQuestion) -> object:
+        """By a session or at the page. Raises OfflineError, AccessError."""
+        match question:
+            case ListDocuments() if question.at is None and not question.deleted:
+                return self._documents(question)
             case GetValue():
-                return cast("A", self._value(asked))
+                return self._value(question)
             case ListEvents():
                 with self._documents_of_events() as read:
-                    listing = stored_events.waiting if asked.waiting else stored_events.failed
-                    return cast("A", tuple(listing(read)))
+                    return tuple(stored_events.waiting(read) if question.waiting else stored_events.failed(read))
             case ShowEvent():
                 with self._documents_of_events() as read:
-                    return cast("A", stored_events.shown(read, asked.event))
+                    return stored_events.shown(read, question.event)
             case ListDocuments() | GetHistory():
-                text = asked.prefix if isinstance(asked, ListDocuments) else asked.address
-                return self._post(Request(scope=self._scope, ask=asked, actor=_actor_in(text))).read(
-                    question, self._whose()
-                )
+                text = question.prefix if isinstance(question, ListDocuments) else question.address
+                request = Request(scope=self._scope, ask=question, actor=_actor_in(text))
             case _:
-                return self._post(Request(scope=self._scope, ask=asked)).read(question, self._whose())
+                request = Request(scope=self._scope, ask=question)
+        return self._post(request).read(cast("Question[object]", question), self._whose())
 
-    def do(self, command: Command[A]) -> A:
-        """The report. Raises OfflineError, AccessError."""
-        given = cast("AnyCommand", command)
-        match given:
+    def carry_out(self, command: AnyCommand) -> object:
+        """By a session or at the page. Raises OfflineError, AccessError."""
+        match command:
             case SetValue():
-                return cast("A", self._write(given))
+                return self._write(command)
             case DropEvent():
-                return cast("A", self._drop(given))
+                return self._drop(command)
             case SendEvent() | RedeliverEvent():
-                raise takes_app(given, server=True)
+                raise takes_app(command, server=True)
             case _:
-                return self._post(Request(scope=self._scope, do=given)).read(command, self._whose())
+                request = Request(scope=self._scope, do=command)
+                return self._post(request).read(cast("Command[object]", command), self._whose())
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
         """Asks again and again; None if nothing has happened."""
@@ -137,15 +132,6 @@ class ServerInspector:
         """Not at a server."""
         message = f"functions run in the programs that have {self._url} open, not at the server"
         raise UsageError(f"{message}: follow a space in a file, on the machine where its program runs")
-
-    def close(self) -> None:
-        """No connection stays open."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     # -- the page ------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from typing import Final, Self, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import msgspec
 
@@ -12,7 +12,7 @@ from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, Unav
 from headwater.inspect.answers import TraceLine
 from headwater.inspect.commands import AnyCommand, Command
 from headwater.inspect.envelope import WAIT_MS, Request, Response
-from headwater.inspect.inspector import Scope
+from headwater.inspect.inspector import BaseInspector, Scope
 from headwater.inspect.questions import AnyQuestion, Question
 from headwater.inspect.socket_paths import socket_of
 from headwater.machine import machine
@@ -33,7 +33,7 @@ _response: Final = msgspec.json.Decoder(Response)
 _line: Final = msgspec.json.Decoder(TraceLine)
 
 
-class SocketInspector:
+class SocketInspector(BaseInspector):
     """Asks the process that has a file open. Raises ConnectionError if the space is closed meanwhile."""
 
     is_live = True
@@ -124,12 +124,6 @@ class SocketInspector:
     def close(self) -> None:
         """End the connection."""
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     def _whose(self) -> str:
         return f"the process that has {self._file} open"

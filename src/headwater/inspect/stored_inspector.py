@@ -6,7 +6,7 @@ Functions run where the app is open. Here their state is that of the last closin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,8 +28,8 @@ from headwater.inspect.answers import (
     TraceView,
     WhyView,
 )
-from headwater.inspect.commands import AnyCommand, Command, DropEvent, RedeliverEvent, SendEvent, SetValue
-from headwater.inspect.inspector import Scope
+from headwater.inspect.commands import AnyCommand, DropEvent, RedeliverEvent, SendEvent, SetValue
+from headwater.inspect.inspector import BaseInspector, Scope
 from headwater.inspect.live_events import PIECES_MAX
 from headwater.inspect.lookup import find_branch
 from headwater.inspect.names import check_space, is_called, labelled
@@ -50,6 +50,7 @@ from headwater.inspect.questions import (
     ListPieces,
     Question,
     ShowEvent,
+    WorkflowQuestion,
 )
 from headwater.inspect.snapshot import StoredOpening, fewer, stored_openings
 from headwater.runtime.workflows.hub import Hub, hub_of
@@ -61,10 +62,8 @@ from headwater.values.ids import BranchId, DocKey
 A = TypeVar("A")
 
 
-class StoredInspector:
+class StoredInspector(BaseInspector):
     """Of one open store. Closing the inspector closes it, if it belongs to the inspector."""
-
-    is_live = False
 
     def __init__(
         self,
@@ -83,16 +82,11 @@ class StoredInspector:
         self._actor = actor
         check_space(storage.name, self._scope.space)
 
-    def ask(self, question: Question[A]) -> A:
-        """The answer, from the store."""
-        return cast("A", self._answer(cast("AnyQuestion", question)))
-
-    def do(self, command: Command[A]) -> A:
-        """The report."""
-        return cast("A", self._carry_out(cast("AnyCommand", command)))
-
-    def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:  # noqa: ARG002  # as `Inspector` has it
+    def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
         """Nothing changes in a closed space."""
+        if isinstance(question(None), WorkflowQuestion):
+            message = "nobody has this space open, so there is nothing to follow; `headwater run MODULE:APP` runs it"
+            raise NotFoundError(message)
         raise nothing_to_follow(self._storage.name)
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:  # noqa: ARG002  # as `Inspector` has it
@@ -109,18 +103,13 @@ class StoredInspector:
         if self._origin == "file":
             self._storage.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
     def _hub(self) -> Hub:
         return hub_of(self._storage, SystemClock().now_ms)
 
     # -- questions -----------------------------------------------------------------------------------------
 
-    def _answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each question
+    def answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each question
+        """From the store."""
         branch, call, may_see = self._scope.branch, self._storage.call, self._may_see
         match question:
             case ListEvents():
@@ -228,7 +217,8 @@ class StoredInspector:
 
     # -- commands ------------------------------------------------------------------------------------------
 
-    def _carry_out(self, command: AnyCommand) -> Any:  # noqa: ANN401  # as the command declares
+    def carry_out(self, command: AnyCommand) -> object:
+        """In the store."""
         match command:
             case SetValue():
                 return documents.write(self._storage, self._scope.branch, command)
