@@ -51,7 +51,7 @@ def test_stops_of_what_a_failed_transaction_has_started() -> None:
     log: list[str] = []
     tx = Transaction(ann.replica, "work")
     for name in ("one", "two", "three"):
-        ann.scheduler.lineage.launch(tx, lambda name=name: failing(log, name, ValueError(name)))  # type: ignore[misc]
+        ann.scheduler.origins.attach(tx, lambda name=name: failing(log, name, ValueError(name)))  # type: ignore[misc]
     with pytest.raises(ValueError, match="three") as raised:
         tx.abort()
     assert log == ["three", "two", "one"]

@@ -124,7 +124,7 @@ def test_handler_at_work_is_seen_at_work() -> None:
             state, _, now, _ = hw.why(slowly).splitlines()
             assert state == "slowly() is a handler, 2 events wait"
             assert now == f"It is at work on {tickets[0].id}"
-            waiting = space.scheduler.inquiry.waiting()
+            waiting = space.scheduler.event_queries.waiting()
             assert [each.story for each in waiting] == [
                 "slowly() is at work on it",
                 "it is behind 1 other, the first of which waits: slowly() is at work on it",

@@ -156,7 +156,7 @@ def test_who_does_not_ask_any_more_is_not_run_for_it() -> None:
             seat.value = "ann"
         space.sync()
         assert runs == ["confirmed", "-"]
-        assert len(space.scheduler.statuses) == 0
+        assert len(space.scheduler.decision_waits) == 0
 
 
 def test_a_removed_function_leaves_nothing_behind() -> None:
@@ -168,9 +168,9 @@ def test_a_removed_function_leaves_nothing_behind() -> None:
         hw.status(seat)
 
     with app.open("memory:") as space:
-        assert len(space.scheduler.statuses) == 1
+        assert len(space.scheduler.decision_waits) == 1
         space._runtime.drop(show)
-        assert len(space.scheduler.statuses) == 0
+        assert len(space.scheduler.decision_waits) == 0
         assert not space._runtime.replica.status_docs
 
 
@@ -183,7 +183,7 @@ def test_without_anybody_who_asks_nothing_is_told() -> None:
         seat.value = "ann"
         space.sync()
         assert not told
-        assert len(space.scheduler.statuses) == 0
+        assert len(space.scheduler.decision_waits) == 0
 
 
 def test_what_is_neither_a_cell_nor_a_document_has_no_status() -> None:

@@ -216,7 +216,7 @@ class EventWorld(World):
                     todo.append(source)
         plans = [self.plans[each] for each in above if each in self.plans]
         # Who is not clean by now is one that never settles, or the watch has told of it.
-        is_odd = any(each.error or each.ring or each.attempt or not each.is_clean for each in above)
+        is_odd = any(each.error or each.cycle or each.attempt or not each.is_clean for each in above)
         if is_odd or any(plan.writes or plan.materializes or plan.spawns for plan in plans):
             return
         expected = Naive(plans, self.value, {}).value(name)
@@ -497,7 +497,7 @@ class EventWorld(World):
 
 def is_told(event: Event) -> bool:
     """What sent it has come to be: otherwise there is nothing to keep."""
-    return event.origin is None or event.origin.fate.value == "committed"
+    return event.origin is None or event.origin.state.value == "committed"
 
 
 def follow_up(line: Handled, index: int) -> str:

@@ -121,7 +121,7 @@ class World:
         # How many records there were when a gate was changed.
         self.regated: dict[Node, int] = {}
         self.looked = 0
-        self.has_rings = False
+        self.has_cycles = False
         # Passes in which there were some, though they may be gone by now: what is only declared ends with a first run.
         self.ringed: set[int] = set()
         self.scheduler.runner.after = self.ended
@@ -186,7 +186,7 @@ class World:
 
     def perform(self, attempt: Attempt) -> None:
         node = attempt.node
-        if self.scheduler.graph.liveness.has_rings:
+        if self.scheduler.graph.liveness.has_cycles:
             self.ringed.add(self.scheduler.runner.pass_number)
         self.judge(node)
         if not attempt.pulled:
@@ -361,7 +361,7 @@ class World:
     def verify_results(self) -> None:
         """What is there is what a naive engine comes to."""
         resting = {node: plan for node, plan in self.plans.items() if node.is_clean and node.attempt is None}
-        current = {node: plan for node, plan in resting.items() if node.is_live and node.ring is None}
+        current = {node: plan for node, plan in resting.items() if node.is_live and node.cycle is None}
         made = [plan for node, plan in current.items() if node.error is None and not plan.effect]
         errors = {node.name: said(node.error) for node in self.plans if node.error is not None}
         naive = Naive(made, self.value, errors)
@@ -399,7 +399,7 @@ class World:
             return
         for each in above:
             assert each.is_clean, f"{node} was pulled, and {each} has not run"
-        if not self.shaken and all(each.error is None and not each.ring for each in above):
+        if not self.shaken and all(each.error is None and not each.cycle for each in above):
             naive = Naive([self.plans[each] for each in above], self.value, {})
             assert self.value(node.name) == naive.value(node.name), f"{node} was pulled"
 
@@ -414,11 +414,11 @@ class World:
         records = self.watch.records
         unusual = {*self.odd_passes(records), *self.ringed}
         # There are rings now, or there were some before the step.
-        had_rings, self.has_rings = self.has_rings, self.scheduler.graph.liveness.has_rings
+        had_rings, self.has_cycles = self.has_cycles, self.scheduler.graph.liveness.has_cycles
         last: dict[tuple[Node, int], bool] = {}
         for node, number, has_turned in self.attempts:
             is_known = not last.get((node, number), True)
-            if is_known and number not in unusual and not had_rings and not self.has_rings:
+            if is_known and number not in unusual and not had_rings and not self.has_cycles:
                 raise AssertionError(f"{node} ran twice in pass {number}")
             last[node, number] = has_turned
 

@@ -272,7 +272,7 @@ def test_diagnosis_names_rings_once_each() -> None:
     shop.sum("y", "x")
     shop.show("show", "y")
     shop.run()
-    assert shop.scheduler.run_diagnosis() == ["x() and y() read each other in a ring"]
+    assert shop.scheduler.run_diagnosis() == ["x() and y() read each other in a cycle"]
 
 
 def test_diagnosis_names_who_fails() -> None:

@@ -16,8 +16,6 @@ from headwater.scheduler.inspect.graph_snapshot import Edge, SourceView
 from headwater.scheduler.scheduler import Scheduler
 from tests.scheduler.workshop import START_MS, Workshop, number, write
 
-LINES_MAX = 250
-
 
 @pytest.fixture
 def shop() -> Workshop:
@@ -28,9 +26,8 @@ def shop() -> Workshop:
 
 
 def test_facade_only_builds_and_forwards() -> None:
-    """It is short, and decides nothing."""
+    """It decides nothing."""
     source = inspect.getsource(facade)
-    assert len(source.splitlines()) < LINES_MAX
     found = [type(part).__name__ for part in ast.walk(ast.parse(source)) if isinstance(part, ast.If | ast.IfExp)]
     assert found == []
 

@@ -265,10 +265,10 @@ def test_child_that_its_parent_reads_makes_it_run_again_in_the_same_pass(shop: W
     assert (made[0].provisional, made[0].is_live) == (False, True)
 
 
-# --- rings ------------------------------------------------------------------------------------------------
+# --- cycles ------------------------------------------------------------------------------------------------
 
 
-def ring(shop: Workshop, *names: str) -> list[Node]:
+def cycle(shop: Workshop, *names: str) -> list[Node]:
     """Computations that read each other in a circle, and settle: the greatest of what is there."""
 
     def greatest(mine: str, before: str) -> Node:
@@ -278,7 +278,7 @@ def ring(shop: Workshop, *names: str) -> list[Node]:
 
 
 def test_ring_settles_and_is_released_when_its_last_reader_leaves(shop: Workshop) -> None:
-    nodes = ring(shop, "x", "y", "z")
+    nodes = cycle(shop, "x", "y", "z")
     show = shop.show("show", "z")
     shop.put(a=3)
     shop.run()
@@ -294,7 +294,7 @@ def test_ring_settles_and_is_released_when_its_last_reader_leaves(shop: Workshop
 
 
 def test_ring_with_two_roots_is_live_until_both_have_left(shop: Workshop) -> None:
-    nodes = ring(shop, "x", "y", "z")
+    nodes = cycle(shop, "x", "y", "z")
     one, two = shop.show("one", "x"), shop.show("two", "y")
     shop.run()
     shop.scheduler.remove(one)
@@ -305,7 +305,7 @@ def test_ring_with_two_roots_is_live_until_both_have_left(shop: Workshop) -> Non
 
 def test_what_only_a_ring_reads_is_released_with_it(shop: Workshop) -> None:
     above = shop.sum("a", "base")
-    nodes = ring(shop, "x", "y")
+    nodes = cycle(shop, "x", "y")
     show = shop.show("show", "y")
     shop.run()
     assert above.is_live
@@ -314,7 +314,7 @@ def test_what_only_a_ring_reads_is_released_with_it(shop: Workshop) -> None:
 
 
 def test_node_that_leaves_a_ring_is_not_held_by_it(shop: Workshop) -> None:
-    nodes = ring(shop, "x", "y")
+    nodes = cycle(shop, "x", "y")
     turn = shop.computation("turn", lambda tx: number(tx, "x") if number(tx, "in") else 0)
     shop.put(**{"in": 1})
     show = shop.show("show", "turn")
@@ -333,7 +333,7 @@ def test_ring_that_opens_is_none_any_more(shop: Workshop) -> None:
     show = shop.show("show", "y")
     shop.put(closed=1)
     shop.run()
-    assert x.ring is not None
+    assert x.cycle is not None
     shop.put(closed=0)
     shop.run()
     assert x.rank < y.rank

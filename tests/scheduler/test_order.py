@@ -160,14 +160,14 @@ def test_ring_goes_after_all_that_its_members_read_when_several_of_them_have_to_
 
 
 def test_ring_keeps_a_member_of_which_another_reads_two_documents_when_it_grows(shop: Workshop) -> None:
-    """With `a` the last two are a ring; with `b`, which the second writes as well, the first is part of it."""
+    """With `a` the last two are a cycle; with `b`, which the second writes as well, the first is part of it."""
     a, b, c = map(doc_key, "abc")
     first = shop.computation("first", print, outputs=(b,), declared_reads=(c,))
     second = shop.computation("second", print, outputs=(a, b), declared_reads=(c,))
     last = shop.computation("last", print, outputs=(c,), declared_reads=(a, b))
-    assert last.ring is not None
-    assert set(last.ring) == {first, second, last}
-    assert first.ring is second.ring is last.ring
+    assert last.cycle is not None
+    assert set(last.cycle) == {first, second, last}
+    assert first.cycle is second.cycle is last.cycle
 
 
 # --- bounds -----------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def test_node_without_meaning_is_refused_and_leaves_no_trace(shop: Workshop, spe
 
 def test_status_goes_only_where_the_table_says() -> None:
     assert (NodeStatus.CLEAN, NodeSignal.STARTED) not in NODE_TRANSITIONS, "what is valid is not run"
-    assert (NodeStatus.NEVER_RAN, NodeSignal.TAKEN_BACK) not in NODE_TRANSITIONS
+    assert (NodeStatus.NEVER_RAN, NodeSignal.DISCARDED) not in NODE_TRANSITIONS
 
 
 # --- what is registered -----------------------------------------------------------------------------------

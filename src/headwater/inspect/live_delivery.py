@@ -275,7 +275,7 @@ def report_of(window: Window, event: EventRecord) -> EventReport:
     if not event.is_settled:
         # It may change while it is read: then the report has no reason.
         with suppress(RuntimeError):
-            why = [each.story for each in window.space.scheduler.inquiry.waiting() if each.event is event]
+            why = [each.story for each in window.space.scheduler.event_queries.waiting() if each.event is event]
             reason = why[0] if why else reason
     return EventReport(
         event=event.id,

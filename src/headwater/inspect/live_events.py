@@ -46,7 +46,7 @@ def failed_events(window: Window) -> tuple[EventReport, ...]:
 
 def waiting_events(window: Window) -> tuple[EventReport, ...]:
     """Events that were sent in this opening and have not ended, and why; and those without a handler."""
-    live = [_report(window, each) for each in window.space.scheduler.inquiry.waiting()[:WAITING_MAX]]
+    live = [_report(window, each) for each in window.space.scheduler.event_queries.waiting()[:WAITING_MAX]]
     known = {event.event for event in live}
     left = stored_events.unhandled(window.space.replica.read(OUTBOX), _streams(window))
     found = [*live, *(_explained(window, event) for event in left if event.event not in known)]
@@ -91,7 +91,7 @@ def show_event(windows: Sequence[Window], scope: Scope, event: str, wait_s: floa
     live: dict[str, EventReport] = {}
     for window in chosen:
         with window.in_turn(max(wait_s, 0.0)):
-            waiting = window.space.scheduler.inquiry.waiting()
+            waiting = window.space.scheduler.event_queries.waiting()
             live |= {each.event.id: _report(window, each) for each in waiting if each.event.letters.startswith(letters)}
     settle_disk(chosen[0])
     try:
@@ -127,7 +127,7 @@ def choose(windows: Sequence[Window], scope: Scope) -> list[Window]:
 
 def handler_activities(window: Window) -> tuple[Activity, ...]:
     """What the handlers have done; those of all pieces of a pattern together."""
-    inquiry = window.space.scheduler.inquiry
+    inquiry = window.space.scheduler.event_queries
     groups: dict[str, list[HandlerRecord]] = {}
     for handler in inquiry.handlers():
         groups.setdefault(kind_of(handler.name, handler.spec.piece), []).append(handler)

@@ -141,7 +141,7 @@ def _nodes(window: Window) -> list[Node]:
 
 
 def _functions(window: Window) -> list[Node | HandlerRecord]:
-    return [*_nodes(window), *window.space.scheduler.inquiry.handlers()]
+    return [*_nodes(window), *window.space.scheduler.event_queries.handlers()]
 
 
 def _handled_now(window: Window) -> list[str]:

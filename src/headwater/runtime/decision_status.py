@@ -57,7 +57,7 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
         if isinstance(tx.node, Node):
             # The answer is of this moment and of this replica: nobody can take it over.
             tx.reads_outside = True
-            home.scheduler.statuses.ask(tx.node, doc, pending=is_pending)
+            home.scheduler.decision_waits.record(tx.node, doc, pending=is_pending)
     return Status.PENDING if is_pending else Status.CONFIRMED
 
 

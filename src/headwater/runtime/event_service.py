@@ -195,7 +195,7 @@ class EventService:
         """Have spaces heard whose decision the head of a lane waits for."""
         for lane in self._space.scheduler.lanes:
             launch = None if lane.head is None else lane.head.origin
-            if launch is not None and not launch.is_near and launch.fate is OriginState.PENDING:
+            if launch is not None and not launch.is_near and launch.state is OriginState.PENDING:
                 for home in list(open_spaces()):
                     if home.replica is launch.tx.replica:
                         cast("EventHost", home).nudge()

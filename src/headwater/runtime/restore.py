@@ -102,7 +102,7 @@ class Restorer:
         """Everything is declared: install what is kept of it, before anything runs."""
         space = self._space
         start = doc_key(f"{app}.")
-        nodes = [node for node in space.nodes.values() if node.spec.print is not None]
+        nodes = [node for node in space.nodes.values() if node.spec.fingerprint is not None]
         besides = {doc for node in nodes for doc in node.outputs[1:]} | self._written_besides()
         found = space.run_cache.listing(self._branch, start, besides)
         if found.rows:
@@ -118,20 +118,20 @@ class Restorer:
 
     def take_over_one(self, node: Node, piece: str = "") -> None:
         """A node came later, as those of functions with parameters do; perhaps those of a piece."""
-        if node.spec.print is not None:
+        if node.spec.fingerprint is not None:
             # Before anything runs that may change what the function uses.
-            node.spec.print()
+            node.spec.fingerprint()
         left = self._left_of.get(piece) if piece else self._left
-        key = node.spec.kept_as or (node.outputs[0] if node.outputs else None)
+        key = node.spec.stored_as or (node.outputs[0] if node.outputs else None)
         if self._gone and key is not None:
             self._gone.pop(key, None)
-        if left is None or key not in left.rows or node.spec.print is None or node.has_value:
+        if left is None or key not in left.rows or node.spec.fingerprint is None or node.has_value:
             return
         self._restore([node], Listing(left.branch, left.seq, {}, {}))
 
     def take_over_piece(self, prefix: str, nodes: list[Node]) -> None:
         """A piece is started again: install what is kept of it, before anything of it runs."""
-        kept = [node for node in nodes if node.spec.print is not None and not node.has_value]
+        kept = [node for node in nodes if node.spec.fingerprint is not None and not node.has_value]
         besides = {doc for node in kept for doc in node.outputs[1:]} | self._written_besides()
         # Also of its runs that had nothing to write.
         self.keep()
@@ -147,7 +147,7 @@ class Restorer:
         """Debounce and throttle as they were set in openings before."""
         scheduler = self._space.scheduler
         gates = scheduler.gates
-        if gates.settings.take_in(found):
+        if gates.settings.load(found):
             for node in scheduler.registry.nodes:
                 gate = gates.of(node)
                 if (gate.debounce_ms, gate.throttle_ms) != gates.settings.of(node):
@@ -168,7 +168,7 @@ class Restorer:
                 unmade.add(node)
                 continue
             for each in made:
-                if each not in batch and each.spec.print is not None and not each.has_value:
+                if each not in batch and each.spec.fingerprint is not None and not each.has_value:
                     batch[each] = None
                     todo.append(each)
         persistence.restore_all(batch, found, self._is_changed, unmade)
@@ -180,7 +180,7 @@ class Restorer:
 
     def _row_of(self, node: Node, found: Listing) -> ObservationRow | None:
         """Its row; if it is in another listing, it is moved, with how new everything is now that it names."""
-        key = node.spec.kept_as or node.outputs[0]
+        key = node.spec.stored_as or node.outputs[0]
         if key in found.rows:
             return found.rows[key]
         pieces = (left for prefix, left in self._left_of.items() if key.startswith(doc_key(prefix)))
@@ -227,7 +227,7 @@ class Restorer:
 
     def forget(self, node: Node) -> None:
         """Nobody asks for it any more: nothing is kept of it, in the store nor here, but its result in the store."""
-        key = node.spec.kept_as or node.outputs[0]
+        key = node.spec.stored_as or node.outputs[0]
         self._space.replica.observations.drop(key)
         self._gone[key] = node.commit
         if len(self._gone) >= GONE_MAX:
@@ -276,7 +276,7 @@ class Restorer:
         persistence = self._space.scheduler.persistence
         missed = dict(persistence.missed)
         for node in list(self._space.nodes.values()):
-            if node.spec.print is not None and not node.restored and node.id not in missed:
+            if node.spec.fingerprint is not None and not node.restored and node.id not in missed:
                 # At the first opening there is nothing to be looked through.
                 missed[node.id] = Resumed(node.id, "fresh", NOTHING)
         dirty = sum(each.outcome == "dirty" for each in missed.values())

@@ -1,33 +1,42 @@
-"""The scheduler of one open space: builds the parts and forwards to them. Holds no rule of its own.
+"""The scheduler of one open space: builds the parts and forwards to them. It has no rules of its own.
 
-Must never know: apps, event loops, threads.
+Callers may use the parts directly: `scheduler.graph`, `scheduler.gates`, `scheduler.inspect`, `scheduler.streams`.
+
+Length: one facade over all parts; half of its lines forward.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
 from headwater.errors import UserCodeError
+from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
+from headwater.scheduler.events.handling import EventDispatcher
+from headwater.scheduler.events.lanes import Lanes
+from headwater.scheduler.events.origin import Origins
+from headwater.scheduler.events.outcomes import Outcomes
 from headwater.scheduler.events.preflight import Preflight
 from headwater.scheduler.events.readiness import Readiness
-from headwater.scheduler.events.receiver import Receiver
+from headwater.scheduler.events.streams import Streams
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.graph.order import Queue
 from headwater.scheduler.graph.registry import Registry
-from headwater.scheduler.inspect.event_queries import EventQueries
+from headwater.scheduler.inspect.event_queries import EventCounts, EventQueries
 from headwater.scheduler.inspect.function_errors import ErrorReports
-from headwater.scheduler.inspect.idempotency import IdempotencyCheck
-from headwater.scheduler.inspect.introspection import GraphQueries
-from headwater.scheduler.inspect.observers import Onlooker
-from headwater.scheduler.inspect.trace import Trace
+from headwater.scheduler.inspect.graph_snapshot import Snapshot
+from headwater.scheduler.inspect.idempotency import Difference, IdempotencyCheck
+from headwater.scheduler.inspect.inspection import Inspection
+from headwater.scheduler.inspect.introspection import ActionStats, FilterStats, GraphQueries, SchedulerStats
+from headwater.scheduler.inspect.trace import Trace, TraceListener, TraceRecord
 from headwater.scheduler.passes.adoption import Adoption
 from headwater.scheduler.passes.arrivals import Arrivals
 from headwater.scheduler.passes.decision_waits import DecisionWaits
-from headwater.scheduler.passes.gate_control import Timing
+from headwater.scheduler.passes.gate_control import GateControl
 from headwater.scheduler.passes.gates import Gates
 from headwater.scheduler.passes.invalidation import Invalidation
 from headwater.scheduler.passes.one_shot import pull_once
@@ -39,7 +48,9 @@ from headwater.scheduler.passes.settle import Settle
 from headwater.scheduler.passes.steps import Call, PassStep, Perform, drive
 from headwater.scheduler.scheduler_environment import EventServer, SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import FAILED_MAX
+from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived, Derived, Notification
+from headwater.values.tree import Value
 
 T = TypeVar("T")
 
@@ -48,21 +59,21 @@ def perform_directly(attempt: Call) -> None:
     """Call the function with its transaction."""
     try:
         attempt.result = attempt.fn(attempt.tx, *attempt.arguments)
-    except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+    except Exception as error:  # noqa: BLE001  # any exception of an author's function
         attempt.error = error
 
 
-def raise_it(error: UserCodeError) -> None:
-    """What happens to errors that nobody asked for."""
+def raise_error(error: UserCodeError) -> None:
+    """The default for errors without a listener."""
     raise error
 
 
-class Scheduler(Onlooker, Receiver, Timing):
+class Scheduler:
     """Keeps the nodes of one replica current.
 
-    `now` is a clock in milliseconds that never goes back, `wall_ms` says how late it is. `perform` calls a function.
-    `report` is told of what went wrong. `tick` is told whether there is something to do. `jitter` is chance, between 0
-    and 1. `turn` is held by whoever uses the scheduler where others may. `keep_failed`: events that failed, at most.
+    `now` is a monotonic clock and `wall_ms` the time since 1970, both in milliseconds. `perform` calls a function.
+    `report` receives the errors of functions, `tick` whether there is work. `jitter` is a random number from 0 to 1.
+    `turn` is the lock of the scheduler, where several threads use it. `keep_failed` bounds the stored failed events.
     """
 
     def __init__(
@@ -71,7 +82,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         *,
         now: Callable[[], float],
         perform: Perform = perform_directly,
-        report: Callable[[UserCodeError], None] = raise_it,
+        report: Callable[[UserCodeError], None] = raise_error,
         tick: Callable[[bool], None] = lambda _: None,
         space: str = "",
         demand: str = "lazy",
@@ -84,14 +95,14 @@ class Scheduler(Onlooker, Receiver, Timing):
         self._replica = replica
         self._perform, self._tick = perform, tick
         self.reports = ErrorReports(report)
-        self._outside = SchedulerEnvironment(
+        self._environment = SchedulerEnvironment(
             now=now,
             wall_ms=wall_ms,
             jitter=jitter,
             perform=perform,
-            report=self.reports.tell,
+            report=self.reports.report,
             tick=tick,
-            turn=turn,
+            lock=turn,
             space=space,
             keep_failed=keep_failed,
             server=server,
@@ -111,65 +122,89 @@ class Scheduler(Onlooker, Receiver, Timing):
             persistence=self.persistence,
             trace=self.trace,
             now=now,
-            report=self.reports.tell,
+            report=self.reports.report,
             space=space,
         )
-        self._pull = Puller(self.graph, self.gates, self.queue, self.invalidation, self.runner)
+        self._puller = Puller(self.graph, self.gates, self.queue, self.invalidation, self.runner)
         self.preflight = Preflight(self.graph, self.invalidation, self.runner)
-        parts = (self.preflight, self._pull, self.gates, self.runner)
-        ready = Readiness(*parts, is_settling=lambda: self._settle.settling, report=self._outside.report)
-        self._receive_events(replica, ready, self.trace, self._outside)
+        parts = (self.preflight, self._puller, self.gates, self.runner)
+        environment = self._environment
+        self.ready = Readiness(*parts, is_settling=lambda: self._settle.settling, report=environment.report)
+        self.lanes = Lanes()
+        self.origins = Origins(replica, self.trace, now)
+        self.outcomes = Outcomes(replica, environment, self.trace, lanes=self.lanes)
+        self.streams = Streams(
+            replica, environment, self.trace, lanes=self.lanes, origins=self.origins, outcomes=self.outcomes
+        )
+        self.events = EventDispatcher(
+            replica, environment, self.trace, streams=self.streams, outcomes=self.outcomes, ready=self.ready
+        )
         self._settle = Settle(
             graph=self.graph,
             gates=self.gates,
             queue=self.queue,
             invalidation=self.invalidation,
             runner=self.runner,
-            pull=self._pull,
+            puller=self._puller,
             events=self.events,
             trace=self.trace,
             now=now,
-            report=self.reports.tell,
+            report=self.reports.report,
             tick=tick,
         )
         self.invalidation.offer = self._settle.offer
-        self.introspection = GraphQueries(
+        self.graph_queries = GraphQueries(
             self.registry, self.graph, self.gates, self.runner, self._settle, replica, self.persistence, now, space
         )
-        self.inquiry = EventQueries(self.graph, streams=self.streams, lanes=self.lanes, outcomes=self.outcomes, now=now)
-        self.diagnosis = IdempotencyCheck(self.runner, replica, perform)
+        self.event_queries = EventQueries(
+            self.graph, streams=self.streams, lanes=self.lanes, outcomes=self.outcomes, now=now
+        )
+        self.idempotency = IdempotencyCheck(self.runner, replica, perform)
+        self.gate_control = GateControl(self.gates, self._settle, replica)
+        self.inspect = Inspection(
+            graph=self.graph,
+            invalidation=self.invalidation,
+            trace=self.trace,
+            reports=self.reports,
+            graph_queries=self.graph_queries,
+            event_queries=self.event_queries,
+            idempotency=self.idempotency,
+            registry=self.registry,
+            settle=self._settle,
+            puller=self._puller,
+        )
         self.disposed = False
         self._unlisten = replica.listen(self._receive, self.graph.index.docs)
-        self.invalidation.consider = Adoption(replica, self.graph, self.persistence).consider
+        self.invalidation.on_derived = Adoption(replica, self.graph, self.persistence).consider
         replica.on_derived = self._receive
-        self.statuses = self.invalidation.statuses = DecisionWaits(replica, self._receive)
-        arrivals = Arrivals(replica, ready, self._receive, self.look_at_events, space)
-        arrivals.attend(self.runner, self.events, self.invalidation)
+        self.decision_waits = self.invalidation.decision_waits = DecisionWaits(replica, self._receive)
+        arrivals = Arrivals(replica, self.ready, self._receive, self.recheck_events, space)
+        arrivals.attach(self.runner, self.events, self.invalidation)
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 
     def register(self, spec: NodeSpec) -> Node:
-        """Add a node. A computation runs when somebody live reads it, an effect in the next pass."""
+        """Add a node. A computation runs when a live node reads it, an effect in the next pass."""
         node = self.registry.add(spec, self.runner.innermost)
         self._settle.adopt(node)
         return node
 
     def remove(self, node: Node) -> None:
-        """Never run it again, and forget what it read."""
+        """Remove a node with its reads. It does not run again."""
         self.registry.remove(node)
         self.invalidation.forget(node)
 
     def sweep(self) -> None:
-        """Tell those whom nobody reads any more, without waiting for a pass; in one, its end does it."""
+        """Notify nodes that lost their last reader now. During a pass, its end does it."""
         self._settle.sweep()
 
     def renew(self, node: Node) -> None:
-        """Whoever has read the result of a computation is to look again: it is made by another from now on."""
-        self.invalidation.failed_otherwise(node)
+        """Invalidate the readers of a computation: another function makes its result from now on."""
+        self.invalidation.failure_changed(node)
         self._tick(True)
 
     def dispose(self) -> None:
-        """Run nothing any more: what is under way is cancelled, nothing fires later."""
+        """Stop: cancel running attempts, drop the queue and the timers."""
         self.disposed = True
         self._unlisten()
         self._replica.on_derived = None
@@ -181,7 +216,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.gates.clear()
 
     def _receive(self, notification: Notification | Derived | Arrived) -> None:
-        """A value changed, or somebody else's run came to one. It waits here until the scheduler has its turn."""
+        """A value changed, or another runtime derived one. Queue the notification for the next pass."""
         self.invalidation.inbox.append(notification)
         self._tick(True)
 
@@ -191,61 +226,230 @@ class Scheduler(Onlooker, Receiver, Timing):
     def _on_dormant(self, node: Node) -> None:
         self._settle.became_dormant(node)
 
-    # -- flow ----------------------------------------------------------------------------------------------
+    # -- passes ----------------------------------------------------------------------------------------------
 
     def steps(self) -> Iterator[PassStep]:
-        """One pass, step by step, for a host that performs them."""
+        """One pass as a generator of steps, for a host that performs them."""
         return self._settle.steps()
 
     def settle(self) -> float | None:
-        """One pass. Returns when there may be something to do, if time is all that something waits for."""
+        """Run one pass. Returns when the next timed work is due; None without any."""
         return drive(self._settle.steps(), self._perform)
 
     def idle(self) -> float | None:
-        """Run until nothing is left but what waits for time, or is under way. Returns when to come again."""
+        """Run passes until only timed or suspended work is left. Returns when the next timed work is due."""
         wake_at = self.settle()
-        # Inside of a run, the pass that is under way does it.
+        # Inside of a run, the current pass does it.
         while not self._settle.settling and self.outstanding().is_due:
             wake_at = self.settle()
         return wake_at
 
     @property
     def is_settling(self) -> bool:
-        """A pass is under way."""
+        """A pass is running."""
         return self._settle.settling
 
     def pull(self, node: Node) -> None:
-        """A caller wants the value of a computation: make it valid, or raise what it raised."""
-        self._pull.pull(node, self._perform, in_pass=self._settle.settling)
+        """Make a computation valid for a caller, or raise its error."""
+        self._puller.pull(node, self._perform, in_pass=self._settle.settling)
 
     def is_current(self, node: Node) -> bool:
-        """A call of it gives what is stored, for sure and at once."""
-        return self._pull.is_surely_valid(node) and node.error is None
+        """A call returns the stored result without a run."""
+        return self._puller.is_surely_valid(node) and node.error is None
 
     def is_under_way(self, node: Node) -> bool:
-        """It, or something it is made of, waits for something outside."""
-        return self._pull.is_under_way(node)
+        """The node or one of its inputs is suspended."""
+        return self._puller.is_under_way(node)
 
     def pull_once(self, read: Callable[..., T], name: str = "pull_once") -> T:
-        """Run a function as an effect until what it read is current, once; returns what it returned."""
+        """Run a function as a temporary effect until its reads are current. Returns its result."""
         return pull_once(self._settle, self.registry, self._perform, read, name)
 
     def resume(self, attempt: Call) -> None:
-        """An attempt that waited has come to its end."""
-        attempt.maker.finish(attempt)
+        """A suspended attempt has finished."""
+        attempt.owner.finish(attempt)
 
     def look_again(self, attempt: Call) -> None:
-        """An attempt waits once more."""
-        attempt.maker.waits(attempt)
+        """A resumed attempt is suspended again."""
+        attempt.owner.waits(attempt)
 
     def again(self, attempt: Call) -> None:
-        """An attempt that waited asks to be made again."""
-        attempt.maker.again(attempt)
+        """A suspended attempt asks for a retry."""
+        attempt.owner.again(attempt)
 
     def cancelled(self, attempt: Call) -> None:
-        """An attempt that waited was stopped."""
-        attempt.maker.interrupted(attempt, "cancelled")
+        """A suspended attempt was cancelled."""
+        attempt.owner.interrupted(attempt, "cancelled")
 
     def outstanding(self) -> Outstanding:
-        """Is there work, and of which kind."""
+        """Outstanding work, by kind."""
         return outstanding(self.queue, self.gates, self.invalidation, self.runner, self._settle)
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def add_handler(self, spec: HandlerSpec) -> HandlerRecord:
+        """Register the handler of a stream. Raises HandlerTakenError: a stream has one handler."""
+        return self.streams.add(spec)
+
+    def remove_handler(self, handler: HandlerRecord) -> None:
+        """Remove a handler."""
+        self.streams.remove(handler)
+
+    def queue_event(
+        self,
+        stream: str,
+        payload: Value,
+        *,
+        origin: Transaction | None = None,
+        outside: tuple[str, str] | None = None,
+        on_commit: Callable[[EventRecord], None] | None = None,
+    ) -> EventRecord:
+        """Send an event; `on_commit` is called once with it, whatever its outcome. See `Streams.send`."""
+        return self.streams.send(stream, payload, origin=origin, outside=outside, on_commit=on_commit)
+
+    def resume_events(self, besides: Collection[str] = ()) -> int:
+        """Queue the events in the outbox that the last opening left, except for these streams."""
+        return self.streams.resume(besides)
+
+    def redeliver(self, event: str, on_commit: Callable[[EventRecord], None] | None = None) -> EventRecord:
+        """Deliver a failed event again, under the same id. Raises NotFoundError."""
+        return self.streams.redeliver(event.removeprefix("event:"), on_commit)
+
+    def drop_event(self, event: str) -> None:
+        """Delete a failed or waiting event. Raises NotFoundError."""
+        self.streams.drop(event.removeprefix("event:"))
+
+    def launched(self, origin: Transaction, stop: Callable[[], None]) -> None:
+        """Something was started in a transaction: `stop` is called if the transaction does not commit."""
+        self.origins.attach(origin, stop)
+
+    def recheck_events(self) -> None:
+        """A document that parked events wait for is here: check the lanes again."""
+        self.events.recheck()
+        self._tick(True)
+
+    def loading(self, docs: Collection[DocKey]) -> Callable[[], None]:
+        """Documents are being fetched: events that need them wait. Returns the function that reports their arrival."""
+        done = self.ready.loading(docs)
+
+        def arrived() -> None:
+            done()
+            self.recheck_events()
+
+        return arrived
+
+    # -- gates ---------------------------------------------------------------------------------------------
+
+    def set_debounce(self, node: Node, ms: float) -> None:
+        """Run the node only after its inputs have been quiet for this long."""
+        self.gate_control.set_debounce(node, ms)
+
+    def clear_debounce(self, node: Node) -> None:
+        """Remove the debounce."""
+        self.gate_control.clear_debounce(node)
+
+    def get_debounce(self, node: Node) -> float | None:
+        """The debounce; None without one."""
+        return self.gate_control.get_debounce(node)
+
+    def set_throttle(self, node: Node, ms: float) -> None:
+        """Run the node at most once in this time."""
+        self.gate_control.set_throttle(node, ms)
+
+    def clear_throttle(self, node: Node) -> None:
+        """Remove the throttle."""
+        self.gate_control.clear_throttle(node)
+
+    def get_throttle(self, node: Node) -> float | None:
+        """The throttle; None without one."""
+        return self.gate_control.get_throttle(node)
+
+    def set_no_auto_debounce(self, node: Node, *, on: bool = True) -> None:
+        """Turn the automatic debounce of slow effects off, or on again."""
+        self.gate_control.set_no_auto_debounce(node, on=on)
+
+    # -- inspection ----------------------------------------------------------------------------------------
+
+    def is_effect(self, node: Node) -> bool:
+        """The node runs for its effect."""
+        return self.inspect.is_effect(node)
+
+    def is_computation(self, node: Node) -> bool:
+        """The node runs for its result."""
+        return self.inspect.is_computation(node)
+
+    def is_invalid(self, node: Node) -> bool:
+        """The node is not clean, pending notifications included."""
+        return self.inspect.is_invalid(node)
+
+    def get_dependents(self, node: Node) -> list[Node]:
+        """The nodes that read its outputs."""
+        return self.inspect.get_dependents(node)
+
+    def unread(self, nodes: Iterable[Node]) -> set[Node]:
+        """The nodes among these without a reader, live or dormant, and without a running reader."""
+        return self.inspect.unread(nodes)
+
+    def get_stats(self) -> SchedulerStats:
+        """Counts of the whole scheduler."""
+        return self.inspect.get_stats()
+
+    def get_action_stats(self, node: Node) -> ActionStats:
+        """Counts and times of one node."""
+        return self.inspect.get_action_stats(node)
+
+    def get_filter_stats(self) -> FilterStats:
+        """The number of invalidations, and of runs they led to."""
+        return self.inspect.get_filter_stats()
+
+    def get_graph_snapshot(self) -> Snapshot:
+        """All nodes and handlers with their edges."""
+        return self.inspect.get_graph_snapshot()
+
+    def get_event_counts(self) -> EventCounts:
+        """The number of events by outcome."""
+        return self.inspect.get_event_counts()
+
+    def why(self, node: Node | HandlerRecord) -> str:
+        """In words: why it last ran, why it does not run now, what would invalidate it; for a handler, its queue."""
+        return self.inspect.why(node)
+
+    def set_trace_enabled(self, kind: str, on: bool) -> None:  # noqa: FBT001  # as the specification has it
+        """Store the records of one kind, or stop."""
+        self.inspect.set_trace_enabled(kind, on)
+
+    def get_trace(self, kind: str | None = None) -> list[TraceRecord]:
+        """The stored records."""
+        return self.inspect.get_trace(kind)
+
+    def on_error(self, listener: Callable[[UserCodeError], None]) -> Callable[[], None]:
+        """Call the listener with every error of a function. Returns the function that unsubscribes."""
+        return self.inspect.on_error(listener)
+
+    def on_trace(self, listener: TraceListener) -> Callable[[], None]:
+        """Call the listener with every trace record. Returns the function that unsubscribes."""
+        return self.inspect.on_trace(listener)
+
+    def run_diagnosis(self) -> list[str]:
+        """In words: nodes that do not settle, cycles, and failing nodes."""
+        return self.inspect.run_diagnosis()
+
+    def set_idempotency_check(self, on: bool) -> None:  # noqa: FBT001  # as the specification has it
+        """Run every computation twice, and record differences."""
+        self.inspect.set_idempotency_check(on)
+
+    def get_idempotency_violations(self) -> list[Difference]:
+        """The recorded differences."""
+        return self.inspect.get_idempotency_violations()
+
+    def recheck_restored(self) -> None:
+        """Apply the idempotency check to restored nodes that have not run since, if their inputs are valid."""
+        self.inspect.recheck_restored()
+
+    def set_breakpoint(self, node: Node) -> None:
+        """End the pass before this node runs; the next pass runs it."""
+        self.inspect.set_breakpoint(node)
+
+    def clear_breakpoint(self, node: Node) -> None:
+        """Remove the breakpoint."""
+        self.inspect.clear_breakpoint(node)

@@ -39,7 +39,7 @@ class SchedulerEnvironment:
     report: Callable[[UserCodeError], None]
     tick: Callable[[bool], None]
     # Held by whoever uses the scheduler where other threads may.
-    turn: AbstractContextManager[object]
+    lock: AbstractContextManager[object]
     space: str
     # Events that failed and are kept, at most.
     keep_failed: int

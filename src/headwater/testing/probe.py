@@ -158,7 +158,7 @@ class Probe:
     def _prepare(self, space: SpaceRuntime) -> None:
         space.fingerprints = self._prints
         if self._checks:
-            diagnosis = space.scheduler.diagnosis
+            diagnosis = space.scheduler.idempotency
             diagnosis.differences = self._differences
             diagnosis.perform = _quietly(diagnosis.perform)
             space.scheduler.set_idempotency_check(True)
@@ -283,9 +283,9 @@ class Probe:
             and node.attempt is None
             and node.has_value
             and node.error is None
-            and node.spec.print is not None
+            and node.spec.fingerprint is not None
             # Of what is one user's own nothing is kept, nor of calls with arguments that cannot be stored.
-            and not node.breadth
+            and not node.result_scope
             and not any(
                 source.spec.is_instance and source.spec.called_with is None
                 for source in space.scheduler.graph.sources(node)
@@ -294,7 +294,7 @@ class Probe:
 
         def kept(engine: Engine) -> dict[object, Node]:
             engine.fold()
-            key = {function: node.spec.kept_as or node.outputs[0] for function, node in found.items()}
+            key = {function: node.spec.stored_as or node.outputs[0] for function, node in found.items()}
             return {each: node for each, node in found.items() if engine.backend.observation(MAIN, key[each])}
 
         return space.ask_store(kept)

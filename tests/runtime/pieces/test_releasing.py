@@ -70,7 +70,7 @@ def test_counts_return_to_their_start_after_many_rounds() -> None:
             piece.stop()
         space.sync()
         assert (held(space), space.stats.documents, len(space.scheduler.graph.index.docs)) == before
-        assert not space.scheduler.lineage
+        assert not space.scheduler.origins
         check_held(space)
 
 

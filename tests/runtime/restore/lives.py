@@ -76,8 +76,8 @@ class Life:
                 outputs=() if plan.effect else (doc_key(plan.name), *map(doc_key, plan.sides())),
                 side_write_envelope=((doc_key(BIG), ()),) if plan.materializes else (),
                 eager=plan.eager,
-                print=lambda: code,
-                kept_as=doc_key(plan.name),
+                fingerprint=lambda: code,
+                stored_as=doc_key(plan.name),
             )
         )
 

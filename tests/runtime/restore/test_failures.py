@@ -283,7 +283,7 @@ def test_row_whose_calls_are_of_nothing_that_it_read_is_none(tmp_path: Path, ind
         space.sync()
         # As a program that means harm would write it: the same read twice, and a call of none of them.
         read = (doc_key("shop.per"), (), 0)
-        code = space.nodes[shop.label].spec.print
+        code = space.nodes[shop.label].spec.fingerprint
         assert code is not None
         called = Extra(calls=(Called(index, (("text", "x"),), b"12345678"),))
         space._runtime.replica.observations.put(

@@ -86,7 +86,7 @@ class Runtime:
 
     def computed(self, name: str, fn: Callable[[Transaction], object], code: bytes = CODE, **spec: Any) -> Node:
         spec.setdefault("outputs", (doc_key(name),))
-        made = NodeSpec(name=name, fn=self._logged(name, fn), print=lambda: name.encode() + code, **spec)
+        made = NodeSpec(name=name, fn=self._logged(name, fn), fingerprint=lambda: name.encode() + code, **spec)
         node = self.nodes[name] = self.scheduler.register(made)
         return node
 

@@ -73,7 +73,7 @@ def test_a_transaction_that_may_only_read_cannot_send(ann: Clerk) -> None:
     with pytest.raises(WriteError, match="only reads, and may not send to note"):
         ann.scheduler.queue_event("note", 1, origin=tx)
     tx.abort()
-    assert ann.run() == [] and handler.backlog == 0 and len(ann.scheduler.lineage) == 0
+    assert ann.run() == [] and handler.backlog == 0 and len(ann.scheduler.origins) == 0
 
 
 def test_what_another_replica_sends_in_a_transaction_that_writes_nothing_is_handled(ann: Clerk, bob: Clerk) -> None:
@@ -83,7 +83,7 @@ def test_what_another_replica_sends_in_a_transaction_that_writes_nothing_is_hand
     event = ann.send("note", 1, origin=tx)
     tx.commit()
     assert ann.run() == ["note 1"]
-    assert event.state is PENDING and len(ann.scheduler.lineage) == 0
+    assert event.state is PENDING and len(ann.scheduler.origins) == 0
 
 
 def test_what_another_replica_sends_in_what_is_confirmed_is_handled_at_once(
@@ -139,7 +139,7 @@ def test_a_transaction_of_which_all_that_sent_was_rolled_back_leaves_nothing(ann
     tx.roll_back(point)
     tx.commit()
     assert (event.state, ann.run(), not ann.see("events:outbox")) == (REFUSED, [], True)
-    assert len(ann.scheduler.lineage) == 0
+    assert len(ann.scheduler.origins) == 0
 
 
 # --- whatever else was started --------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_what_a_failed_attempt_has_started_is_stopped_once_and_what_one_that_cou
     office.decide()
     office.rest()
     assert (event.state, starter.started, starter.stopped) == (CONFIRMED, 2, [1])
-    assert len(ann.scheduler.lineage) == 0
+    assert len(ann.scheduler.origins) == 0
 
 
 def test_what_a_handler_that_raises_has_started_is_stopped_once(office: Office, ann: Clerk) -> None:
@@ -226,7 +226,7 @@ def test_what_is_started_in_what_has_ended_is_stopped_at_once_or_never(office: O
     office.decide()
     ann.scheduler.launched(done, lambda: stopped.append("done"))
     ann.scheduler.launched(gone, lambda: stopped.append("gone"))
-    assert stopped == ["gone"] and len(ann.scheduler.lineage) == 0
+    assert stopped == ["gone"] and len(ann.scheduler.origins) == 0
 
 
 def test_a_transaction_that_is_found_pending_can_be_named(ann: Clerk) -> None:

@@ -36,7 +36,7 @@ def test_every_field_of_an_event_a_handler_and_a_lane_is_looked_at() -> None:
 
 def test_event_that_says_of_itself_what_is_not_so_is_found() -> None:
     for field, value in [
-        *[("ordinal", 0), ("payload", {}), ("was_kept", True), ("attempts", -1), ("backoff_ms", 5.0)],
+        *[("ordinal", 0), ("payload", {}), ("was_failed", True), ("attempts", -1), ("backoff_ms", 5.0)],
         *[("reason", "none"), ("state", EventState.PENDING), ("lane", "another"), ("is_stored", True), ("result", 1)],
     ]:
         rig = EventRig()

@@ -93,8 +93,8 @@ class Ticket(Generic[R_co]):
             message = f"{title} did not handle {event.id}: {event.reason}. Nothing of it was written"
             where = self._space.scheduler.outcomes.where
             kept = f"it is kept, see `headwater events show {event.id}{where}`"
-            if event.unkept:
-                kept = f"it could not be kept either: {event.unkept}. Send it again when that is mended"
+            if event.not_stored:
+                kept = f"it could not be kept either: {event.not_stored}. Send it again when that is mended"
             failed = EventFailedError(f"{message}; {kept}", event=event.id)
             failed.__cause__ = event.error
             raise failed

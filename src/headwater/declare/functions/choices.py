@@ -132,7 +132,9 @@ class Choice(Computed[[], T]):
         condition = Branch(asked, "").fingerprint_text() if isinstance(asked, Cell | Computed) else ""
         spec.origin = code = _nothing if condition else cast("Callable[[], object]", asked)
         branches = (self._then, self._otherwise)
-        spec.print = lambda: fingerprints.of(code, "choice", condition, *(each.fingerprint_text() for each in branches))
+        spec.fingerprint = lambda: fingerprints.of(
+            code, "choice", condition, *(each.fingerprint_text() for each in branches)
+        )
         return spec
 
     # -- reading -------------------------------------------------------------------------------------------

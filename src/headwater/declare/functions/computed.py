@@ -162,7 +162,7 @@ class Computed(Generic[P, R]):
             debounce_ms=options.debounce_ms,
             throttle_ms=options.throttle_ms,
             change_group=options.change_group,
-            print=lambda: (fingerprints or space.fingerprints).of(self.__wrapped__, self._type, options.version),
+            fingerprint=lambda: (fingerprints or space.fingerprints).of(self.__wrapped__, self._type, options.version),
             is_instance=self._parametrised,
             piece="" if around is None else around.title,
             parent=None if around is None else around.parent,

@@ -62,8 +62,8 @@ class Sink:
             no_auto_debounce=not options.auto_debounce,
             change_group=options.change_group,
             # Usually there is none: a new process has a new screen, so the sink runs.
-            print=(lambda: self.fingerprint_in(space)) if options.is_quiet else None,
-            kept_as=doc_key(self._doc),
+            fingerprint=(lambda: self.fingerprint_in(space)) if options.is_quiet else None,
+            stored_as=doc_key(self._doc),
             piece="" if around is None else around.title,
             parent=None if around is None else around.parent,
             origin=self.__wrapped__,

@@ -78,7 +78,7 @@ class ComputedList(Computed[[], list[R]]):
         spec = super()._spec(space, name, fn, doc)
         spec.origin = self._origin
         # No fingerprint: only a run of the list makes its elements again. Each element has a fingerprint.
-        spec.print = None
+        spec.fingerprint = None
         return spec
 
     def _run(self, home: FunctionPort) -> Array:

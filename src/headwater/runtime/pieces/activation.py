@@ -103,7 +103,7 @@ class Activation:
         self._seen |= before
         nodes = [space.nodes[function] for function in fresh if function in space.nodes]
         has_instances = any(function in space.instances for function in fresh)
-        if build.is_resumed and (has_instances or any(node.spec.print and not node.restored for node in nodes)):
+        if build.is_resumed and (has_instances or any(node.spec.fingerprint and not node.restored for node in nodes)):
             space.restorer.take_over_piece(build.prefix, nodes)
         streams = {function.stream for function in fresh if isinstance(function, Handler)}
         if build.is_resumed and streams:

@@ -59,7 +59,7 @@ def seen_by(space: PieceHost, function: Computed[..., Any]) -> Seen | None:
     read = space.replica.read
     docs = {doc: read(doc) for doc, _, _ in node.reads}
     results = {doc: read(doc) for doc in node.outputs}
-    return Seen(function.fingerprint_in(space), node.rank, node.reads, recorded, docs, results, node.told_failures)
+    return Seen(function.fingerprint_in(space), node.rank, node.reads, recorded, docs, results, node.seen_failures)
 
 
 def take_over(space: PieceHost, found: dict[Computed[..., Any], Seen]) -> None:

@@ -124,7 +124,7 @@ class Pieces:
             raise UsageError(f"{node.title} is no longer, and cannot have children", node=node.name)
         # I7: nothing is kept of this run for the next opening. Only a run starts children, and each is kept for itself.
         tx.reads_outside = True
-        place = node.outputs[0] if node.outputs else node.spec.kept_as or node.name
+        place = node.outputs[0] if node.outputs else node.spec.stored_as or node.name
         run, asked = self._asked.get(node, (None, set[str]()))
         if run is not tx:
             # The first of this run; those of one that did not count do not count, either.
@@ -261,7 +261,7 @@ class Pieces:
             self._origins[piece.id] = tx
         bring = partial(self._soon, partial(self._bring, pieces, tx))
         # When all of it is undone, so that nothing is at work in between.
-        self._space.scheduler.lineage.launch(tx, partial(self._soon, undo), bring)
+        self._space.scheduler.origins.attach(tx, partial(self._soon, undo), bring)
         if not is_run:
             tx.on_sent = (*tx.on_sent, bring)
 

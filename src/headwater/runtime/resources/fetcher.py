@@ -294,7 +294,7 @@ class Fetcher:
         """Of what grew old while nobody looked, whoever has read it is to read it again, if called: so it is asked."""
         for source in self._ageing.take(self._space.timers.wall()):
             if not source.is_wanted and not source.node.removed:
-                self._space.scheduler.invalidation.failed_otherwise(source.node)
+                self._space.scheduler.invalidation.failure_changed(source.node)
 
     @staticmethod
     def _rest(source: ResourceInstance) -> None:

@@ -63,7 +63,7 @@ class Ticking:
     def rest(self) -> None:
         """Nothing is at work. If nobody looks, no tick comes: whoever has read it is to read it again, if called."""
         if self.is_read and not self._node.is_live:
-            self._scheduler.invalidation.failed_otherwise(self._node)
+            self._scheduler.invalidation.failure_changed(self._node)
             self._scheduler.invalidation.drain()
         self.is_read = False
 

@@ -57,7 +57,7 @@ class EventSignal(Enum):
     DISPATCHED = "dispatched"
     APPLIED = "handled-here"
     ACCEPTED = "accepted"
-    TAKEN_BACK = "taken-back"
+    ROLLED_BACK = "taken-back"
     REFUSED = "refused"
     REJECTED = "rejected"
     FAILED = "failed"
@@ -73,12 +73,12 @@ EVENT_TRANSITIONS: Final[dict[tuple[EventState, EventSignal], EventState]] = {
     (EventState.QUEUED, EventSignal.FAILED): EventState.FAILED,
     (EventState.RUNNING, EventSignal.APPLIED): EventState.PENDING,
     # Something that it reads is not ready: it waits in its place.
-    (EventState.RUNNING, EventSignal.TAKEN_BACK): EventState.QUEUED,
+    (EventState.RUNNING, EventSignal.ROLLED_BACK): EventState.QUEUED,
     (EventState.RUNNING, EventSignal.REFUSED): EventState.REFUSED,
     (EventState.RUNNING, EventSignal.FAILED): EventState.FAILED,
     (EventState.PENDING, EventSignal.ACCEPTED): EventState.CONFIRMED,
     # Somebody was faster: once more, from the head of its lane.
-    (EventState.PENDING, EventSignal.TAKEN_BACK): EventState.QUEUED,
+    (EventState.PENDING, EventSignal.ROLLED_BACK): EventState.QUEUED,
     (EventState.PENDING, EventSignal.REFUSED): EventState.REFUSED,
     (EventState.PENDING, EventSignal.REJECTED): EventState.REJECTED,
     (EventState.PENDING, EventSignal.FAILED): EventState.FAILED,
@@ -186,10 +186,10 @@ class EventRecord:
     # streams: how often it was tried when it was delivered before, and failed.
     tried_before: int = 0
     # streams: how many openings have taken it up from the outbox, and not come to their end.
-    taken_up: int = 0
+    resumed_count: int = 0
     # It stands in the outbox; it is kept among the failed. Its handling takes it out of there.
     is_stored: bool = False
-    was_kept: bool = False
+    was_failed: bool = False
     # signal(): see TRANSITIONS.
     state: EventState = EventState.QUEUED
     # events: attempts so far; not before this time; when it was first taken back.
@@ -198,9 +198,9 @@ class EventRecord:
     backoff_ms: float = 0.0
     rejected_at: float | None = None
     # outcome: what kept the store from taking its last attempt; None if it was a conflict.
-    trouble: HeadwaterError | None = None
+    store_error: HeadwaterError | None = None
     # ready: nodes that it has to wait for: how often each has run since its turn has come, and ever.
-    met: dict[Node, tuple[int, int]] | None = None
+    waited_for: dict[Node, tuple[int, int]] | None = None
     # ready: since when it waits for functions that wait for quiet; None if it does not.
     waits_since: float | None = None
     # events: what its handler returned, as stored; what went wrong; in words.
@@ -210,7 +210,7 @@ class EventRecord:
     # events, outcome: why its handler has rejected it, if it has.
     rejection: Rejection | None = None
     # outcome: why it is not kept although it failed, in words.
-    unkept: str = ""
+    not_stored: str = ""
     # events: it needs what only the server has, which was away.
     awaits_server: bool = False
     # Called once when it has ended, whichever way.
@@ -230,7 +230,7 @@ class EventRecord:
     def is_only_here(self) -> bool:
         """Nobody else can have it yet. What stands in the outbox, everybody can."""
         launch = self.origin
-        return self.is_fresh and not (self.is_stored and launch is not None and launch.fate is OriginState.COMMITTED)
+        return self.is_fresh and not (self.is_stored and launch is not None and launch.state is OriginState.COMMITTED)
 
     @property
     def is_settled(self) -> bool:
@@ -259,8 +259,8 @@ class Handling:
     # It turned out to need something that it could not have yet.
     needs: bool = False
 
-    def __init__(self, maker: AttemptOwner, event: EventRecord, tx: Transaction, started: float, version: int) -> None:
-        self.maker = maker
+    def __init__(self, owner: AttemptOwner, event: EventRecord, tx: Transaction, started: float, version: int) -> None:
+        self.owner = owner
         self.event = event
         self.tx = tx
         self.started = started

@@ -40,7 +40,7 @@ def record_of(letters: str) -> DocKey:
 def store(tx: Transaction, event: EventRecord, at_ms: float, kept_max: int) -> None:
     """Keep a failed event, in one transaction with taking it out of the outbox."""
     launch = event.origin
-    if launch is not None and launch.fate is not OriginState.COMMITTED and launch.tx.local_seq is not None:
+    if launch is not None and launch.state is not OriginState.COMMITTED and launch.tx.local_seq is not None:
         # I10: if what sent it does not come to be, there is nothing to deliver again.
         tx.require(OriginCommitted(launch.tx.local_seq))
     if event.is_stored:
@@ -58,7 +58,7 @@ def store(tx: Transaction, event: EventRecord, at_ms: float, kept_max: int) -> N
         "attempts": event.tried_before + event.attempts,
         "at": int(at_ms),
     }
-    if event.is_only_here and not event.was_kept:
+    if event.is_only_here and not event.was_failed:
         # There is nothing to be looked up, and a server may be away.
         tx.replica.expect_new(record_of(event.letters))
     tx.set(record_of(event.letters), (), freeze(record))

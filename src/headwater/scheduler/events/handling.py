@@ -47,7 +47,7 @@ class EventDispatcher:
     def __init__(
         self,
         replica: Replica,
-        outside: SchedulerEnvironment,
+        environment: SchedulerEnvironment,
         trace: Trace,
         *,
         streams: Streams,
@@ -60,11 +60,11 @@ class EventDispatcher:
         self._outcomes = outcomes
         self._ready = ready
         self._trace = trace
-        self._outside = outside
-        self._now = outside.now
+        self._environment = environment
+        self._now = environment.now
         # The server that the space is at, if it is at one; and why it is not reached, empty if it is.
-        self.server = "" if outside.server is None else outside.server.url
-        self.away: Callable[[], str] = (lambda: "") if outside.server is None else outside.server.away
+        self.server = "" if environment.server is None else environment.server.url
+        self.away: Callable[[], str] = (lambda: "") if environment.server is None else environment.server.away
         # Called with every handling before it is committed: for those who look on.
         self.before_commit: Callable[[Handling], None] | None = None
         # Arrivals: called with a document before a handler looks at it, where not everything is here.
@@ -80,7 +80,7 @@ class EventDispatcher:
     @property
     def is_due(self) -> bool:
         """Some event can be looked at, or somebody told."""
-        return bool(self._outcomes.untold) or self.is_ready
+        return bool(self._outcomes.unnotified) or self.is_ready
 
     @property
     def waiting(self) -> int:
@@ -97,7 +97,7 @@ class EventDispatcher:
         spent, self._ready.spent = self._ready.spent, {}
         return spent
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """A pass begins: whoever waits is looked at anew."""
         for lane in self._lanes:
             lane.parked = None
@@ -144,7 +144,7 @@ class EventDispatcher:
             return Parking(away)
         launch = event.origin
         if launch is not None:
-            fate = launch.fate
+            fate = launch.state
             if fate is OriginState.OPEN:
                 return Parking(f"{launch.name} sent it, and has not ended")
             if fate is OriginState.FAILED:
@@ -183,7 +183,7 @@ class EventDispatcher:
         tx = Transaction(self._replica, handler.title, cause=("event", event.id))
         tx.is_first = is_new
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
-        if launch is not None and launch.fate is OriginState.PENDING and launch.tx.local_seq is not None:
+        if launch is not None and launch.state is OriginState.PENDING and launch.tx.local_seq is not None:
             # I10: the store knows what has become of it when it decides on this one. Before `Handling` takes the place
             # that a rejection goes back to: that must not undo it.
             tx.require(OriginCommitted(launch.tx.local_seq))
@@ -229,13 +229,13 @@ class EventDispatcher:
     def _gate(self, handling: Handling, doc: DocKey) -> None:
         """The handler looks at a document for the first time: whatever writes there is made current first (I4)."""
         if self.expect is not None:
-            with self._outside.turn:
+            with self._environment.lock:
                 self.expect(doc)
         if not self._ready.is_written(doc):
             return
         handling.looked[doc] = None
-        with self._outside.turn:
-            drive(self._ready.make((doc,), handling.event), self._outside.perform)
+        with self._environment.lock:
+            drive(self._ready.make((doc,), handling.event), self._environment.perform)
             parking = self._ready.parking
         if parking is not None:
             handling.needs = True
@@ -248,8 +248,8 @@ class EventDispatcher:
         """
         if not handling.looked or handling.version == self._replica.version:
             return True
-        with self._outside.turn:
-            drive(self._ready.make(handling.looked, handling.event), self._outside.perform)
+        with self._environment.lock:
+            drive(self._ready.make(handling.looked, handling.event), self._environment.perform)
             handling.needs = self._ready.parking is not None
         return not handling.needs
 
@@ -299,7 +299,7 @@ class EventDispatcher:
             # Whoever else has it may have left it there, or have failed.
             outbox.take(tx, event.letters)
             failed_events.forget(tx, event.letters)
-        event.result = event.rejection = event.met = None
+        event.result = event.rejection = event.waited_for = None
         if isinstance(outcome, Rejection):
             event.rejection = outcome
         else:
@@ -338,18 +338,18 @@ class EventDispatcher:
             return
         # As if it had not been called: what it needs is known now, and looked at first.
         remember_reads(handling)
-        event.signal(EventSignal.TAKEN_BACK)
+        event.signal(EventSignal.ROLLED_BACK)
         event.attempts -= 1
         event.handler.runs -= 1
         self._lanes.of(event).put(event)
-        self._outside.tick(True)
+        self._environment.tick(True)
 
     def _wait_for_server(self, event: EventRecord, error: OfflineError) -> None:
         """It needs what is not here: that is no failure of its handler. It keeps its place until it can be had."""
         lane = self._lanes.of(event)
         lane.take_out(event)
         is_called = event.state is EventState.RUNNING
-        if not self.away() or self._outcomes.leave_behind is not None:
+        if not self.away() or self._outcomes.store_unhandled is not None:
             # It is back already, or slow: not for ever.
             if not is_called:
                 event.signal(EventSignal.DISPATCHED)
@@ -357,12 +357,12 @@ class EventDispatcher:
             return
         if is_called:
             # It costs no try.
-            event.signal(EventSignal.TAKEN_BACK)
+            event.signal(EventSignal.ROLLED_BACK)
             event.attempts -= 1
             event.handler.runs -= 1
         event.awaits_server = True
         lane.put(event)
-        self._outside.tick(True)
+        self._environment.tick(True)
 
     def interrupted(self, handling: Handling, reason: str) -> None:
         """Its handler was stopped. What it did outside is done; what it wrote is not kept, but the event is."""
@@ -380,7 +380,7 @@ class EventDispatcher:
     def close(self) -> int:
         """Nothing is handled any more. What waits is put into the outbox, for the next opening. Returns how many."""
         leave = partial(store_unhandled, outcomes=self._outcomes, replica=self._replica)
-        self._outcomes.leave_behind = leave
+        self._outcomes.store_unhandled = leave
         self._lanes.take_in()
         left: list[EventRecord] = []
         for lane in self._lanes:
@@ -391,12 +391,12 @@ class EventDispatcher:
                 if running.tx.is_open:
                     running.tx.abort()
                 if not running.event.is_settled:
-                    running.event.signal(EventSignal.TAKEN_BACK)
+                    running.event.signal(EventSignal.ROLLED_BACK)
                     lane.put(running.event)
             left += lane.events
             lane.events.clear()
         leave(left)
         left = [event for event in left if not event.is_settled]
-        self._outcomes.untold.extend(event for event in left if event.callbacks)
+        self._outcomes.unnotified.extend(event for event in left if event.callbacks)
         self._outcomes.tell()
         return len(left)

@@ -30,7 +30,7 @@ class OriginState(Enum):
     FAILED = "failed"
 
 
-_FATES: Final = {
+_STATES: Final = {
     Status.OPEN: OriginState.OPEN,
     Status.PENDING: OriginState.PENDING,
     Status.COMMITTED: OriginState.COMMITTED,
@@ -42,7 +42,7 @@ _FATES: Final = {
 class Origin:
     """One transaction and what it has launched, each as what stops it."""
 
-    __slots__ = ("count", "id", "is_near", "on_fate", "stops", "tx")
+    __slots__ = ("count", "id", "is_near", "on_decided", "stops", "tx")
 
     def __init__(self, tx: Transaction, number: str, *, is_near: bool) -> None:
         self.tx = tx
@@ -52,12 +52,12 @@ class Origin:
         # Of the same session: that it was accepted can be demanded of the store. Else it is waited for.
         self.is_near = is_near
         self.stops: list[Callable[[], None]] = []
-        self.on_fate: list[Callable[[], None]] = []
+        self.on_decided: list[Callable[[], None]] = []
 
     @property
-    def fate(self) -> OriginState:
+    def state(self) -> OriginState:
         """What has become of it so far."""
-        return _FATES[self.tx.status]
+        return _STATES[self.tx.status]
 
     @property
     def name(self) -> str:
@@ -93,17 +93,17 @@ class Origins:
             tx.follow(self._ended, lambda: None)
         return made
 
-    def launch(self, tx: Transaction, stop: Callable[[], None], on_fate: Callable[[], None] | None = None) -> Origin:
+    def attach(self, tx: Transaction, stop: Callable[[], None], on_decided: Callable[[], None] | None = None) -> Origin:
         """Something was started in a transaction: it is stopped if that fails, or the part that this code is in."""
         launch = self.of(tx)
-        if launch.fate is OriginState.FAILED:
+        if launch.state is OriginState.FAILED:
             stop()
             return launch
-        if launch.fate is OriginState.COMMITTED:
+        if launch.state is OriginState.COMMITTED:
             return launch
         launch.stops.append(stop)
-        if on_fate is not None:
-            launch.on_fate.append(on_fate)
+        if on_decided is not None:
+            launch.on_decided.append(on_decided)
         if tx.status is Status.OPEN:
             tx.launch(lambda: self._undo(launch, stop))
         return launch
@@ -116,11 +116,11 @@ class Origins:
     def _ended(self, tx: Transaction) -> None:
         launch = self._launches.pop(tx)
         stops, launch.stops = launch.stops, []
-        told, launch.on_fate = launch.on_fate, []
+        told, launch.on_decided = launch.on_decided, []
         if self._trace.on:
-            came_to_be = launch.fate is OriginState.COMMITTED
+            came_to_be = launch.state is OriginState.COMMITTED
             self._trace.emit(OriginDecided(self._now(), "", launch.id, launch.name, came_to_be))
-        if launch.fate is OriginState.FAILED:
+        if launch.state is OriginState.FAILED:
             # I10: what a failed attempt has launched is stopped, and not done again. Its next attempt launches anew.
             # The last first: whoever was started twice is again what it was before the first time.
             call_all([lambda _, stop=stop: stop() for stop in reversed(stops)], launch)  # type: ignore[misc]

@@ -60,7 +60,7 @@ def take(tx: Transaction, letters: str) -> None:
         tx.patch(OUTBOX, Remove((letters,)))
 
 
-def taken_up(entry: Mapping[str, Value]) -> int:
+def resumed_count(entry: Mapping[str, Value]) -> int:
     """How many openings have taken it up, and did not come to their end."""
     count = entry.get("taken")
     return count if isinstance(count, int) else 0
@@ -73,7 +73,7 @@ def count(tx: Transaction, events: Iterable[EventRecord]) -> None:
         if event.letters in found:
             # If it is handled meanwhile, nothing of it may be put back.
             tx.record(OUTBOX, (event.letters,), Depth.SHALLOW, IGNORED_FOR_SCHEDULING)
-            tx.set(OUTBOX, (event.letters, "taken"), event.taken_up)
+            tx.set(OUTBOX, (event.letters, "taken"), event.resumed_count)
 
 
 def waiting(replica: Replica) -> list[tuple[str, str, Value]]:

@@ -39,25 +39,25 @@ ROLLED_BACK: Final = "its handling was taken back, and it is tried again"
 class Outcomes:
     """The end of each event, and the way there."""
 
-    def __init__(self, replica: Replica, outside: SchedulerEnvironment, trace: Trace, *, lanes: Lanes) -> None:
+    def __init__(self, replica: Replica, environment: SchedulerEnvironment, trace: Trace, *, lanes: Lanes) -> None:
         self._replica = replica
         self._lanes = lanes
         self._trace = trace
-        self._outside = outside
-        self._now = outside.now
-        self._tick = outside.tick
-        self._space = outside.space
+        self._environment = environment
+        self._now = environment.now
+        self._tick = environment.tick
+        self._space = environment.space
         # Sent and not ended, by id: the same event is not taken twice.
         self.live: dict[EventId, EventRecord] = {}
         # Ended, and to be told of.
-        self.untold: deque[EventRecord] = deque()
+        self.unnotified: deque[EventRecord] = deque()
         # When the last of them failed, in milliseconds since 1970.
         self._failed_ms = 0
         # Set when the space is closed: takes what was to be tried again.
-        self.leave_behind: Callable[[list[EventRecord]], None] | None = None
+        self.store_unhandled: Callable[[list[EventRecord]], None] | None = None
         # Why those that fail cannot be kept here, if they cannot; and the options of commands that look at them.
-        server = outside.server
-        self.unkeepable: Callable[[], HeadwaterError | None] = (lambda: None) if server is None else server.refusal
+        server = environment.server
+        self.storing_refused: Callable[[], HeadwaterError | None] = (lambda: None) if server is None else server.refusal
         self.where = "" if server is None else f" --url {server.url}"
         # How many have come to each end.
         self.counts: dict[EventState, int] = dict.fromkeys(SETTLED_STATES, 0)
@@ -81,7 +81,7 @@ class Outcomes:
             self._replica.release(event.receipt)
             return
         launch, verdict = event.origin, tx.verdict
-        if launch is not None and launch.fate is OriginState.FAILED:
+        if launch is not None and launch.state is OriginState.FAILED:
             self.refuse(event, f"{launch.name}, which sent it, was taken back")
         elif is_final(tx.error):
             # Nobody was faster: it would come to the same each time.
@@ -104,15 +104,15 @@ class Outcomes:
             window = f"for {RETRY_WINDOW_MS / 1000:g} s"
             self.fail(event, error, f"it was tried {window}, and was taken back each time; the last time: {reason}")
             return
-        if self.leave_behind is not None:
-            event.signal(EventSignal.TAKEN_BACK)
-            self.leave_behind([event])
-            self._untold(event)
+        if self.store_unhandled is not None:
+            event.signal(EventSignal.ROLLED_BACK)
+            self.store_unhandled([event])
+            self._queue_notification(event)
             return
-        event.trouble = error if isinstance(error, HeadwaterError) else None
+        event.store_error = error if isinstance(error, HeadwaterError) else None
         event.backoff_ms = min(event.backoff_ms * 2 or RETRY_MS, RETRY_MAX_MS)
-        event.not_before = now + event.backoff_ms * (1 - self._outside.jitter() / 2)
-        event.signal(EventSignal.TAKEN_BACK)
+        event.not_before = now + event.backoff_ms * (1 - self._environment.jitter() / 2)
+        event.signal(EventSignal.ROLLED_BACK)
         lane = self._lanes.of(event)
         lane.put(event)
         if lane.head is event:
@@ -130,7 +130,9 @@ class Outcomes:
     def unstored(self) -> tuple[int, HeadwaterError] | None:
         """Events that are only in memory because the store cannot take what came of the first: how many, and why."""
         live = list(self.live.values())
-        troubled = {event.lane: event.trouble for event in live if event.trouble is not None and not event.is_stored}
+        troubled = {
+            event.lane: event.store_error for event in live if event.store_error is not None and not event.is_stored
+        }
         if not troubled:
             return None
         count = sum(event.lane in troubled and not event.is_stored for event in live)
@@ -200,30 +202,30 @@ class Outcomes:
         self._end(event)
         event.handler.last_failure = LastFailure(event.id, event.reason, event.handler.runs)
         # Each a little later than the one before, so that they can be told apart: the oldest go first.
-        self._failed_ms = max(int(self._outside.wall_ms()), self._failed_ms + 1)
-        at_ms, kept_max = self._failed_ms, self._outside.keep_failed
-        unkeepable = self.unkeepable()
-        if unkeepable is not None:
-            self._unkept(event, unkeepable)
+        self._failed_ms = max(int(self._environment.wall_ms()), self._failed_ms + 1)
+        at_ms, kept_max = self._failed_ms, self._environment.keep_failed
+        storing_refused = self.storing_refused()
+        if storing_refused is not None:
+            self._report_not_stored(event, storing_refused)
             return
         try:
             work = partial(failed_events.store, event=event, at_ms=at_ms, kept_max=kept_max)
-            commit_with_retries(self._replica, f"keeping {event.id}", work, partial(self._unkept, event))
+            commit_with_retries(self._replica, f"keeping {event.id}", work, partial(self._report_not_stored, event))
         except HeadwaterError as broken:
-            self._unkept(event, broken)
+            self._report_not_stored(event, broken)
         else:
-            self._outside.report(failed_event(event, self._space, is_kept=kept_max > 0, where=self.where))
+            self._environment.report(failed_event(event, self._space, is_kept=kept_max > 0, where=self.where))
 
     def lost(self, events: list[EventRecord], broken: HeadwaterError) -> None:
         """They were to be handled when the space is opened again, and cannot be kept until then."""
         for event in events:
             event.reason = event.reason or "the space was closed before its turn came"
-            self._unkept(event, broken)
+            self._report_not_stored(event, broken)
 
-    def _unkept(self, event: EventRecord, broken: HeadwaterError) -> None:
-        event.unkept = broken.message
-        if event.origin is None or event.origin.fate is not OriginState.FAILED:
-            self._outside.report(unstored_event(event, self._space, broken))
+    def _report_not_stored(self, event: EventRecord, broken: HeadwaterError) -> None:
+        event.not_stored = broken.message
+        if event.origin is None or event.origin.state is not OriginState.FAILED:
+            self._environment.report(unstored_event(event, self._space, broken))
 
     def _end(self, event: EventRecord) -> None:
         event.handler.ended += 1
@@ -235,11 +237,11 @@ class Outcomes:
             self._trace.emit(
                 EventEnded(self._now(), event.handler.id, event.id, state, event.attempts, event.reason, origin)
             )
-        self._untold(event)
+        self._queue_notification(event)
 
-    def _untold(self, event: EventRecord) -> None:
+    def _queue_notification(self, event: EventRecord) -> None:
         if event.callbacks:
-            self.untold.append(event)
+            self.unnotified.append(event)
             self._tick(True)
 
     # -- who is told ---------------------------------------------------------------------------------------
@@ -248,13 +250,13 @@ class Outcomes:
         """Call when it has ended, whichever way; soon, if it has."""
         event.callbacks.append(callback)
         if event.is_settled:
-            self.untold.append(event)
+            self.unnotified.append(event)
             self._tick(True)
 
     def tell(self) -> None:
         """Call those who asked to be told how an event ended; each once."""
-        while self.untold:
-            event = self.untold.popleft()
+        while self.unnotified:
+            event = self.unnotified.popleft()
             # One by one: another thread may add to them, and each is to be called once.
             try:
                 while event.callbacks:
@@ -262,4 +264,4 @@ class Outcomes:
             finally:
                 if event.callbacks:
                     # One of them raised: the others are told the next time.
-                    self.untold.appendleft(event)
+                    self.unnotified.appendleft(event)

@@ -47,7 +47,7 @@ class Preflight:
         found.update(dict.fromkeys(first))
         for _ in self._walk(found, first, lambda node: [each for each in self._above(node) if _is_new(each)]):
             """One step at a time."""
-        return sorted(found, key=lambda node: (node.rank, node.place))
+        return sorted(found, key=lambda node: (node.rank, node.position))
 
     def _is_unsure(self, node: Node) -> bool:
         return node in self._invalidation.invalid or node in self._runner.in_flight

@@ -27,7 +27,7 @@ class Readiness:
     def __init__(
         self,
         preflight: Preflight,
-        pull: Puller,
+        puller: Puller,
         gates: Gates,
         runner: Runner,
         *,
@@ -35,7 +35,7 @@ class Readiness:
         report: Callable[[UserCodeError], None],
     ) -> None:
         self._preflight = preflight
-        self._pull = pull
+        self._puller = puller
         self._gates = gates
         self._runner = runner
         self._is_settling = is_settling
@@ -91,7 +91,7 @@ class Readiness:
                 turns[node] = turns.get(node, 0) + 1
                 if turns[node] >= RUNS_MAX:
                     self.spent[node] = None
-                yield from self._pull.run(node)
+                yield from self._puller.run(node)
 
     def _fetched(self, docs: Collection[DocKey]) -> Parking | None:
         missing = next((doc for doc in docs if doc in self._loading), None)
@@ -155,9 +155,9 @@ class Readiness:
 
         What it has come to meanwhile is made of nothing older than the event's turn.
         """
-        if event.met is None:
-            event.met = {}
-        count, ran = event.met.get(node, (0, node.runs))
+        if event.waited_for is None:
+            event.waited_for = {}
+        count, ran = event.waited_for.get(node, (0, node.runs))
         count += node.runs > ran
-        event.met[node] = count, node.runs
+        event.waited_for[node] = count, node.runs
         return count >= RUNS_MAX

@@ -36,25 +36,25 @@ class Streams:
     def __init__(
         self,
         replica: Replica,
-        outside: SchedulerEnvironment,
+        environment: SchedulerEnvironment,
         trace: Trace,
         *,
         lanes: Lanes,
-        lineage: Origins,
+        origins: Origins,
         outcomes: Outcomes,
     ) -> None:
         self._replica = replica
         self.lanes = lanes
-        self._lineage = lineage
+        self._origins = origins
         self._outcomes = outcomes
         self._trace = trace
-        self._outside = outside
-        self._now = outside.now
-        self._tick = outside.tick
+        self._environment = environment
+        self._now = environment.now
+        self._tick = environment.tick
         self.handlers: dict[str, HandlerRecord] = {}
         self._count = 0
         # Others have the space open, too: that somebody took up an event does not say that he is gone.
-        self.is_shared = outside.server is not None
+        self.is_shared = environment.server is not None
         # When the latest was sent, in milliseconds since 1970.
         self._latest_ms = 0
 
@@ -103,7 +103,7 @@ class Streams:
         again: who sends it, and what they call it.
         """
         handler = self._handler(stream)
-        launch = None if origin is None or origin.status is TxStatus.COMMITTED else self._lineage.of(origin)
+        launch = None if origin is None or origin.status is TxStatus.COMMITTED else self._origins.of(origin)
         event_id = self._name(stream, launch, outside)
         known = self._outcomes.live.get(event_id)
         if known is not None:
@@ -131,7 +131,7 @@ class Streams:
         self, event_id: EventId, handler: HandlerRecord, payload: Value, on_commit: OnCommit | None
     ) -> EventRecord:
         self._count += 1
-        self._latest_ms = max(self._latest_ms, int(self._outside.wall_ms()))
+        self._latest_ms = max(self._latest_ms, int(self._environment.wall_ms()))
         event = EventRecord(
             id=event_id,
             handler=handler,
@@ -187,7 +187,7 @@ class Streams:
     @staticmethod
     def _count_on(event: EventRecord, record: Mapping[str, Value]) -> None:
         attempts = record.get("attempts")
-        event.was_kept, event.tried_before = True, attempts if isinstance(attempts, int) else 0
+        event.was_failed, event.tried_before = True, attempts if isinstance(attempts, int) else 0
 
     def _tie(self, launch: Origin, event: EventRecord) -> None:
         """I10: it is part of what it is sent in, and comes to be with that, or not at all."""
@@ -200,7 +200,7 @@ class Streams:
             event.is_stored = True
             if self._origin_sent not in tx.on_sent:
                 tx.on_sent = (*tx.on_sent, self._origin_sent)
-        self._lineage.launch(tx, partial(self._outcomes.orphan, event), partial(self._origin_decided, event))
+        self._origins.attach(tx, partial(self._outcomes.orphan, event), partial(self._origin_decided, event))
 
     def _origin_sent(self) -> None:
         """A pass of another thread may have found it open, and have left what it sent for later."""
@@ -223,16 +223,18 @@ class Streams:
             event_id = EventId(f"event:{letters}")
             if handler is not None and stream not in besides and event_id not in self._outcomes.live:
                 event = self._make(event_id, handler, entry["payload"], None)
-                event.is_stored, event.taken_up = True, outbox.taken_up(entry)
+                event.is_stored, event.resumed_count = True, outbox.resumed_count(entry)
                 found.append(event)
         if found and not self.is_shared:
             # Before it is handled: one that ends the process each time is the first each time, and told by this.
-            found[0].taken_up += 1
+            found[0].resumed_count += 1
             commit_with_retries(self._replica, "taking up events", partial(outbox.count, events=found[:1]))
         for event in found:
             self._enter(event)
-            if event.taken_up > RESUMED_MAX:
-                self._outcomes.fail(event, None, f"{event.taken_up - 1} processes ended while it was to be handled")
+            if event.resumed_count > RESUMED_MAX:
+                self._outcomes.fail(
+                    event, None, f"{event.resumed_count - 1} processes ended while it was to be handled"
+                )
         return len(found)
 
     def redeliver(self, letters: str, on_commit: OnCommit | None = None) -> EventRecord:

@@ -24,14 +24,14 @@ def store_unhandled(left: list[EventRecord], *, outcomes: Outcomes, replica: Rep
     again: list[EventRecord] = []
     for event in left:
         launch = event.origin
-        is_decided = launch is None or launch.fate is OriginState.COMMITTED
+        is_decided = launch is None or launch.state is OriginState.COMMITTED
         if launch is not None and not launch.is_near and not is_decided:
             reason = "the space was closed before what sent it, in another space, was confirmed"
             outcomes.fail(event, None, reason)
-        elif event.is_stored or event.was_kept:
-            if event.taken_up:
+        elif event.is_stored or event.was_failed:
+            if event.resumed_count:
                 # This opening has come to its end.
-                event.taken_up = 0
+                event.resumed_count = 0
                 again.append(event)
         elif is_decided:
             free.append(event)

@@ -37,7 +37,7 @@ class Liveness:
         self._on_live = on_live
         self._on_dormant = on_dormant
         # Nodes are read by each other in a ring somewhere: a count alone does not tell. Set by the ranks.
-        self.has_rings = False
+        self.has_cycles = False
         # Changes of `live_refs`, for ever: what keeping it costs.
         self.writes = 0
 
@@ -99,7 +99,7 @@ class Liveness:
             if not current.live_refs:
                 todo += self._edges.sources(current)
                 self._on_dormant(current)
-            elif self.has_rings and not current.demand:
+            elif self.has_cycles and not current.demand:
                 todo += self._drop_if_rootless(current)
 
     def forget(self, node: Node) -> None:

@@ -56,7 +56,7 @@ class NodeSignal(Enum):
 
     STARTED = "attempt-started"
     CHANGED = "something-it-read-changed"
-    TAKEN_BACK = "attempt-taken-back"
+    DISCARDED = "attempt-taken-back"
     UNDONE = "first-attempt-undone"
     RESTORED = "restored"
     FED = "filled-from-outside"
@@ -70,8 +70,8 @@ NODE_TRANSITIONS: Final[dict[tuple[NodeStatus, NodeSignal], NodeStatus]] = {
     (NodeStatus.INVALID, NodeSignal.CHANGED): NodeStatus.INVALID,
     # Declared reads of one that never ran wake nobody, but a failure it was told of does.
     (NodeStatus.NEVER_RAN, NodeSignal.CHANGED): NodeStatus.NEVER_RAN,
-    (NodeStatus.CLEAN, NodeSignal.TAKEN_BACK): NodeStatus.INVALID,
-    (NodeStatus.INVALID, NodeSignal.TAKEN_BACK): NodeStatus.INVALID,
+    (NodeStatus.CLEAN, NodeSignal.DISCARDED): NodeStatus.INVALID,
+    (NodeStatus.INVALID, NodeSignal.DISCARDED): NodeStatus.INVALID,
     # An opening before this one has run it, and what is kept of that is true; or another runtime has.
     (NodeStatus.NEVER_RAN, NodeSignal.RESTORED): NodeStatus.CLEAN,
     (NodeStatus.INVALID, NodeSignal.RESTORED): NodeStatus.CLEAN,
@@ -124,9 +124,9 @@ class NodeSpec:
     no_auto_debounce: bool = False
     # Stands for the function, and everything besides documents that its result depends on: what is kept of its runs is
     # good as long as that is the same. None: nothing is kept.
-    print: Callable[[], bytes] | None = None
+    fingerprint: Callable[[], bytes] | None = None
     # By the name of this document; for a computation, that of its result.
-    kept_as: DocKey | None = None
+    stored_as: DocKey | None = None
     # Made for one set of arguments, when it is called with them.
     is_instance: bool = False
     # With which, so that an opening can make the node again; None: the arguments cannot be stored.
@@ -156,7 +156,7 @@ class Node:
     fn: Callable[..., object]
     order: int
     # Among those that could run in any order: as they were registered, or that of the node it is made in the place of.
-    place: int
+    position: int
     tier: int
     outputs: tuple[DocKey, ...]
     # Where the function itself may write, with all that is below.
@@ -177,17 +177,17 @@ class Node:
     live_refs: int = 0
     provisional: bool = False
     resting: bool = False
-    # order: greater than that of every node it reads, or equal to those of its ring, in which all read each other.
+    # order: greater than that of every node it reads, or equal to those of its cycle, in which all read each other.
     rank: int = 0
-    ring: list[Node] | None = None
+    cycle: list[Node] | None = None
     # queue: waits for its turn.
     queued: bool = False
     # gates; None while there is nothing to say.
     gate: Gate | None = None
     # gates: since when there is news for it, or for a node above it; None while it has no reader.
-    moment: float | None = None
+    changed_at: float | None = None
     # gates: the same for what its last run has changed; None if that run was made by itself, and so at the time.
-    run_moment: float | None = None
+    run_changed_at: float | None = None
     # runner: the attempt that is under way, and whether its function is at work right now.
     attempt: Attempt | None = None
     running: bool = False
@@ -204,14 +204,14 @@ class Node:
     restored: bool = False
     recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
     # persistence: the failures that the last kept run was told of, by the documents of the results.
-    told_failures: dict[DocKey, bytes] = field(default_factory=lambda: NO_FAILURES)
+    seen_failures: dict[DocKey, bytes] = field(default_factory=lambda: NO_FAILURES)
     # persistence: the fingerprint of how its last run failed, in an opening before this one; until it has run here.
     known_failure: bytes | None = None
     # persistence: how often the run of another runtime stood for one here. adoption: the last that was heard of such.
     adopted: int = 0
-    heard: bytes | None = None
+    peer_observation: bytes | None = None
     # runner: the scope of its result, if that is not everybody's.
-    breadth: str = ""
+    result_scope: str = ""
     # runner and invalidation: counts and times, for people.
     runs: int = 0
     invalidated: int = 0

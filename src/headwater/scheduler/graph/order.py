@@ -2,7 +2,7 @@
 
 A node's rank is greater than that of every node it reads. It is raised when an edge asks for it, and then whatever
 comes after; or lowered, if there is room. It is never computed for the whole graph. Nodes that read each other in a
-ring have one rank together; among them, as among all of one rank, who was registered first goes first: parents before
+cycle have one rank together; among them, as among all of one rank, who was registered first goes first: parents before
 children.
 
 Must never know: values, liveness, time.
@@ -34,12 +34,12 @@ class RankEdges(Protocol):
 
 
 class Ranks:
-    """The only writer of `rank` and `ring`."""
+    """The only writer of `rank` and `cycle`."""
 
     def __init__(self, edges: RankEdges, on_lowered: Callable[[Node], None]) -> None:
         self._edges = edges
         self._on_lowered = on_lowered
-        self._rings = 0
+        self._cycles = 0
         # Edges that were not looked at yet: to the others, as if they were not there.
         self._untied: set[tuple[Node, Node]] = set()
         # Nodes whose rank was looked at, for ever: what keeping the order costs.
@@ -63,7 +63,7 @@ class Ranks:
 
         Chains that are found from their end on would cost as much as their length for each link otherwise.
         """
-        if node.ring is not None or len(node.above) > LOWERED_MAX:
+        if node.cycle is not None or len(node.above) > LOWERED_MAX:
             return False
         for source in self._edges.sources(node):
             if source.rank >= rank:
@@ -75,7 +75,7 @@ class Ranks:
 
     def link_all(self, edges: list[tuple[Node, Node]]) -> None:
         """Several at once. One after the other all the same: a way round must not lead over one without a rank."""
-        # What is in order stays so, and may be an edge already, by another document: a ring that grows leads over it.
+        # What is in order stays so, and may be an edge already, by another document: a cycle that grows leads over it.
         self._untied = {edge for edge in edges if not _is_in_order(*edge)}
         for source, target in edges:
             self._untied.discard((source, target))
@@ -102,36 +102,36 @@ class Ranks:
             ask(node, rank)
         while heap:
             node = heappop(heap)[2]
-            ring = node.ring
-            # Several of a ring may have been asked, each by others: the highest counts for all.
-            rank = raised[node] if ring is None else max(raised.get(member, member.rank) for member in ring)
+            cycle = node.cycle
+            # Several of a cycle may have been asked, each by others: the highest counts for all.
+            rank = raised[node] if cycle is None else max(raised.get(member, member.rank) for member in cycle)
             self.visits += 1
-            for member in ring or (node,):
+            for member in cycle or (node,):
                 if member is source:
                     return None
                 raised[member] = rank
-            for member in ring or (node,):
+            for member in cycle or (node,):
                 for reader in self._readers(member):
-                    if ring is None or reader.ring is not ring:
+                    if cycle is None or reader.cycle is not cycle:
                         ask(reader, rank + 1)
         return raised
 
     def _join(self, source: Node, target: Node) -> None:
-        """They read each other, through others or directly: all between them are one ring, with one rank."""
+        """They read each other, through others or directly: all between them are one cycle, with one rank."""
         below = self._reach(target, source.rank)
-        ring = [node for node in self._leading_to(source, below) if node in below]
-        ring = list(dict.fromkeys([*ring, source, target]))
-        joined = {id(node.ring) for node in ring if node.ring is not None}
-        self._rings += 1 - len(joined)
-        self._edges.liveness.has_rings = True
-        rank = max(node.rank for node in ring)
-        for node in ring:
-            node.rank, node.ring = rank, ring
+        cycle = [node for node in self._leading_to(source, below) if node in below]
+        cycle = list(dict.fromkeys([*cycle, source, target]))
+        joined = {id(node.cycle) for node in cycle if node.cycle is not None}
+        self._cycles += 1 - len(joined)
+        self._edges.liveness.has_cycles = True
+        rank = max(node.rank for node in cycle)
+        for node in cycle:
+            node.rank, node.cycle = rank, cycle
         after = [
             (reader, rank + 1)
-            for node in ring
+            for node in cycle
             for reader in self._readers(node)
-            if reader.ring is not ring and reader.rank <= rank
+            if reader.cycle is not cycle and reader.rank <= rank
         ]
         for node, higher in (self._raised(after, None) or {}).items():
             node.rank = higher
@@ -159,18 +159,18 @@ class Ranks:
         return found
 
     def loosen(self, node: Node) -> None:
-        """It reads less than it did. If it was part of a ring, that may be none any more: looked at anew."""
-        ring = node.ring
-        if ring is None:
+        """It reads less than it did. If it was part of a cycle, that may be none any more: looked at anew."""
+        cycle = node.cycle
+        if cycle is None:
             return
-        self._rings -= 1
-        for member in ring:
-            member.ring = None
-        inside = set(ring)
+        self._cycles -= 1
+        for member in cycle:
+            member.cycle = None
+        inside = set(cycle)
         self.link_all(
-            [(source, member) for member in ring for source in self._edges.sources(member) if source in inside]
+            [(source, member) for member in cycle for source in self._edges.sources(member) if source in inside]
         )
-        self._edges.liveness.has_rings = self._rings > 0
+        self._edges.liveness.has_cycles = self._cycles > 0
 
 
 class Queue:
@@ -193,8 +193,8 @@ class Queue:
         """Once is enough."""
         if not node.queued:
             node.queued = True
-            self._waiting[node.place] = node
-            heappush(self._heap, _turn(node) if node.tier else node.rank << _ORDER_BITS | node.place)
+            self._waiting[node.position] = node
+            heappush(self._heap, _turn(node) if node.tier else node.rank << _ORDER_BITS | node.position)
 
     def lowered(self, node: Node) -> None:
         """Its turn is earlier than it was."""
@@ -214,7 +214,7 @@ class Queue:
                 if rank < node.rank:
                     heappush(heap, _turn(node))
                 continue
-            del self._waiting[node.place]
+            del self._waiting[node.position]
             node.queued = False
             return node
         return None
@@ -237,14 +237,14 @@ class Queue:
 
 
 def _is_in_order(source: Node, target: Node) -> bool:
-    return target.rank > source.rank or source is target or (source.ring is not None and source.ring is target.ring)
+    return target.rank > source.rank or source is target or (source.cycle is not None and source.cycle is target.cycle)
 
 
 def _turn(node: Node) -> int:
     """Lower goes first."""
     if node.tier:
-        return node.tier << _TIER_SHIFT | node.place
-    return node.rank << _ORDER_BITS | node.place
+        return node.tier << _TIER_SHIFT | node.position
+    return node.rank << _ORDER_BITS | node.position
 
 
 _ORDER_BITS: Final = 40

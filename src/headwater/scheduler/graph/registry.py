@@ -22,8 +22,8 @@ EFFECT_TIER = 1
 IDLE_TIER = 2
 """When no primary work is left: for materializers, whose readers cannot be known."""
 
-_MADE: Final = ("fn", "store", "print", "origin", "on_live", "on_dormant")
-_SAID: Final = tuple(each.name for each in fields(NodeSpec) if each.name not in _MADE)
+_FUNCTION_FIELDS: Final = ("fn", "store", "fingerprint", "origin", "on_live", "on_dormant")
+_DECLARED_FIELDS: Final = tuple(each.name for each in fields(NodeSpec) if each.name not in _FUNCTION_FIELDS)
 """Everything that is told of a node, but for functions, which are made anew each time."""
 
 
@@ -39,7 +39,7 @@ class Registry:
         self._now = now
         self._count = 0
         # Of the next node, if it is made in the place of another.
-        self._place = 0
+        self._position = 0
         # Every computation is wanted, although nobody reads it.
         self.eager = eager
         self.nodes: dict[Node, None] = {}
@@ -50,7 +50,7 @@ class Registry:
         """Put a node in its place. Nothing is read and nothing runs (I2)."""
         self._check(spec)
         self._count += 1
-        place, self._place = self._place or self._count, 0
+        position, self._position = self._position or self._count, 0
         effect = spec.kind is NodeKind.EFFECT
         node = Node(
             spec=spec,
@@ -59,7 +59,7 @@ class Registry:
             title=titled(spec.name if spec.name.endswith(")") else f"{spec.name}()", spec.piece),
             fn=spec.fn,
             order=self._count,
-            place=place,
+            position=position,
             tier=EFFECT_TIER if effect else IDLE_TIER if spec.side_write_envelope else COMPUTATION_TIER,
             outputs=spec.outputs,
             surface=(*((doc, ()) for doc in spec.outputs[1:]), *spec.side_write_envelope),
@@ -80,16 +80,16 @@ class Registry:
     @contextmanager
     def in_place_of(self, former: Node | None) -> Iterator[None]:
         """The next node is made in the place of one that was removed: it has the turn of that one."""
-        self._place = 0 if former is None else former.place
+        self._position = 0 if former is None else former.position
         try:
             yield
         finally:
-            self._place = 0
+            self._position = 0
 
     def remake(self, node: Node, spec: NodeSpec) -> bool:
         """The same function, made once more: the node goes on with it, if all that was said of it is the same."""
         spec.no_auto_debounce = node.spec.no_auto_debounce
-        if any(getattr(spec, name) != getattr(node.spec, name) for name in _SAID):
+        if any(getattr(spec, name) != getattr(node.spec, name) for name in _DECLARED_FIELDS):
             return False
         node.spec, node.fn = spec, spec.fn
         return True

@@ -142,7 +142,7 @@ class ErrorReports:
         self._report = report
         self._listeners: tuple[Callable[[UserCodeError], None], ...] = ()
 
-    def tell(self, error: UserCodeError) -> None:
+    def report(self, error: UserCodeError) -> None:
         """Tell everybody; last the one that may raise it."""
         for listener in self._listeners:
             listener(error)

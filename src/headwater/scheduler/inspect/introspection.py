@@ -328,7 +328,7 @@ class GraphQueries:
         return ", ".join(words)
 
     def diagnosis(self) -> list[str]:
-        """Who does not settle, and who goes round in a ring."""
+        """Who does not settle, and who goes round in a cycle."""
         nodes = list(self._registry.nodes)
         found = [
             f"{node.title} does not settle: it ran {RUNS_MAX} times in one pass and rests for "
@@ -336,9 +336,9 @@ class GraphQueries:
             for node in nodes
             if node.gate is not None and node.gate.backoff_ms
         ]
-        rings = {id(node.ring): node.ring for node in nodes if node.ring is not None}
-        as_registered = [sorted(ring, key=lambda node: node.order) for ring in rings.values()]
-        found += [f"{_names(ring)} read each other in a ring" for ring in as_registered]
+        cycles = {id(node.cycle): node.cycle for node in nodes if node.cycle is not None}
+        as_registered = [sorted(cycle, key=lambda node: node.order) for cycle in cycles.values()]
+        found += [f"{_names(cycle)} read each other in a cycle" for cycle in as_registered]
         found += [f"{node.title} fails: {describe(node.error)}" for node in nodes if node.error is not None]
         return found
 

@@ -187,13 +187,13 @@ TraceListener: TypeAlias = Callable[[TraceRecord], None]
 class Trace:
     """Where records go. `on` is asked before one is made."""
 
-    __slots__ = ("_count", "_kept", "_kinds", "_listeners", "on")
+    __slots__ = ("_count", "_kinds", "_listeners", "_records", "on")
 
     def __init__(self) -> None:
         self.on = False
         self._kinds: set[type[TraceRecord]] = set()
         # Numbered, each kind for itself: what happened in between is found again although no time has passed.
-        self._kept: dict[type[TraceRecord], deque[tuple[int, TraceRecord]]] = {}
+        self._records: dict[type[TraceRecord], deque[tuple[int, TraceRecord]]] = {}
         self._count = 0
         self._listeners: tuple[TraceListener, ...] = ()
 
@@ -202,7 +202,7 @@ class Trace:
         kind = type(record)
         if kind in self._kinds:
             self._count += 1
-            self._kept[kind].append((self._count, record))
+            self._records[kind].append((self._count, record))
         for listener in self._listeners:
             listener(record)
 
@@ -211,37 +211,37 @@ class Trace:
         # Wrapped, so that the same listener given twice is two.
         entry: TraceListener = lambda record: listener(record)  # noqa: E731, PLW0108
         self._listeners = (*self._listeners, entry)
-        self._turn()
+        self._update()
 
         def end() -> None:
             self._listeners = tuple(other for other in self._listeners if other is not entry)
-            self._turn()
+            self._update()
 
         return end
 
-    def keep(self, kind: str, *, on: bool) -> None:
+    def enable(self, kind: str, *, on: bool) -> None:
         """Keep records of a kind from now on, or no longer."""
         chosen = self._kind(kind)
         if on:
             self._kinds.add(chosen)
-            self._kept.setdefault(chosen, deque(maxlen=TRACE_MAX))
+            self._records.setdefault(chosen, deque(maxlen=TRACE_MAX))
         else:
             self._kinds.discard(chosen)
-        self._turn()
+        self._update()
 
-    def kept(self, kind: str | None = None) -> list[TraceRecord]:
+    def records(self, kind: str | None = None) -> list[TraceRecord]:
         """What was kept of a kind, or of all, oldest first."""
         if kind is not None:
-            return [record for _, record in self._kept.get(self._kind(kind), ())]
-        numbered = [entry for kept in self._kept.values() for entry in kept]
+            return [record for _, record in self._records.get(self._kind(kind), ())]
+        numbered = [entry for records in self._records.values() for entry in records]
         return [record for _, record in sorted(numbered, key=lambda entry: entry[0])]
 
     def clear(self) -> None:
         """Forget what was kept."""
-        for kept in self._kept.values():
-            kept.clear()
+        for records in self._records.values():
+            records.clear()
 
-    def _turn(self) -> None:
+    def _update(self) -> None:
         self.on = bool(self._kinds or self._listeners)
 
     @staticmethod

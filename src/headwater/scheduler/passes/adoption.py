@@ -38,11 +38,11 @@ class Adoption:
         if len(writers) != 1:
             return
         node = writers[0]
-        code = node.spec.print
+        code = node.spec.fingerprint
         if code is None or node.outputs[0] != derived.doc:
             return
         if len(derived.body) != DIGEST_BYTES:
-            node.heard = derived.body
+            node.peer_observation = derived.body
         if node.is_clean or not _is_free(node):
             return
         print_ = code()
@@ -79,8 +79,8 @@ class Adoption:
         return next((body for body in self._known(node, code) if digest_of(body) == told), None)
 
     def _known(self, node: Node, code: bytes) -> Iterator[bytes]:
-        if node.heard is not None:
-            yield node.heard
+        if node.peer_observation is not None:
+            yield node.peer_observation
         if node.recorded is not None and len(node.recorded[1]) != DIGEST_BYTES:
             yield node.recorded[1]
         body = self._persistence.body_again(node, code) if node.reads else None
@@ -95,4 +95,4 @@ def _is_free(node: Node) -> bool:
     # An error is told to callers, and its end too; what is one user's own, and what is written elsewhere, only a run
     # can tell.
     is_well = node.error is None and node.known_failure is None
-    return is_well and not node.breadth and not node.is_materializer
+    return is_well and not node.result_scope and not node.is_materializer

@@ -46,10 +46,10 @@ class Arrivals:
         self._fetched: dict[DocKey, Callable[[], None]] = {}
         replica.on_arrived = lambda docs: tell(Arrived(tuple(docs)))
 
-    def attend(self, runner: Runner, events: EventDispatcher, invalidation: Invalidation) -> None:
+    def attach(self, runner: Runner, events: EventDispatcher, invalidation: Invalidation) -> None:
         """Be asked by runs and by handlers, and told of what has come. Where everything is here, nobody asks."""
         if self._replica.is_partial:
-            runner.arrivals, events.expect, invalidation.have_come = self, self.expect, self.look
+            runner.arrivals, events.expect, invalidation.on_arrived = self, self.expect, self.arrived
 
     @property
     def docs(self) -> list[DocKey]:
@@ -83,7 +83,7 @@ class Arrivals:
         if doc not in self._fetched and self._replica.is_missing(doc):
             self._fetched[doc] = self._ready.loading((doc,))
 
-    def look(self, arrived: Arrived, mark: Callable[[Node, DocKey], None]) -> None:
+    def arrived(self, arrived: Arrived, mark: Callable[[Node, DocKey], None]) -> None:
         """These have come. Whoever calls has the turn."""
         come = frozenset(arrived.docs)
         fetched = come & self._fetched.keys()

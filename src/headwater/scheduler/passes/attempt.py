@@ -50,7 +50,7 @@ class Attempt:
 
     def __init__(
         self,
-        maker: AttemptOwner,
+        owner: AttemptOwner,
         node: Node,
         tx: Transaction,
         version: int,
@@ -58,7 +58,7 @@ class Attempt:
         *,
         pulled: bool,
     ) -> None:
-        self.maker = maker
+        self.owner = owner
         self.node = node
         self.tx = tx
         # What was visible when it began.

@@ -32,7 +32,7 @@ class DecisionWaits:
         """How many nodes have asked."""
         return len(self._answers)
 
-    def ask(self, node: Node, doc: DocKey, *, pending: bool) -> None:
+    def record(self, node: Node, doc: DocKey, *, pending: bool) -> None:
         """A run was told this."""
         run, answers = self._answers.get(node, (0, {}))
         if run != node.runs:
@@ -43,7 +43,7 @@ class DecisionWaits:
         answers.setdefault(doc, pending)
         self._askers.setdefault(doc, {})[node] = None
 
-    def look(self, doc: DocKey, tell: Callable[[Node], None]) -> None:
+    def recheck(self, doc: DocKey, tell: Callable[[Node], None]) -> None:
         """The document may be in another state now: tell those who were told otherwise."""
         now = self._replica.is_layered(doc)
         for node in list(self._askers.get(doc, ())):

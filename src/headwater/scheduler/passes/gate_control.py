@@ -1,7 +1,4 @@
-"""When nodes of a scheduler may run, as it is set from outside: for this opening, and for those after it.
-
-Must never know: what a gate does with it.
-"""
+"""Debounce and throttle of nodes, set at run time. Settings are stored for later openings."""
 
 from __future__ import annotations
 
@@ -11,50 +8,51 @@ from headwater.scheduler.passes.gates import Gates
 from headwater.scheduler.passes.settle import Settle
 
 
-class Timing:
-    """What can be said of time."""
+class GateControl:
+    """Sets the gates of nodes."""
 
-    gates: Gates
-    _settle: Settle
-    _replica: Replica
+    def __init__(self, gates: Gates, settle: Settle, replica: Replica) -> None:
+        self._gates = gates
+        self._settle = settle
+        self._replica = replica
 
     def set_debounce(self, node: Node, ms: float) -> None:
-        """Run it only when nothing it read has changed for so long."""
-        self.gates.set_debounce(node, ms)
-        self._keep(node)
+        """Run the node only after its inputs have been quiet for this long."""
+        self._gates.set_debounce(node, ms)
+        self._store(node)
 
     def clear_debounce(self, node: Node) -> None:
-        """Do not wait for quiet."""
-        self.gates.set_debounce(node, None)
-        self._keep(node)
+        """Remove the debounce."""
+        self._gates.set_debounce(node, None)
+        self._store(node)
 
     def get_debounce(self, node: Node) -> float | None:
-        """How long it waits for quiet, as set; None if it does not."""
-        return self.gates.of(node).debounce_ms
+        """The debounce; None without one."""
+        return self._gates.of(node).debounce_ms
 
     def set_throttle(self, node: Node, ms: float) -> None:
-        """Run it at most once in so much time."""
-        self.gates.set_throttle(node, ms)
-        self._keep(node)
+        """Run the node at most once in this time."""
+        self._gates.set_throttle(node, ms)
+        self._store(node)
 
     def clear_throttle(self, node: Node) -> None:
-        """Run it as often as needed."""
-        self.gates.set_throttle(node, None)
-        self._keep(node)
+        """Remove the throttle."""
+        self._gates.set_throttle(node, None)
+        self._store(node)
 
     def get_throttle(self, node: Node) -> float | None:
-        """The least time between two runs, as set."""
-        return self.gates.of(node).throttle_ms
+        """The throttle; None without one."""
+        return self._gates.of(node).throttle_ms
 
     def set_no_auto_debounce(self, node: Node, *, on: bool = True) -> None:
-        """Do not slow an effect down for being slow."""
-        self.gates.set_no_auto_debounce(node, on=on)
+        """Turn the automatic debounce of slow effects off, or on again."""
+        self._gates.set_no_auto_debounce(node, on=on)
         self._settle.regate(node)
 
-    def _keep(self, node: Node) -> None:
+    def _store(self, node: Node) -> None:
         self._settle.regate(node)
-        gate = self.gates.of(node)
-        row = self.gates.settings.keep(node, gate.debounce_ms, gate.throttle_ms)
+        gate = self._gates.of(node)
+        row = self._gates.settings.record(node, gate.debounce_ms, gate.throttle_ms)
         if row is not None:
-            # It rests on nothing that was read: it is stored with the next commit, or at the end.
+            # It depends on no read: it is stored with the next commit, or at closing.
             self._replica.observations.put(*row, ())

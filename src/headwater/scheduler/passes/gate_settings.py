@@ -26,7 +26,7 @@ class StoredGateSettings:
     def __init__(self) -> None:
         self._found: dict[DocKey, GateSettings] = {}
 
-    def keep(self, node: Node, debounce_ms: float | None, throttle_ms: float | None) -> tuple[DocKey, bytes] | None:
+    def record(self, node: Node, debounce_ms: float | None, throttle_ms: float | None) -> tuple[DocKey, bytes] | None:
         """A setting was made. Returns the row to be stored; None for a node that has no name in the store."""
         key, spec = _key(node), node.spec
         if key is None:
@@ -35,7 +35,7 @@ class StoredGateSettings:
         self._found[key] = settings
         return key, encode_observation(b"", (), Extra(gate=settings))
 
-    def take_in(self, listing: Listing) -> bool:
+    def load(self, listing: Listing) -> bool:
         """Take the rows of settings out of a listing. Tells whether there were any."""
         rows = [listing.rows.pop(key) for key in [key for key in listing.rows if key.endswith(SUFFIX)]]
         for row in rows:
@@ -59,5 +59,5 @@ class StoredGateSettings:
 
 
 def _key(node: Node) -> DocKey | None:
-    name = node.spec.kept_as or (node.outputs[0] if node.outputs else None)
+    name = node.spec.stored_as or (node.outputs[0] if node.outputs else None)
     return None if name is None else DocKey(f"{name}{SUFFIX}")

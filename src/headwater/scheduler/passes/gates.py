@@ -62,14 +62,14 @@ class Gates:
         # What was set at run time, here and in openings before.
         self.settings = StoredGateSettings()
         # Some node waits for quiet: from then on each node knows since when there is news for it.
-        self.listens = False
+        self.tracks_changes = False
 
     # -- policies ------------------------------------------------------------------------------------------
 
     def configure(self, node: Node) -> None:
         """As registered; or as it was set for the node before that this one is made in the place of."""
         debounce_ms, throttle_ms = self.settings.of(node)
-        self.listens = self.listens or debounce_ms is not None
+        self.tracks_changes = self.tracks_changes or debounce_ms is not None
         if debounce_ms is not None or throttle_ms is not None:
             node.gate = Gate(debounce_ms, throttle_ms, node.spec.no_auto_debounce)
         elif node.gate is not None:
@@ -79,7 +79,7 @@ class Gates:
         """Wait for so much quiet from now on; None: do not."""
         gate = self._gate(node)
         gate.debounce_ms = ms
-        self.listens = True
+        self.tracks_changes = True
         if not gate.quiet_ms:
             gate.debounce_until = 0.0
         elif node.status is NodeStatus.INVALID:
@@ -119,10 +119,10 @@ class Gates:
         If that was changed by a run that a caller asked for, the quiet began when there was news for that run: it
         was not observed, else the run would have been made then.
         """
-        known = by.run_moment if isinstance(by, Node) else None
+        known = by.run_changed_at if isinstance(by, Node) else None
         moment = self._now() if known is None else known
-        if node.moment is None or node.moment < moment or len(node.invalid_causes) == 1:
-            node.moment = moment
+        if node.changed_at is None or node.changed_at < moment or len(node.invalid_causes) == 1:
+            node.changed_at = moment
         gate = node.gate
         if gate is not None and gate.quiet_ms:
             gate.debounce_until = max(gate.debounce_until, moment + gate.quiet_ms)
@@ -130,7 +130,7 @@ class Gates:
     @staticmethod
     def begins(node: Node, *, asked: bool) -> None:
         """A run begins. If a caller asked for it, what it changes is as old as the news that it is for."""
-        node.run_moment = node.moment if asked else None
+        node.run_changed_at = node.changed_at if asked else None
 
     def ran(self, node: Node, now: float, ms: float) -> None:
         """It has run, and took so long."""
@@ -168,7 +168,7 @@ class Gates:
     @staticmethod
     def at_once(node: Node) -> None:
         """What it has to run for is long ago: it need not wait for quiet, nor for its turn; nor those behind it."""
-        node.moment = LONG_AGO
+        node.changed_at = LONG_AGO
         if node.gate is not None:
             node.gate.debounce_until = node.gate.throttle_until = 0.0
 

@@ -44,15 +44,15 @@ class Invalidation:
         self._trace = trace
         self._now = now
         # Whoever was told whether a document is decided.
-        self.statuses: DecisionWaits | None = None
+        self.decision_waits: DecisionWaits | None = None
         # Settle: it is live and not clean.
         self.offer = offer
         # Appended to by whichever thread commits; taken from by the one that has the turn.
         self.inbox: deque[Notification | Derived | Arrived] = deque()
         # Adoption: what a run of somebody else came to may stand for one here.
-        self.consider: Callable[[Derived], None] = lambda _: None
+        self.on_derived: Callable[[Derived], None] = lambda _: None
         # Arrivals: these have come, and whoever has met one of them while it was not here is to be marked.
-        self.have_come: Callable[[Arrived, Callable[[Node, DocKey], None]], None] = lambda *_: None
+        self.on_arrived: Callable[[Arrived, Callable[[Node, DocKey], None]], None] = lambda *_: None
         # Computations that are invalid: while there are none, every one that is clean is valid, too.
         self.invalid: dict[Node, None] = {}
         graph.on_awaited = self._await
@@ -63,10 +63,10 @@ class Invalidation:
         while inbox:
             notification = inbox.popleft()
             if isinstance(notification, Derived):
-                self.consider(notification)
+                self.on_derived(notification)
                 continue
             if isinstance(notification, Arrived):
-                self.have_come(notification, lambda node, doc: self.mark(node, (doc, ()), Kind.PULL))
+                self.on_arrived(notification, lambda node, doc: self.mark(node, (doc, ()), Kind.PULL))
                 continue
             source = notification.source
             if notification.kind is _STATUS:
@@ -88,14 +88,14 @@ class Invalidation:
                     self.mark(node, (change.doc, change.path), notification.kind, own)
 
     def _look_at_status(self, change: Change) -> None:
-        assert self.statuses is not None
-        self.statuses.look(change.doc, lambda node: self.mark(node, (change.doc, ()), _STATUS))
+        assert self.decision_waits is not None
+        self.decision_waits.recheck(change.doc, lambda node: self.mark(node, (change.doc, ()), _STATUS))
 
     def mark(self, node: Node, cause: DocPath, change: Kind | str, by: object = None) -> None:
         """Note that a value this node read has changed. Nothing runs here (I2)."""
         node.invalidated += 1
         if node.invalid_causes:
-            self.blame(node, (cause,))
+            self.add_causes(node, (cause,))
         else:
             node.invalid_causes = {cause: None}
         if node.status is _CLEAN:
@@ -105,7 +105,7 @@ class Invalidation:
             node.signal(_CHANGED)
         if node.outputs and node.status is _INVALID:
             self.invalid[node] = None
-        if self._gates.listens or node.gate is not None:
+        if self._gates.tracks_changes or node.gate is not None:
             self._gates.invalidated(node, by)
         if self._trace.on:
             source = by.id if isinstance(by, Node) else ""
@@ -116,14 +116,14 @@ class Invalidation:
         elif node.live_refs:
             self.offer(node)
 
-    def take_back(self, node: Node, causes: tuple[DocPath, ...], *, undone: bool = False) -> None:
+    def discard(self, node: Node, causes: tuple[DocPath, ...], *, undone: bool = False) -> None:
         """An attempt does not count: it is to be made again, for what it was made for.
 
         Or it is undone, because it was the first and nothing called for it but that there was none before.
         """
-        self.blame(node, causes)
+        self.add_causes(node, causes)
         undone = undone and not node.invalid_causes
-        node.signal(NodeSignal.UNDONE if undone else NodeSignal.TAKEN_BACK)
+        node.signal(NodeSignal.UNDONE if undone else NodeSignal.DISCARDED)
         if undone and not self._graph.is_awaited(node):
             self.invalid.pop(node, None)
         elif node.outputs:
@@ -144,10 +144,10 @@ class Invalidation:
     def forget(self, node: Node) -> None:
         """It was removed: that it was invalid concerns nobody any more."""
         self.invalid.pop(node, None)
-        if self.statuses:
-            self.statuses.forget(node)
+        if self.decision_waits:
+            self.decision_waits.forget(node)
 
-    def relieve(self, node: Node) -> None:
+    def adopt(self, node: Node) -> None:
         """The run of another runtime stands for the one that it was to make: nothing calls for that any more."""
         node.signal(NodeSignal.RESTORED)
         self.invalid.pop(node, None)
@@ -165,7 +165,7 @@ class Invalidation:
         return causes
 
     @staticmethod
-    def blame(node: Node, causes: tuple[DocPath, ...]) -> None:
+    def add_causes(node: Node, causes: tuple[DocPath, ...]) -> None:
         """Remember why; of very many places, only their documents."""
         kept = node.invalid_causes
         if not kept:
@@ -177,7 +177,7 @@ class Invalidation:
         if len(kept) > CAUSES_MAX:
             node.invalid_causes = dict.fromkeys((doc, ()) for doc, _ in kept)
 
-    def failed_otherwise(self, node: Node, source: Transaction | None = None) -> None:
+    def failure_changed(self, node: Node, source: Transaction | None = None) -> None:
         """A computation fails, or no longer does, or with other words: its document stays, what callers get does not.
 
         Told as a change of the whole document, whatever was read of it.

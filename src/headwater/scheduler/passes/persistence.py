@@ -143,12 +143,12 @@ class Persistence:
         return is_news
 
     def _note_failed(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], error: Exception) -> None:
-        if node.spec.print is None:
+        if node.spec.fingerprint is None:
             return
-        if node.breadth or tx.reads_outside:
+        if node.result_scope or tx.reads_outside:
             return
         failed = Extra(error=fingerprint_of(error))
-        self._put_note(node, encode_observation(node.spec.print(), node.reads, failed), reads)
+        self._put_note(node, encode_observation(node.spec.fingerprint(), node.reads, failed), reads)
 
     def _put_note(self, node: Node, body: bytes, reads: Mapping[ReadKey, Mark | None], *values: Maybe) -> None:
         seen = [mark.read(doc, path, _depth(bits)) for (doc, path, bits), mark in reads.items() if mark is not None]
@@ -163,17 +163,17 @@ class Persistence:
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
         """What is kept of this run; its digest, if it is as the time before. None: nothing."""
-        code = node.spec.print
+        code = node.spec.fingerprint
         if code is None:
             return None
         recorded, failures = node.recorded, self.failing.above(node)
-        is_as_before = recorded is not None and recorded[0] is node.reads and failures == node.told_failures
+        is_as_before = recorded is not None and recorded[0] is node.reads and failures == node.seen_failures
         if recorded is not None and is_as_before and not whole and not tx.reads_outside:
             if len(recorded[1]) != DIGEST_BYTES:
                 node.recorded = recorded = (node.reads, digest_of(recorded[1]))
             return recorded[1]
-        node.recorded, node.told_failures = None, failures
-        if node.breadth or tx.reads_outside or node.status is not NodeStatus.CLEAN:
+        node.recorded, node.seen_failures = None, failures
+        if node.result_scope or tx.reads_outside or node.status is not NodeStatus.CLEAN:
             # Invalid already: a failure that it was told of may be over, and no document says so.
             return None
         extra = self._extra(node)
@@ -235,7 +235,7 @@ class Persistence:
 
         `unmade`: nodes whose calls cannot be made again.
         """
-        rows = [(listing.rows.pop(_key(node), None), node) for node in nodes if node.spec.print is not None]
+        rows = [(listing.rows.pop(_key(node), None), node) for node in nodes if node.spec.fingerprint is not None]
         # Those that ran first are above the others, mostly: so ranks are right at once.
         rows.sort(key=lambda each: 0 if each[0] is None else each[0].seq)
         restored: dict[Node, tuple[ObservationRow, Observation]] = {}
@@ -317,7 +317,7 @@ class Persistence:
             if changed(doc, places, row.seq):
                 causes += [(doc, path) for path in self._changed_places(doc, places, row, changed)]
         told, now = recorded_failures(observation), self.failing.above(node)
-        node.told_failures = told
+        node.seen_failures = told
         others = [doc for doc in {**told, **now} if told.get(doc) != now.get(doc)]
         causes += [(doc, ()) for doc in others if (doc, ()) not in causes]
         if causes:
@@ -343,14 +343,14 @@ class Persistence:
     ) -> None:
         """Install what another node of the same function knew, all of which is still so."""
         self._install(node, reads)
-        node.recorded, node.told_failures = (node.reads, recorded[1]), told
+        node.recorded, node.seen_failures = (node.reads, recorded[1]), told
         self._count_restored(node)
 
     def adopt(self, node: Node, reads: tuple[ReadKey, ...], body: bytes) -> None:
         """Install what the run of another runtime has read, all of which is here as it was there."""
         self._graph.install_reads(node, reads)
-        self._invalidation.relieve(node)
-        node.recorded, node.told_failures = (node.reads, body), self.failing.above(node)
+        self._invalidation.adopt(node)
+        node.recorded, node.seen_failures = (node.reads, body), self.failing.above(node)
         node.adopted += 1
         if self._trace.on:
             self._trace.emit(NodeRestored(self._now(), node.id, ADOPTED, "another runtime has run it"))
@@ -366,7 +366,7 @@ class Persistence:
         observation = decode_observation(row.body)
         if observation is None or not is_sound(observation):
             return None, "what is kept of it cannot be read"
-        code = node.spec.print
+        code = node.spec.fingerprint
         if code is None or observation.fingerprint != code():
             return None, CHANGED_CODE
         has_failed = observation.extra is not None and observation.extra.error is not None
@@ -401,7 +401,7 @@ def is_sound(observation: Observation) -> bool:
 
 def _key(node: Node) -> DocKey:
     """What its row is called by."""
-    return node.spec.kept_as or node.outputs[0]
+    return node.spec.stored_as or node.outputs[0]
 
 
 def _depth(bits: int) -> Depth:

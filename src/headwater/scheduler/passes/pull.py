@@ -114,7 +114,7 @@ class Puller:
         if node.status is not NodeStatus.CLEAN or node.running or self._invalidation.inbox:
             return False
         if self._invalidation.invalid and (
-            not node.live_refs or node.ring or self._graph.envelopes or self._queue.is_before(node.rank)
+            not node.live_refs or node.cycle or self._graph.envelopes or self._queue.is_before(node.rank)
         ):
             # Of a live node everything above is live, and stands in the queue with a lower rank if it has to run; but
             # for materializers, which wait for the others.
@@ -154,7 +154,7 @@ class Puller:
         if not ran:
             return False
         for other in above:
-            # In a ring: the last to run has changed what the first has read.
+            # In a cycle: the last to run has changed what the first has read.
             if self._has_to_run(other):
                 return True
         known = set(above)
@@ -216,7 +216,7 @@ class Puller:
 
     def upstream(self, node: Node) -> list[Node]:
         """The node and everything above it, each after what it reads."""
-        # By rank, which is what the order of ranks is for; rings as they were registered.
+        # By rank, which is what the order of ranks is for; cycles as they were registered.
         found = {node: None}
         todo = [node]
         while todo:
@@ -225,4 +225,4 @@ class Puller:
                 if other not in found:
                     found[other] = None
                     todo.append(other)
-        return sorted(found, key=lambda other: (other.rank, other.place))
+        return sorted(found, key=lambda other: (other.rank, other.position))

@@ -35,5 +35,5 @@ def commit_own(node: Node, tx: Transaction, value: Value) -> bool:
     In everybody's place stands a link that leads each reader to his.
     """
     doc = DocId(node.outputs[0].partition("/")[2])
-    put_result(tx, DocKey(f"{node.breadth}/{doc}"), value)
-    return commit_result(tx, node.outputs[0], LinkRecord(doc=doc, scope=node.breadth.partition(":")[0]).to_value())
+    put_result(tx, DocKey(f"{node.result_scope}/{doc}"), value)
+    return commit_result(tx, node.outputs[0], LinkRecord(doc=doc, scope=node.result_scope.partition(":")[0]).to_value())

@@ -103,7 +103,7 @@ class Runner:
             self.arrivals.guard(tx)
         now = self._now()
         attempt = Attempt(self, node, tx, self._replica.version, now, pulled=pulled)
-        if self._gates.listens:
+        if self._gates.tracks_changes:
             self._gates.begins(node, asked=pulled and not node.live_refs)
         if node.error is not None:
             attempt.before = node.error
@@ -165,7 +165,7 @@ class Runner:
         reads = journal.entries if journal.is_plain else journal.reads()
         if tuple(reads) != node.reads or node.spec.declared_reads:
             self._graph.apply_reads(node, reads)
-            node.breadth = narrowest(reads)
+            node.result_scope = narrowest(reads)
         if self._replica.version != attempt.version and self._is_outdated(tx, reads):
             self._outdated(attempt, error)
             return
@@ -179,7 +179,7 @@ class Runner:
             self._commit(attempt, value, reads)
         else:
             tx.end()
-            if node.spec.print is not None:
+            if node.spec.fingerprint is not None:
                 self._persistence.note(node, tx, reads)
             self._done(attempt, changed=False)
         if node.status is not _CLEAN:
@@ -214,7 +214,7 @@ class Runner:
         tx.gate = None
         try:
             if node.outputs:
-                if node.spec.print is not None:
+                if node.spec.fingerprint is not None:
                     self._persistence.observe(node, tx)
                 tx.read_only = ""
                 # Before it is sent: it may be decided at once.
@@ -224,10 +224,10 @@ class Runner:
                     # I1: from now on this commit stands for the one before: it must hold all that the node has to say.
                     # I7: and what is kept of a run rides on the write of its result, also of one that is as it was.
                     tx.put(node.outputs[0], value)
-                wrote = commit_own(node, tx, value) if node.breadth else commit_result(tx, node.outputs[0], value)
+                wrote = commit_own(node, tx, value) if node.result_scope else commit_result(tx, node.outputs[0], value)
                 if not wrote:
                     node.commit = before
-                    if node.spec.print is not None:
+                    if node.spec.fingerprint is not None:
                         self._persistence.note(node, tx, reads, value)
             elif tx.wrote:
                 wrote = True
@@ -236,7 +236,7 @@ class Runner:
                 tx.commit()
             else:
                 tx.end()
-                if node.spec.print is not None:
+                if node.spec.fingerprint is not None:
                     self._persistence.note(node, tx, reads)
         except HeadwaterError as error:
             # A limit, or a closed space: nothing was written.
@@ -246,7 +246,7 @@ class Runner:
         if attempt.before is not None or node.known_failure is not None:
             node.error = node.trace = None
             self._persistence.failing.drop(node)
-            self._invalidation.failed_otherwise(node, tx)
+            self._invalidation.failure_changed(node, tx)
         self._done(attempt, changed=wrote)
 
     def _done(self, attempt: Attempt, *, changed: bool) -> None:
@@ -276,7 +276,7 @@ class Runner:
             self._trace.emit(RunFailed(self._now(), node.id, node.runs, describe(error)))
         is_news = self._persistence.note_failure(node, tx, reads, error, attempt.before)
         if is_news:
-            self._invalidation.failed_otherwise(node, tx)
+            self._invalidation.failure_changed(node, tx)
         self._done(attempt, changed=False)
         is_raised = node.spec.has_callers and (attempt.pulled or self._is_called(node))
         # What is not ready: it runs again when that is there. So it will be, or fail, and then that is told.
@@ -311,7 +311,7 @@ class Runner:
         # How it failed does not count either.
         before = node.error = attempt.before
         node.trace = None if before is None else calls_of(before)
-        self._take_back(attempt, "what it read changed while it ran")
+        self._discard(attempt, "what it read changed while it ran")
 
     def interrupted(self, attempt: Attempt, reason: str) -> None:
         """As if it had not been started: by Ctrl-C, by a retry, to make room, or because it was cancelled."""
@@ -322,16 +322,16 @@ class Runner:
         node.runs -= 1
         node.error = attempt.before
         if not node.removed:
-            self._take_back(attempt, reason, undone=not node.has_value)
+            self._discard(attempt, reason, undone=not node.has_value)
 
     def again(self, attempt: Attempt) -> None:
         """It waited, and then asked to be run again. That counts as if it had not left the pass it began in."""
         self.interrupted(attempt, "asked to be run again")
         attempt.node.pass_number = self.pass_number + 1
 
-    def _take_back(self, attempt: Attempt, reason: str, *, undone: bool = False) -> None:
+    def _discard(self, attempt: Attempt, reason: str, *, undone: bool = False) -> None:
         node = attempt.node
-        self._invalidation.take_back(node, attempt.causes, undone=undone)
+        self._invalidation.discard(node, attempt.causes, undone=undone)
         if self._trace.on:
             self._trace.emit(RunDiscarded(self._now(), node.id, node.runs, reason))
 
@@ -358,7 +358,7 @@ class Runner:
                 node.store_failures = 0
                 self._report(unstorable(node, tx))
                 return
-        self._invalidation.take_back(node, tx.triggers)
+        self._invalidation.discard(node, tx.triggers)
         if self._trace.on:
             self._trace.emit(RunDiscarded(self._now(), node.id, node.runs, REJECTED))
 
@@ -382,7 +382,7 @@ class Runner:
         self._invalidation.drain()
         reads = tx.journal.reads()
         if self._graph.apply_reads(node, reads):
-            node.breadth = narrowest(reads)
+            node.result_scope = narrowest(reads)
         if self._replica.version != attempt.looked:
             # Not in `version`: at its end it is compared with how it all began.
             attempt.looked = self._replica.version

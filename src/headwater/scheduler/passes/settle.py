@@ -42,7 +42,7 @@ class Settle:
         queue: Queue,
         invalidation: Invalidation,
         runner: Runner,
-        pull: Puller,
+        puller: Puller,
         events: EventDispatcher,
         trace: Trace,
         now: Callable[[], float],
@@ -55,7 +55,7 @@ class Settle:
         self._queue = queue
         self._invalidation = invalidation
         self._runner = runner
-        self._pull = pull
+        self._puller = puller
         self.events = events
         self._trace = trace
         self._now = now
@@ -121,7 +121,7 @@ class Settle:
         if self.settling:
             return
         self.settling = True
-        self.events.look_again()
+        self.events.recheck()
         try:
             for number in range(EVENTS_MAX):
                 if number and not self.events.is_ready:
@@ -151,7 +151,7 @@ class Settle:
             yield from self._nodes(exhausted)
             if runner.runs != before:
                 # What an event waits for may be above it no longer.
-                self.events.look_again()
+                self.events.recheck()
         except BaseException:
             # Who was not reached has still to run.
             for node in exhausted:
@@ -174,7 +174,7 @@ class Settle:
                 exhausted[node] = None
                 continue
             if node.gate is not None and node.gate.backoff_ms:
-                self._pull.recovering[node] = None
+                self._puller.recovering[node] = None
             attempt = runner.begin(node)
             try:
                 yield attempt
@@ -250,7 +250,7 @@ class Settle:
             parent = parent.spec.parent
         if found is None:
             return None
-        return next((first for first in self._pull.upstream(found) if self._can_run(first)), None)
+        return next((first for first in self._puller.upstream(found) if self._can_run(first)), None)
 
     def _leads_to(self, node: Node, target: Node) -> bool:
         """Whether something that one makes is part of what the other is made of. By ranks, without looking at more."""
@@ -269,7 +269,7 @@ class Settle:
         sources = [source for source in self._graph.sources(node) if source.is_materializer]
         for other in [*self._graph.materializers(node), *sources]:
             if self._can_run(other):
-                above = self._pull.upstream(other)
+                above = self._puller.upstream(other)
                 if node not in above:
                     return next(first for first in above if self._can_run(first))
         return None
@@ -281,10 +281,10 @@ class Settle:
     def _stopped(self, attempt: Attempt, stop: BaseException) -> Iterator[PassStep]:
         """An attempt did not come to its end. If it has to make room for what it waits for, that is run first."""
         if isinstance(stop, TooDeep):
-            self._pull.made_room(attempt, stop.node)
+            self._puller.made_room(attempt, stop.node)
             # If that fails, it will be told when it asks again.
             with suppress(UserCodeError):
-                yield from self._pull.in_turn(stop.node)
+                yield from self._puller.in_turn(stop.node)
         elif isinstance(stop, RetryImmediately):
             self._runner.interrupted(attempt, "asked to be run again")
         else:
@@ -303,7 +303,7 @@ class Settle:
                 self._trace.emit(NodeRestless(self._now(), node.id, node.pass_runs))
             if node.live_refs:
                 self.offer(node)
-        self._pull.recover()
+        self._puller.recover()
         if fresh:
             self._report(restless(fresh))
 

@@ -152,7 +152,7 @@ def is_spent(scheduler: Scheduler, node: Node) -> bool:
 
 def has_had_turns(event: EventRecord, node: Node) -> bool:
     """It has run as often as may be since it first stood before the event."""
-    return (event.met or {}).get(node, (0, 0))[0] >= RUNS_MAX
+    return (event.waited_for or {}).get(node, (0, 0))[0] >= RUNS_MAX
 
 
 # --- as a handler is called -----------------------------------------------------------------------------------
@@ -170,11 +170,11 @@ def i10_start(event: EventRecord) -> None:
     launch = event.origin
     if (
         launch is None
-        or launch.fate is OriginState.COMMITTED
-        or (launch.fate is OriginState.PENDING and launch.is_near)
+        or launch.state is OriginState.COMMITTED
+        or (launch.state is OriginState.PENDING and launch.is_near)
     ):
         return
-    raise broken("I10", f"its handler is called, and what sent it, {launch.name}, is {launch.fate.value}", event)
+    raise broken("I10", f"its handler is called, and what sent it, {launch.name}, is {launch.state.value}", event)
 
 
 # --- over the records, at rest --------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def i10_start(event: EventRecord) -> None:
 def i4_lanes(scheduler: Scheduler) -> None:
     """Each lane holds what waits, in the order in which it was sent; its head waits for something that is so."""
     lanes = list(scheduler.lanes)
-    if scheduler.lanes.inbox or scheduler.lanes.are_ready or scheduler.outcomes.untold:
+    if scheduler.lanes.inbox or scheduler.lanes.are_ready or scheduler.outcomes.unnotified:
         raise broken("I4", "this is no rest: an event could be looked at, or somebody told", None)
     found: dict[EventRecord, None] = {}
     for lane in lanes:
@@ -224,9 +224,9 @@ def _fitting_lane(lane: Lane) -> Iterable[tuple[str, bool]]:
 def _has_to_wait(scheduler: Scheduler, event: EventRecord) -> bool:
     now, replica = scheduler.runner._now(), scheduler._replica  # noqa: SLF001  # looked at, not touched
     launch = event.origin
-    if event.not_before > now or (launch is not None and launch.fate is OriginState.OPEN):
+    if event.not_before > now or (launch is not None and launch.state is OriginState.OPEN):
         return True
-    if launch is not None and launch.fate is OriginState.PENDING and not launch.is_near:
+    if launch is not None and launch.state is OriginState.PENDING and not launch.is_near:
         return True
     docs = known_reads(event, replica)
     if any(doc in scheduler.ready._loading for doc in docs):  # noqa: SLF001
@@ -237,11 +237,11 @@ def _has_to_wait(scheduler: Scheduler, event: EventRecord) -> bool:
 
 def i10_lineage(scheduler: Scheduler) -> None:
     """Only origins that are not decided are kept; what a failed one has sent is gone, or for the store to refuse."""
-    for launch in scheduler.lineage:
+    for launch in scheduler.origins:
         if launch.tx.status in TX_SETTLED or launch.count < 0:
             raise broken("I10", f"{launch.name} is decided, and still kept", None)
     for event in scheduler.outcomes.live.values():
-        fate = None if event.origin is None else event.origin.fate
+        fate = None if event.origin is None else event.origin.state
         if fate is OriginState.FAILED and event.state is not EventState.PENDING:
             raise broken("I10", "what sent it has failed, and it still waits", event)
 
@@ -298,20 +298,20 @@ def _fitting_event(event: EventRecord) -> Iterable[tuple[str, bool]]:
     yield "it is on its way", event.state in _WAITS
     yield "it has a place in a lane", event.ordinal > 0 and bool(event.lane)
     yield "what it carries cannot be changed", type(event.payload) not in (dict, list)
-    yield "whoever has it from elsewhere asks for its receipt", not (event.is_fresh and event.was_kept)
+    yield "whoever has it from elsewhere asks for its receipt", not (event.is_fresh and event.was_failed)
     # Whether it still does is not for this one to say: another may have taken it up, failed, and dropped it.
     yield (
         "what stands in the outbox was sent in a transaction, or found there",
         not event.is_stored or event.origin is not None or not event.is_fresh,
     )
     yield "it was tried if it is handled", event.attempts >= (event.state is not EventState.QUEUED)
-    yield "what was counted before counts", event.tried_before >= 0 <= event.taken_up
+    yield "what was counted before counts", event.tried_before >= 0 <= event.resumed_count
     yield "who was taken back waits", (event.rejected_at is None) is (event.backoff_ms == 0)
-    yield "trouble is of an attempt that was taken back", event.trouble is None or event.rejected_at is not None
+    yield "trouble is of an attempt that was taken back", event.store_error is None or event.rejected_at is not None
     yield "and not for too long", event.not_before - (event.rejected_at or 0.0) >= 0 <= event.backoff_ms <= RETRY_MAX_MS
-    yield "what it waits for has run so often", all(turns >= 0 for turns, _ in (event.met or {}).values())
+    yield "what it waits for has run so often", all(turns >= 0 for turns, _ in (event.waited_for or {}).values())
     yield "it has a result if it is handled", event.result is None or event.attempts > 0
-    yield "it has not come to its end", event.error is None and not event.reason and not event.unkept
+    yield "it has not come to its end", event.error is None and not event.reason and not event.not_stored
     yield "who waits for a server is not being handled", not event.awaits_server or event.state is EventState.QUEUED
     yield "who was rejected by its handler has been handled", event.rejection is None or event.attempts > 0
     yield "who waits for quiet is not handled yet", event.waits_since is None or event.state is not EventState.PENDING
@@ -429,11 +429,11 @@ AT_REST: Final[tuple[Callable[[Scheduler], None], ...]] = (i11_events, i11_handl
 OVER_TRACE: Final[tuple[Callable[[Sequence[TraceRecord]], None], ...]] = (i4_order, i10_lineage_gated, i11_at_most_once)
 
 EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
-    **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_kept"), i11_events),
-    **dict.fromkeys(("tried_before", "taken_up"), i11_events),
-    **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "met", "awaits_server"), i11_events),
-    **dict.fromkeys(("waits_since", "trouble", "rejection"), i11_events),
-    **dict.fromkeys(("result", "error", "reason", "callbacks", "unkept"), i11_events),
+    **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_failed"), i11_events),
+    **dict.fromkeys(("tried_before", "resumed_count"), i11_events),
+    **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "waited_for", "awaits_server"), i11_events),
+    **dict.fromkeys(("waits_since", "store_error", "rejection"), i11_events),
+    **dict.fromkeys(("result", "error", "reason", "callbacks", "not_stored"), i11_events),
     **dict.fromkeys(("state", "lane"), i4_lanes),
     "origin": i10_lineage,
     "handler": i11_handlers,

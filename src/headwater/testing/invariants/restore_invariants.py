@@ -61,7 +61,7 @@ def _as_it_was(  # noqa: PLR0917  # called in one place
     if row.seq < documents.horizon.seq:
         # Forgotten since: nobody can tell any more.
         return
-    code = node.spec.print
+    code = node.spec.fingerprint
     if code is None or observation.fingerprint != code():
         raise broken("I7", "it was restored from what is kept of other code", node)
     places = [read if isinstance(read, tuple) else (read, (), False) for read in observation.reads]
@@ -77,7 +77,7 @@ def _as_it_was(  # noqa: PLR0917  # called in one place
 
 
 def _row_of(node: Node, engine: Engine, branch: BranchId) -> ObservationRow | None:
-    key = node.spec.kept_as or node.outputs[0]
+    key = node.spec.stored_as or node.outputs[0]
     line: BranchId | None = branch
     through = engine.head
     while line is not None:

@@ -105,7 +105,7 @@ class _Edges:
             for node in self.nodes
         }
 
-    def rings(self) -> dict[Node, frozenset[Node]]:
+    def cycles(self) -> dict[Node, frozenset[Node]]:
         """For each node that reads itself through others, all that are on such ways. By walking from each."""
         above = {node: self._above(node) for node in self.nodes}
         return {
@@ -192,25 +192,25 @@ def i8_stamp(node: Node) -> None:
 
 
 def i9_ranks(scheduler: Scheduler) -> None:
-    """A reader's rank is greater than its writers', but within a ring, where all have the same; rings are exact."""
+    """A reader's rank is greater than its writers', but within a cycle, where all have the same; cycles are exact."""
     edges = _Edges(scheduler)
-    rings = edges.rings()
+    cycles = edges.cycles()
     for node in edges.nodes:
-        ring = rings.get(node, frozenset())
-        if frozenset(node.ring or ()) != ring:
-            raise broken("I9", f"its ring should be {sorted(map(repr, ring))}, not {node.ring}", node)
+        cycle = cycles.get(node, frozenset())
+        if frozenset(node.cycle or ()) != cycle:
+            raise broken("I9", f"its cycle should be {sorted(map(repr, cycle))}, not {node.cycle}", node)
         for source in edges.sources[node]:
-            if source in ring:
-                if source.rank != node.rank or source.ring is not node.ring:
-                    raise broken("I9", f"{source!r} is in the same ring with rank {source.rank}", node)
+            if source in cycle:
+                if source.rank != node.rank or source.cycle is not node.cycle:
+                    raise broken("I9", f"{source!r} is in the same cycle with rank {source.rank}", node)
             elif source.rank >= node.rank:
                 raise broken("I9", f"it reads {source!r}, whose rank is {source.rank}", node)
-    if scheduler.graph.liveness.has_rings is not bool(rings):
-        raise broken("I9", f"that there are rings should be known to be {bool(rings)}", None)
+    if scheduler.graph.liveness.has_cycles is not bool(cycles):
+        raise broken("I9", f"that there are cycles should be known to be {bool(cycles)}", None)
 
 
 def i9_turn(scheduler: Scheduler, node: Node) -> None:
-    """An attempt of the pass starts: nobody outside its ring who writes what it reads, and could run, still waits."""
+    """An attempt of the pass starts: nobody outside its cycle who writes what it reads, and could run, still waits."""
     attempt = node.attempt
     if attempt is None or attempt.pulled or len(scheduler.runner.stack) > 1:
         return
@@ -218,7 +218,7 @@ def i9_turn(scheduler: Scheduler, node: Node) -> None:
     for source in [*scheduler.graph.sources(node), *scheduler.graph.materializers(node)]:
         is_spent = source.pass_number == number and source.pass_runs >= RUNS_MAX
         could_run = source.is_live and not source.is_clean and source.attempt is None and not gates.is_held(source)
-        in_ring = source.ring is not None and source.ring is node.ring
+        in_ring = source.cycle is not None and source.cycle is node.cycle
         # A materializer and its reader may be made of each other, too: then who is first is as good as any other.
         if could_run and not is_spent and not in_ring and not _is_above(scheduler, node, source):
             raise broken("I9", f"it starts before {source!r}, which writes what it reads", node)
@@ -309,8 +309,8 @@ def records_are_whole(scheduler: Scheduler) -> None:
     orders = [node.order for node in scheduler.registry.nodes]
     if orders != sorted(set(orders)):
         raise broken("record", f"nodes are not kept as they were registered: {orders}", None)
-    places = [node.place for node in scheduler.registry.nodes]
-    if len(set(places)) != len(places) or any(node.place > node.order for node in scheduler.registry.nodes):
+    places = [node.position for node in scheduler.registry.nodes]
+    if len(set(places)) != len(places) or any(node.position > node.order for node in scheduler.registry.nodes):
         raise broken("record", f"two nodes have one place, or one has a place that is to come: {places}", None)
 
 
@@ -333,16 +333,22 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "where an error comes from goes with it", node.trace is None or node.error is not None
     yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
     yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX
-    yield "its result is as narrow as what it read", not node.breadth or not node.breadth.startswith("space")
+    yield "its result is as narrow as what it read", not node.result_scope or not node.result_scope.startswith("space")
     kept = node.recorded
-    yield "what was kept of it is what it can be known by", kept is None or (spec.print is not None and bool(kept[1]))
-    yield "what was restored has been run, if not here", not node.restored or (spec.print is not None and not is_new)
-    failures = bool(node.told_failures) or node.known_failure is not None
-    yield "failures that were kept are of what can be known by what it is", not failures or spec.print is not None
-    is_told = node.adopted > 0 or node.heard is not None
-    yield "what is taken over from others can be known by what it is", not is_told or spec.print is not None
+    yield (
+        "what was kept of it is what it can be known by",
+        kept is None or (spec.fingerprint is not None and bool(kept[1])),
+    )
+    yield (
+        "what was restored has been run, if not here",
+        not node.restored or (spec.fingerprint is not None and not is_new),
+    )
+    failures = bool(node.seen_failures) or node.known_failure is not None
+    yield "failures that were kept are of what can be known by what it is", not failures or spec.fingerprint is not None
+    is_told = node.adopted > 0 or node.peer_observation is not None
+    yield "what is taken over from others can be known by what it is", not is_told or spec.fingerprint is not None
     yield "what was adopted has been run, if not here", not node.adopted or not is_new
-    moments = [moment for moment in (node.moment, node.run_moment) if moment is not None]
+    moments = [moment for moment in (node.changed_at, node.run_changed_at) if moment is not None]
     yield "news is not of tomorrow", all(moment <= now for moment in moments)
     yield "counts do not go below nothing", node.runs >= 0 and node.invalidated >= 0
     yield "times fit", 0 <= node.last_ms <= node.total_ms + 1e-6 and node.last_at_ms <= now
@@ -492,16 +498,18 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[TraceRecord]], None], ...]] = (
 )
 
 FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
-    **dict.fromkeys(("spec", "name", "title", "fn", "order", "place", "tier", "surface", "parent"), records_are_whole),
-    **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "breadth"), records_are_whole),
+    **dict.fromkeys(("spec", "name", "title", "fn", "order", "position"), records_are_whole),
+    **dict.fromkeys(("tier", "surface", "parent"), records_are_whole),
+    **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "result_scope"), records_are_whole),
     **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
-    **dict.fromkeys(("restored", "recorded", "adopted", "heard", "told_failures", "known_failure"), records_are_whole),
-    **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "moment", "run_moment"), records_are_whole),
+    **dict.fromkeys(("restored", "recorded", "adopted"), records_are_whole),
+    **dict.fromkeys(("peer_observation", "seen_failures", "known_failure"), records_are_whole),
+    **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "changed_at", "run_changed_at"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
     "reads": index_is_exact,
     **dict.fromkeys(("queued", "gate"), waiting_is_exact),
     **dict.fromkeys(("demand", "live_refs", "provisional", "resting"), i2_liveness),
-    **dict.fromkeys(("rank", "ring"), i9_ranks),
+    **dict.fromkeys(("rank", "cycle"), i9_ranks),
     **dict.fromkeys(("invalid_causes", "last_causes", "commit"), i8_provenance),
     "status": i1_live_consistency,
 }
