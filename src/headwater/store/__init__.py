@@ -1,1 +1,1 @@
-"""Where commits are decided and kept: one log per space, and everything else folded from it. Never knows replicas."""
+"""The store: decides commits and writes one log per space; everything else is folded from the log."""

@@ -18,7 +18,7 @@ from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, Sessio
 
 
 class LogRow(msgspec.Struct, frozen=True, gc=False):
-    """One commit. `chain` is the hash of the chain before it and the body: nothing can be changed or lost between."""
+    """One commit. `chain` is the hash of the previous chain and the body: a changed or missing row is detected."""
 
     seq: Seq
     body: bytes
@@ -32,13 +32,13 @@ class HeadRow(msgspec.Struct, frozen=True, gc=False):
     seq: Seq
     live: bool
     size: int
-    """Encoded, when it was last measured; 0 if not since it was written whole."""
+    """Encoded size when last measured; 0: not measured since the last whole write."""
     since: int
     """Log bytes that have to be read to rebuild the document."""
 
 
 class SnapshotRow(msgspec.Struct, frozen=True, gc=False):
-    """A whole document at one place of the log. No body: it was deleted there."""
+    """A whole document as of one commit. No body: the commit deleted it."""
 
     doc: DocKey
     seq: Seq
@@ -53,20 +53,20 @@ class BranchRow(msgspec.Struct, frozen=True, gc=False):
     fork_seq: Seq
     at: Millis
     merges: tuple[tuple[BranchId, Seq, Seq], ...] = ()
-    """What was merged into it: (source, the source's newest commit then, the merge's own place)."""
+    """The merges into it: (source, the source's newest commit then, the sequence number of the merge)."""
 
 
 class ObservationRow(msgspec.Struct, frozen=True, gc=False):
-    """What the last run of a computation has read: named by the document that takes its result."""
+    """The reads of the last run of a computation, by the document of its result."""
 
     doc: DocKey
     seq: Seq
-    """All of it was so up to and including this place of the log."""
+    """The reads were current up to and including this commit."""
     body: bytes
 
 
 class ReplayRow(msgspec.Struct, frozen=True, gc=False):
-    """A run of a session's accepted commits: local numbers `first` to `last` stand at `seq` and the places after it."""
+    """Consecutive accepted commits of a session: local numbers `first` to `last` are `seq` and following in the log."""
 
     session: SessionId
     first: LocalSeq
@@ -76,7 +76,7 @@ class ReplayRow(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class Fold:
-    """Everything the caches learn from a stretch of the log, up to and including `through`."""
+    """The rows that a part of the log adds to the caches, up to and including `through`."""
 
     through: Seq
     branches: list[BranchRow] = field(default_factory=list)
@@ -86,14 +86,14 @@ class Fold:
     replays: list[ReplayRow] = field(default_factory=list)
     observations: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
     unobserved: list[tuple[BranchId, DocKey, Seq]] = field(default_factory=list)
-    """Whose observation, if it is older than this place, is none any more."""
+    """Observations to delete if they are older than this commit."""
 
 
 @dataclass(slots=True)
 class Horizon:
-    """Where the kept log begins: everything up to `seq` was dropped, `chain` is what the next row is linked to.
+    """The start of the log: everything up to `seq` was dropped; the next row is chained to `chain`.
 
-    `digest` stands for the snapshots that were left in place of the log.
+    `digest` covers the snapshots that replace the dropped log.
     """
 
     seq: Seq
@@ -102,48 +102,48 @@ class Horizon:
 
 
 Progress = Callable[[int, int], None]
-"""Called with how much is done and how much there is."""
+"""Called with the work done and the total."""
 
 
 class Backend(Protocol):
     """A database that holds one space. Every writing method is one transaction, durable when it returns.
 
-    A reading method that does not find a row which was written raises CorruptError: only what was never written, or was
-    dropped on purpose, is not found.
+    A reading method that does not find a row which was written raises CorruptError: only rows that were never written,
+    or were dropped on purpose, are not found.
 
-    Whoever keeps tables of their own in it uses `tables`: to look, at any time; to write, after `begin`. Then the next
+    Other packages use `tables` for tables of their own: to read, at any time; to write, after `begin`. Then the next
     `append` is part of the same transaction and ends it.
     """
 
     @property
     def tables(self) -> Tables:
-        """Those that others keep here."""
+        """The tables of other packages."""
 
     def begin(self) -> None:
-        """From here to the next `append`, or to `give_up`: one transaction."""
+        """Begin a transaction that ends with the next `append`, or with `roll_back`."""
 
     def savepoint(self) -> None:
-        """A place in the transaction to come back to."""
+        """Set a savepoint in the transaction."""
 
     def end_savepoint(self, *, keep: bool) -> None:
-        """Go on from the mark with what was written since, or as if it had not been."""
+        """Release the savepoint, with the writes since (`keep`) or without them."""
 
     def roll_back(self) -> None:
-        """Undo what was begun, if something was."""
+        """Roll back the transaction, if one was begun."""
 
     def append(
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()
     ) -> None:
-        """Add to the log, and fold if asked. Nothing of it is there if this raises.
+        """Append to the log, and fold if asked. Atomic: if this raises, nothing was written.
 
-        What was observed replaces what was before, unless that is newer. Of one place, a note is newer than the log.
+        Observations replace older ones. At the same sequence number, an observed one is newer than one from the log.
         """
 
     def folded(self) -> Seq:
-        """How far the caches reach."""
+        """The newest commit that is in the caches."""
 
     def horizon(self) -> Horizon:
-        """Where the log begins."""
+        """The start of the log."""
 
     def last(self) -> LogRow | None:
         """The newest row of the log."""
@@ -155,10 +155,10 @@ class Backend(Protocol):
         """One row."""
 
     def branches(self) -> list[BranchRow]:
-        """All of them, in the order they were made."""
+        """All branches, in the order of their creation."""
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
-        """A document's newest folded state on this very branch."""
+        """The newest folded state of a document on this branch, without its ancestors."""
 
     def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
         """Folded heads in key order, keys above `after` that start with `prefix`."""
@@ -166,67 +166,67 @@ class Backend(Protocol):
     def revisions(
         self, branch: BranchId, doc: DocKey, after: Seq, through: Seq, newest: Seq | None = None
     ) -> list[Seq]:
-        """Commits that touched a document on this very branch, newest first, with `after < seq <= through`.
+        """Commits that touched a document on this branch itself, newest first, with `after < seq <= through`.
 
-        With `newest`, the place of its head, they have to be all that make the document: `after` is its snapshot, or
-        there is none.
+        With `newest`, the commit of its head, they must be complete: `after` is the snapshot of the document, or it has
+        none.
         """
 
     def snapshot(self, branch: BranchId, doc: DocKey, through: Seq) -> SnapshotRow | None:
-        """The newest one at or before a place."""
+        """The newest snapshot at or before a commit."""
 
     def snapshots(self, branch: BranchId, doc: DocKey) -> list[SnapshotRow]:
-        """All of a document, oldest first."""
+        """All snapshots of a document, oldest first."""
 
     def observation(self, branch: BranchId, doc: DocKey) -> ObservationRow | None:
-        """One row of this very branch; None if there is none, or it is damaged."""
+        """One row of this branch itself; None if it is missing or damaged."""
 
     def observations(self, branch: BranchId, prefix: str = "") -> list[ObservationRow]:
-        """All of this very branch that are not damaged, of documents whose keys start so."""
+        """All undamaged rows of this branch itself, of documents whose keys have the prefix."""
 
     def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
-        """Forget these."""
+        """Delete these rows."""
 
     def damaged_observations(self, *, drop: bool = False) -> int:
-        """Rows that are not as they were written, of whatever branch: nobody is given them. How many there are."""
+        """The number of damaged rows of all branches. Damaged rows are never returned."""
 
     def head_seqs(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
-        """Of every folded document of this very branch: its newest place, and whether it is there."""
+        """For every folded document of this branch itself: its newest commit, and whether it exists."""
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
-        """Where an accepted commit of a session is."""
+        """The sequence number of an accepted commit of a session."""
 
     def last_local(self, session: SessionId) -> LocalSeq:
         """The newest accepted commit of a session; 0 if there is none."""
 
     def meta(self, key: str) -> str | None:
-        """A fact about the space, such as its name. Every space has a `space_id`, made once, and a `lineage`."""
+        """A property of the space, such as its name. Every space has a `space_id`, made once, and a `lineage`."""
 
     def set_meta(self, key: str, value: str) -> None:
         """Durable when it returns."""
 
     def features(self) -> str:
-        """What the space uses beyond its format, as `store.features` reads it."""
+        """The features of the space, as `store.features` parses them."""
 
     def require(self, feature: str) -> None:
-        """From now on the space uses a feature: call it before the first commit that does. Durable when it returns."""
+        """Add a feature, before the first commit that uses it. Durable when it returns."""
 
     def drop_log(self, horizon: Horizon) -> None:
-        """Forget the log up to the horizon, and snapshots that a newer one at or below it replaces."""
+        """Delete the log up to the horizon, and snapshots that a newer one at or below it replaces."""
 
     def integrity(self) -> list[str]:
-        """What the database itself finds wrong with its file; empty when all is well."""
+        """The errors that the database finds in its own file; empty if there are none."""
 
     def compact(self) -> None:
-        """Give free room back to the file system."""
+        """Return free space to the file system."""
 
     def backup(self, path: str, progress: Progress) -> None:
         """A consistent copy in a new file."""
 
     def copying(self, path: str) -> Generator[tuple[int, int], None, None]:
-        """The same piece by piece, with what is written in between: how much is done, of how much; equal at the end.
+        """The same in steps: yields the pages done and the total. Writes in between are included.
 
-        Each piece is asked for by whoever may use the backend at that moment, and so is the end before its time.
+        Each step, and closing the generator early, needs the same exclusive use of the backend as any method.
         """
         ...
 
@@ -234,7 +234,7 @@ class Backend(Protocol):
         """Size on disk, or an estimate."""
 
     def disown(self) -> None:
-        """In a forked child: never touch what the parent has open again, not even to close it."""
+        """In a forked child: never use the connection of the parent again, not even to close it."""
 
     def close(self) -> None:
-        """Idempotent. Waits for nothing: what was appended is durable already."""
+        """Close it. Idempotent. Appended rows are already durable."""

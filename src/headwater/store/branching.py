@@ -27,7 +27,7 @@ _PAGE: Final = 512
 
 
 def fork(engine: Engine, clock: Clock, name: str, parent: BranchId = MAIN, at: Seq | None = None) -> Seq:
-    """Make a branch. Costs one row, whatever the space holds."""
+    """Create a branch. Costs one row, whatever the size of the space."""
     documents = engine.documents
     documents.branch(parent)
     if not name or name != name.strip() or "/" in name or _encoded_size(name) > KEY_BYTES_MAX:
@@ -48,7 +48,7 @@ def _encoded_size(name: str) -> int:
 
 
 def merge(engine: Engine, source: BranchId, into: BranchId = MAIN) -> CommitOutcome:
-    """Bring what a branch changed into the branch it came from, or any other. The outcome is for attached replicas."""
+    """Merge the changes of a branch into another one. The outcome is for attached replicas."""
     documents = engine.documents
     documents.branch(source)
     documents.branch(into)
@@ -85,14 +85,14 @@ def merge(engine: Engine, source: BranchId, into: BranchId = MAIN) -> CommitOutc
 
 
 class _MergeBase(msgspec.Struct, frozen=True):
-    """What two branches know of each other."""
+    """The common past of two branches."""
 
     source: Seq
-    """The source's past up to here is part of the target: by the fork they share, or by a merge."""
+    """The source up to here is part of the target: by the common fork, or by a merge."""
     into: Seq
-    """The target's past up to here was known to the source: by the fork they share, or by a merge the other way."""
+    """The target up to here is part of the source: by the common fork, or by a merge in the other direction."""
     there: tuple[Seq, Seq]
-    """The last merge of the source into the target: how far the source was, and where on the target it stands."""
+    """The last merge of the source into the target: the source's newest commit then, and the merge commit."""
     back: tuple[Seq, Seq]
     """The last merge of the target into the source, likewise."""
 
@@ -111,7 +111,7 @@ def _merge_base(engine: Engine, source: BranchId, into: BranchId) -> _MergeBase:
 
 
 def _unchanged(engine: Engine, doc: DocKey, found: StoredDocument, met: tuple[Seq, Seq], other: BranchId) -> bool:
-    """Is this still what both sides held when they last met? Then it is nobody's change since."""
+    """Whether this is still the value of the last merge: then neither side has changed it since."""
     through, seq = met
     if found.seq > seq or through < engine.documents.horizon.seq:
         return False
@@ -119,7 +119,7 @@ def _unchanged(engine: Engine, doc: DocKey, found: StoredDocument, met: tuple[Se
 
 
 def _ancestry(engine: Engine, branch: BranchId) -> list[BranchId]:
-    """A branch, its parent, and so on."""
+    """A branch and its ancestors."""
     names: list[BranchId] = []
     name: BranchId | None = branch
     while name is not None:
@@ -129,14 +129,14 @@ def _ancestry(engine: Engine, branch: BranchId) -> list[BranchId]:
 
 
 def _forked(engine: Engine, branch: BranchId, other: BranchId) -> Seq:
-    """Where a branch left the past it shares with another; the newest place if it did not."""
+    """The commit where a branch was forked from the common ancestors; the newest commit if it was not."""
     shared = _ancestry(engine, other)
     left = [engine.documents.branches[name].fork_seq for name in _ancestry(engine, branch) if name not in shared]
     return min(left, default=engine.head)
 
 
 def _views(engine: Engine, branch: BranchId) -> dict[BranchId, Seq]:
-    """How far a branch sees itself and each of its ancestors."""
+    """For a branch and each ancestor, the newest commit that is visible on the branch."""
     views: dict[BranchId, Seq] = {}
     through = Seq(engine.head + 1)
     for name in _ancestry(engine, branch):
@@ -146,7 +146,7 @@ def _views(engine: Engine, branch: BranchId) -> dict[BranchId, Seq]:
 
 
 def _written(engine: Engine, source: BranchId, into: BranchId) -> list[DocKey]:
-    """Documents of the source and of every ancestor that it saw more of than the target did."""
+    """Documents of the source, and of every ancestor of which it sees more than the target."""
     engine.fold()
     known = _views(engine, into)
     found: set[DocKey] = set()

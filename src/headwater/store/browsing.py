@@ -39,7 +39,7 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """What it did, in a few words: `set`, `replace a/b, append c`."""
+        """A short summary: `set`, `replace a/b, append c`."""
         words: list[str] = []
         for operation in self.operations:
             match operation:
@@ -57,7 +57,7 @@ def _tag(op: msgspec.Struct) -> str:
 
 
 def read_seq(engine: Engine, branch: BranchId, at: Seq | None) -> Seq:
-    """The place to read at: the newest, or a given one that is checked to be kept."""
+    """The sequence number to read at: the newest, or a given one that must still be available."""
     engine.documents.branch(branch)
     if at is None:
         return engine.head
@@ -66,14 +66,14 @@ def read_seq(engine: Engine, branch: BranchId, at: Seq | None) -> Seq:
 
 
 def read(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> StoredDocument:
-    """A document, now or then."""
+    """A document, current or as of a sequence number."""
     return engine.documents.at(branch, doc, read_seq(engine, branch, at))
 
 
 def listing(
     engine: Engine, branch: BranchId = MAIN, *, prefix: str = "", at: Seq | None = None, deleted: bool = False
 ) -> Iterator[ListedDocument]:
-    """Documents whose key starts with `prefix`, in key order, as of a place; deleted ones only if asked for."""
+    """Documents whose key starts with `prefix`, in key order, as of a sequence number; deleted ones on demand."""
     through = read_seq(engine, branch, at)
     for doc in keys(engine, branch, prefix):
         found = engine.documents.at(branch, doc, through)
@@ -89,7 +89,7 @@ def keys(engine: Engine, branch: BranchId, prefix: str = "", after: str = "") ->
         chain.append(name)
         name = engine.documents.branch(name).parent
     pages = [_own_keys(engine, on, prefix, after) for on in chain]
-    # What is not folded yet stands beside what is.
+    # The unfolded tail, too.
     pages += [iter(_tail_keys(engine, on, prefix, after)) for on in chain]
     last = None
     for key in merge(*pages):
@@ -111,7 +111,7 @@ def _tail_keys(engine: Engine, branch: BranchId, prefix: str, after: str) -> lis
 
 
 def history(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[HistoryEntry]:
-    """What happened to a document as a branch sees it, newest first."""
+    """The commits of a document on a branch and its ancestors, newest first."""
     for revision in engine.documents.revisions(branch, doc, NEVER, read_seq(engine, branch, at)):
         row = engine.backend.row(revision.seq)
         assert row is not None
@@ -121,7 +121,7 @@ def history(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None
 
 
 def diff(engine: Engine, before: Seq, after: Seq, branch: BranchId = MAIN) -> Iterator[Change]:
-    """What differs on a branch between two places of the log, document by document."""
+    """The differences on a branch between two sequence numbers, document by document."""
     documents = engine.documents
     read_seq(engine, branch, before)
     read_seq(engine, branch, after)
@@ -131,7 +131,7 @@ def diff(engine: Engine, before: Seq, after: Seq, branch: BranchId = MAIN) -> It
 
 
 def _changed(engine: Engine, after: Seq, through: Seq) -> set[DocKey]:
-    """Documents any branch changed in a stretch of the log."""
+    """Documents that were changed on any branch in a part of the log."""
     changed: set[DocKey] = set()
     for row in engine.backend.log(after, through):
         entry = read_entry(row)

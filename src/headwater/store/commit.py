@@ -20,20 +20,20 @@ from headwater.values.tree import Maybe, Path
 
 
 class SetDoc(msgspec.Struct, frozen=True, array_like=True, tag="set", gc=False):
-    """The whole document, whatever it was; brings a deleted one back."""
+    """Set the whole document; restores a deleted one."""
 
     doc: DocKey
     value: Carried
 
 
 class DeleteDoc(msgspec.Struct, frozen=True, array_like=True, tag="delete", gc=False):
-    """Gone, and remembered as gone: a deleted document is absent to readers, present to `Absent`."""
+    """Delete the document. It then reads as absent, but does not meet the precondition `Absent`."""
 
     doc: DocKey
 
 
 class PatchDoc(msgspec.Struct, frozen=True, array_like=True, tag="patch", gc=False):
-    """Edits of one document, all or none."""
+    """Edit one document, all operations or none."""
 
     doc: DocKey
     ops: tuple[PatchOp, ...]
@@ -43,7 +43,7 @@ Operation: TypeAlias = SetDoc | DeleteDoc | PatchDoc
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Seen in the confirmed document as of `seq`: no later write may have touched it."""
+    """A read of the confirmed document as of `seq`: no later write may have touched it."""
 
     doc: DocKey
     path: Path
@@ -52,10 +52,10 @@ class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class PendingRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Seen through commits of our own that were not confirmed yet.
+    """A read through pending commits of the same session.
 
-    `layers` names every one of them on that document, as ranges of local sequence numbers from first to last.
-    Each must have been accepted, and between `basis` and now nobody else may have touched what was seen.
+    `layers` names all of them on that document, as ranges of local sequence numbers from first to last. Each must have
+    been accepted, and no other session may have touched the read since `basis`.
     """
 
     doc: DocKey
@@ -66,13 +66,13 @@ class PendingRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Absent(msgspec.Struct, frozen=True, array_like=True, tag="absent", gc=False):
-    """The document was never written; one that was deleted does not count as absent."""
+    """The document was never written; a deleted one does not count as absent."""
 
     doc: DocKey
 
 
 class ValueIs(msgspec.Struct, frozen=True, array_like=True, tag="value_is", gc=False):
-    """The document holds the value of this digest; no bytes for a document that does not exist."""
+    """The value of the document has this digest; no bytes for a document that does not exist."""
 
     doc: DocKey
     digest: bytes
@@ -87,12 +87,12 @@ class OriginCommitted(msgspec.Struct, frozen=True, array_like=True, tag="origin_
 Precondition: TypeAlias = Absent | ValueIs | OriginCommitted
 
 Seen: TypeAlias = tuple[int, bytes]
-"""The operation that writes a run's result, by its place; and what the run has read, or the digest of that if it is the
-same as the time before."""
+"""The index of the operation that writes a run's result; and the encoded observation of the run, or its digest if the
+observation is the same as the one before."""
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One unit of work as its session asks for it. (session, local_seq) names it for ever."""
+    """One unit of work, as submitted by its session. (session, local_seq) identifies it permanently."""
 
     session: SessionId
     local_seq: LocalSeq
@@ -102,13 +102,13 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     preconditions: tuple[Precondition, ...] = ()
     branch: BranchId = MAIN
     seen: Seen | None = None
-    """If it is what a run came to: by which operation, and what the run has read, for `observations`."""
+    """For the result of a run: its operation and its observation, for `observations`."""
 
 
 class NewObservation(msgspec.Struct, frozen=True, gc=False):
-    """A run has come to what stands there already: nothing to write, but what it has read is kept, if it is so still.
+    """The observation of a run without writes. It is stored if its reads are still current.
 
-    `basis` is a commit without operations: what was read, on which branch.
+    `basis` is a commit without operations: the reads and the branch.
     """
 
     doc: DocKey
@@ -120,13 +120,13 @@ class NewObservation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Committed(msgspec.Struct, frozen=True, tag="committed", gc=False):
-    """In the log, on disk, at this place."""
+    """In the log, on disk, with this sequence number."""
 
     seq: Seq
 
 
 class Conflict(msgspec.Struct, frozen=True, tag="conflict"):
-    """Something it read has changed, or it rests on a commit that was rejected. Run it again; it costs no try."""
+    """A read has changed, or the commit depends on a rejected one. It can be run again; this counts as no attempt."""
 
     reason: str
     doc: DocKey | None = None
@@ -135,14 +135,14 @@ class Conflict(msgspec.Struct, frozen=True, tag="conflict"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """For good: a precondition does not hold, or a limit stands in the way."""
+    """Final: a precondition does not hold, or a limit is exceeded."""
 
     reason: str
     doc: DocKey | None = None
     unmet: Precondition | None = None
-    """The precondition that does not hold; None if it is something else."""
+    """The precondition that does not hold; None for another reason."""
     code: str = ""
-    """Of the error that the refusal is raised as, such as HW102. Empty: from a program that does not send codes."""
+    """The code of the error to raise, such as HW102. Empty: from a program that does not send codes."""
 
 
 Verdict: TypeAlias = Committed | Conflict | Refused
@@ -152,7 +152,7 @@ Verdict: TypeAlias = Committed | Conflict | Refused
 
 
 class Effect(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What a commit did to one document."""
+    """The effect of a commit on one document."""
 
     doc: DocKey
     before: Maybe
@@ -161,56 +161,56 @@ class Effect(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Tables(Protocol):
-    """The tables that others keep in a space's database."""
+    """The tables of other packages in a space's database."""
 
     def execute(self, query: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
-        """Run one statement; its rows. Raises InvariantError if a constraint does not hold."""
+        """Run one statement and return its rows. Raises InvariantError if a constraint does not hold."""
 
     @property
     def changed(self) -> int:
-        """Rows that the last statement changed."""
+        """The number of rows that the last statement changed."""
 
     @property
     def known(self) -> dict[tuple[str, Any], Any]:
-        """What whoever uses the tables remembers of them. Empty whenever something may have been taken back."""
+        """A cache for the users of the tables. Cleared whenever a write may have been rolled back."""
 
 
 class TableTransaction(Protocol):
-    """What is done to other tables of the database in the transaction of a commit, or in one of its own.
+    """Writes to other tables of the database, in the transaction of a commit or in one of their own.
 
-    It is called when the commit is about to be accepted, after those before it, and may look at what they did. If it
-    raises, nothing of it and of the commit is kept, and the commit is refused.
+    It is called when the commit is about to be accepted, after the commits before it, and may read their results. If it
+    raises, its writes and the commit are rolled back, and the commit is refused.
     """
 
     def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
-        """Do it; what documents are to be written besides. `look` is for documents as they are now."""
+        """Write to the tables. Returns operations on documents to add to the commit. `look` reads current documents."""
 
     def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """It is on disk, or was refused, or could not be decided. Called by whoever decides: not to be held up."""
+        """It is durable, or was refused, or could not be decided. Called on the storage thread: must not block."""
 
 
 UNNUMBERED: Final = LocalSeq(0)
-"""The number of a commit that no session asks for: a rider's own."""
+"""The number of a commit without a session: that of a table transaction alone."""
 
 
 class Submission(msgspec.Struct, eq=False):
-    """A commit on its way to the engine, with what it did to the sender's documents.
+    """A commit for the engine, with its effects on the sender's documents.
 
-    The effects are a shortcut, not a claim: the engine takes one only if its own document is the very object the
-    effect started from. So trees are made once and shared by the writer, the store and every reader.
+    The effects are a shortcut: the engine uses one only if its own document is the identical object that the effect
+    started from. So trees are made once and shared by the writer, the store and every reader.
     """
 
     commit: Commit
     effects: tuple[Effect, ...] = ()
     observations: tuple[NewObservation, ...] = ()
-    """Of runs before it that had nothing to write."""
+    """Observations of earlier runs without writes."""
     table_transaction: TableTransaction | None = None
     is_resent: bool = False
-    """If there is no room for it on the disk, its session sends it again: until then nothing after it is decided."""
+    """If the disk is full, its session sends it again: until then no later commit of the session is decided."""
 
 
 class CommitOutcome(msgspec.Struct, frozen=True, gc=False):
-    """A decided commit, as every attached replica is told of it, in the order of the log."""
+    """A decided commit, as sent to every attached replica in the order of the log."""
 
     commit: Commit
     verdict: Verdict
@@ -221,7 +221,7 @@ class CommitOutcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class CommitEntry(msgspec.Struct, frozen=True, array_like=True, tag="c", gc=False):
-    """An accepted commit. What it read is not kept: it was true, or the entry would not be here."""
+    """An accepted commit. Its reads are not stored: they were current, or it would not have been accepted."""
 
     branch: BranchId
     session: SessionId
@@ -229,13 +229,13 @@ class CommitEntry(msgspec.Struct, frozen=True, array_like=True, tag="c", gc=Fals
     at: Millis
     operations: tuple[Operation, ...]
     merged: tuple[BranchId, Seq] | None = None
-    """Set on a merge: everything of that branch up to that place is now here too."""
+    """Of a merge: the branch, and its newest commit that is included."""
     seen: Seen | None = None
-    """If it is what a run came to: as in `Commit`."""
+    """For the result of a run, as in `Commit`."""
 
 
 class ForkEntry(msgspec.Struct, frozen=True, array_like=True, tag="f"):
-    """A branch was made: the parent as of `fork_seq`."""
+    """A new branch: the parent as of `fork_seq`."""
 
     name: BranchId
     parent: BranchId
@@ -255,7 +255,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def encode_operations(operations: tuple[Operation, ...]) -> bytes:
-    """Canonical, so equal exactly when they ask for the same."""
+    """Canonical bytes: equal exactly if the operations are the same."""
     return _encoder.encode(operations)
 
 
@@ -268,7 +268,7 @@ def decode_entry(body: bytes) -> Entry:
 
 
 def adopt_operation(operation: Operation) -> Operation:
-    """An operation fresh from the decoder, its values taken into the tree: they were checked when it was made."""
+    """A decoded operation with its values converted to tree types. They were checked when it was made."""
     match operation:
         case SetDoc(doc, value):
             return SetDoc(doc, adopt(value))

@@ -19,7 +19,7 @@ _PAGE: Final = 512
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """What it came to. `first` is the earliest place that can still be read at."""
+    """The result of a compaction. `first` is the earliest sequence number that can still be read."""
 
     bytes_before: int
     bytes_after: int
@@ -29,9 +29,9 @@ class Compacted(msgspec.Struct, frozen=True):
 
 
 def compact(engine: Engine, before: Seq | None, progress: Progress = lambda _done, _total: None) -> Compacted:
-    """Fold, drop commits up to `before` (never past a place where a branch was forked), and shrink the file.
+    """Fold, drop commits up to `before` (never past a fork of a branch), and shrink the file.
 
-    What is kept of runs goes, where it is of no use any more.
+    Observations without use are dropped, too.
     """
     engine.fold()
     bytes_before = engine.backend.bytes_used()
@@ -61,21 +61,21 @@ def _drop(engine: Engine, seq: Seq, progress: Progress) -> None:
 
 
 def snapshot_digest(engine: Engine, horizon: Seq) -> bytes:
-    """Stands for all documents as of the horizon: what the log was needed for before it was dropped."""
+    """A digest of all documents as of the horizon, which replace the dropped log."""
     digest = sha256()
     for branch in sorted(engine.documents.branches):
         after = DocKey("")
         while page := engine.backend.heads(branch, "", after, _PAGE):
             for head in page:
-                kept = engine.backend.snapshot(branch, head.doc, horizon)
-                if kept is not None:
-                    digest.update(msgspec.msgpack.encode((branch, kept.doc, kept.seq, kept.body)))
+                snapshot = engine.backend.snapshot(branch, head.doc, horizon)
+                if snapshot is not None:
+                    digest.update(msgspec.msgpack.encode((branch, snapshot.doc, snapshot.seq, snapshot.body)))
             after = page[-1].doc
     return digest.digest()
 
 
 def _snapshot_documents(engine: Engine, branch: BranchId, horizon: Seq, progress: Progress) -> None:
-    """A snapshot of every document the branch itself wrote by then, where it last wrote it."""
+    """Write a snapshot of every document of the branch itself, at its newest commit up to the horizon."""
     after = DocKey("")
     done = 0
     while page := engine.backend.heads(branch, "", after, _PAGE):

@@ -17,11 +17,11 @@ from headwater.values.patch import Move, PatchOp, Remove, RemoveByValue, Replace
 from headwater.values.tree import Path, Step
 
 EVERYTHING: Touches = (Touch((), True),)
-"""What set and delete touch, and every patch whose effect is not known exactly."""
+"""The touches of set and delete, and of every patch whose effect is not known exactly."""
 
 
 class _PathNode:
-    """One step of the tree: the newest writes at, around and below it."""
+    """One path of the tree: the newest writes at it, to its shape, and at or below it."""
 
     __slots__ = ("below", "children", "leaf", "shape")
 
@@ -33,7 +33,7 @@ class _PathNode:
 
 
 class TouchIndex:
-    """The newest write at every place of one document, among those it was told of."""
+    """The newest recorded write at every path of one document."""
 
     __slots__ = ("_root",)
 
@@ -41,45 +41,45 @@ class TouchIndex:
         self._root = _PathNode()
 
     def record(self, touches: Touches, seq: Seq) -> None:
-        """A commit at this place of the log touched these paths."""
+        """Record that the commit `seq` touched these paths."""
         for touch in touches:
-            place = parent = self._root
-            place.below = seq
+            node = parent = self._root
+            node.below = seq
             for step in touch.path:
-                parent = place
-                if place.children is None:
-                    place.children = {}
-                below = place.children.get(step)
+                parent = node
+                if node.children is None:
+                    node.children = {}
+                below = node.children.get(step)
                 if below is None:
-                    below = place.children[step] = _PathNode()
-                place = below
-                place.below = seq
-            place.leaf = seq
+                    below = node.children[step] = _PathNode()
+                node = below
+                node.below = seq
+            node.leaf = seq
             if touch.reshaped:
                 parent.shape = seq
 
     def newest(self, path: Path, depth: Depth) -> Seq:
-        """The newest write that a read of this path and depth would notice; NEVER if there was none."""
-        place = self._root
-        newest = place.leaf
+        """The newest write that touches a read of this path and depth; NEVER if there was none."""
+        node = self._root
+        newest = node.leaf
         for step in path:
-            below = None if place.children is None else place.children.get(step)
+            below = None if node.children is None else node.children.get(step)
             if below is None:
                 return newest
-            place = below
-            newest = max(newest, place.leaf)
-        return max(newest, place.below if depth is Depth.DEEP else place.shape)
+            node = below
+            newest = max(newest, node.leaf)
+        return max(newest, node.below if depth is Depth.DEEP else node.shape)
 
 
 def notices(path: Path, depth: Depth, touch: Touch) -> bool:
-    """Would a read notice this one touch? The rule the index answers for many at once."""
+    """Whether one touch affects a read: the rule that the index applies to many."""
     if depth is Depth.DEEP or len(touch.path) <= len(path):
         return overlaps(path, touch.path)
     return touch.reshaped and touch.path[:-1] == path
 
 
 def possible_touches(operation: Operation) -> Touches:
-    """What an operation may have touched, told from its text alone: exact effects depend on what it met."""
+    """The paths that an operation may have touched, by its text alone: exact effects depend on the document."""
     match operation:
         case SetDoc() | DeleteDoc():
             return EVERYTHING
@@ -92,45 +92,45 @@ def possible_touches(operation: Operation) -> Touches:
                     case Remove(path):
                         touches.append(Touch(path[:-1], False))
                     case _:
-                        # The others may have made containers on their way, which changes what is reachable.
+                        # The others may have created containers, which changes what is reachable.
                         return EVERYTHING
             return tuple(touches)
 
 
 Write: TypeAlias = tuple[Seq, Touches, tuple[Operation, ...]]
-"""Where in the log, what it touched, and, of an own layer, its operations."""
+"""Sequence number, touches and, for a layer of the same session, its operations."""
 
 
 def first_unseen(path: Path, depth: Depth, writes: Iterable[Write]) -> Seq | None:
-    """The first foreign write that shows in a read now, but not in the view it was made from; None if none does.
+    """The first foreign write that affects a read but was not in the view of the read; None if there is none.
 
-    The view was an older document with own layers on top. The writes since then come oldest first, own ones with
-    their operations, foreign ones with none. A foreign write shows where it touched. An own layer that met it did
-    something else than in the view (an element was taken from a list that had moved on), so from then on the foreign
-    write shows wherever that layer wrote, too.
+    The view was an older document with layers of the same session on top. The writes since then come oldest first, own
+    ones with their operations, foreign ones without. A foreign write affects the paths it touched. A layer that
+    overlaps it had another effect than in the view (it removed an element of a list that had changed), so from then on
+    the foreign write affects the paths of that layer, too.
     """
     strange: list[tuple[Touch, Seq]] = []
     for seq, touches, layer in writes:
         if not layer:
             strange += [(touch, seq) for touch in touches]
         elif strange and type(layer[0]) is not PatchDoc:
-            strange = []  # written whole: the view and the document are one again
+            strange = []  # a whole write: view and document are the same again
         elif strange:
-            places = [place for operation in layer for place in _written_paths(operation)]
-            met = [seq for touch, seq in strange if any(overlaps(touch.path, place) for place in places)]
+            written = [each for operation in layer for each in _written_paths(operation)]
+            met = [seq for touch, seq in strange if any(overlaps(touch.path, each) for each in written)]
             if met:
-                strange += [(Touch(place, reshaped=True), met[0]) for place in places]
+                strange += [(Touch(each, reshaped=True), met[0]) for each in written]
     return next((seq for touch, seq in strange if notices(path, depth, touch)), None)
 
 
 def _written_paths(operation: Operation) -> list[Path]:
-    """What decides the effect of an operation, and all that it can change."""
+    """The paths that an operation depends on or may change."""
     if not isinstance(operation, PatchDoc):
         return [()]
-    places = [_written_path(op, op.path) for op in operation.ops]
-    return places + [_written_path(op, op.source) for op in operation.ops if type(op) is Move]
+    paths = [_written_path(op, op.path) for op in operation.ops]
+    return paths + [_written_path(op, op.source) for op in operation.ops if type(op) is Move]
 
 
 def _written_path(op: PatchOp, path: Path) -> Path:
-    """Elements of a list depend on those before them: the list as a whole, unless one is replaced by another."""
+    """The path; the whole list for an element of a list, unless the element is replaced in place."""
     return path[:-1] if path and type(path[-1]) is int and type(op) is not Replace else path

@@ -23,7 +23,7 @@ from headwater.values.tree import ABSENT, Maybe, same
 
 
 class StoredDocument(msgspec.Struct, frozen=True, gc=False):
-    """A document as of some place in the log; `seq` is its newest revision there, NEVER if it has none."""
+    """A document as of a sequence number; `seq` is its newest revision up to then, NEVER if it has none."""
 
     value: Maybe
     seq: Seq
@@ -33,7 +33,7 @@ NOT_FOUND: Final = StoredDocument(ABSENT, NEVER)
 
 
 def apply_operation(before: Maybe, operation: Operation) -> tuple[Maybe, Touches]:
-    """The document after an operation, and what it touched. Raises AddressError if a patch does not fit."""
+    """The document after an operation, and the touches. Raises AddressError if a patch does not fit."""
     kind = type(operation)
     if kind is PatchDoc:
         ops = operation.ops  # type: ignore[union-attr]
@@ -50,7 +50,7 @@ def apply_operation(before: Maybe, operation: Operation) -> tuple[Maybe, Touches
 
 
 def read_entry(row: LogRow) -> Entry:
-    """A row of the log, decoded. It passed its checksum, so bytes that mean nothing were written by something else."""
+    """Decode a row of the log. Its checksum is right, so bytes that cannot be decoded were not written by Headwater."""
     try:
         return decode_entry(row.body)
     except msgspec.MsgspecError as error:
@@ -59,7 +59,7 @@ def read_entry(row: LogRow) -> Entry:
 
 
 class Revision(msgspec.Struct, frozen=True, gc=False):
-    """What one commit asked of one document; `weight` is the size of the whole commit's row."""
+    """The operations of one commit on one document; `weight` is the size of the commit's row."""
 
     seq: Seq
     operations: tuple[Operation, ...]
@@ -69,7 +69,7 @@ class Revision(msgspec.Struct, frozen=True, gc=False):
 class Tail:
     """The log after the last fold: rows that are durable already, and an index of them by document.
 
-    Most commits are never asked about before the next fold, so they enter the index when the first question comes.
+    Most commits are not queried before the next fold, so they are indexed at the first query.
     """
 
     __slots__ = ("_index", "_indexed", "entries", "weight")
@@ -81,7 +81,7 @@ class Tail:
         self._indexed = 0
 
     def add(self, seq: Seq, entry: CommitEntry, weight: int) -> None:
-        """One more accepted commit; `weight` is the size of its row."""
+        """Add an accepted commit; `weight` is the size of its row."""
         self.entries.append((seq, entry, weight))
         self.weight += weight
 
@@ -101,12 +101,12 @@ class Tail:
         return self._index
 
     def revisions(self, branch: BranchId, doc: DocKey) -> list[Revision]:
-        """One document's, oldest first."""
+        """The revisions of one document, oldest first."""
         return self.by_document().get(branch, {}).get(doc, [])
 
 
 class Documents:
-    """Every document of a space, on every branch, at every place of the log that is kept."""
+    """Every document of a space, on every branch, at every available sequence number."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -117,7 +117,7 @@ class Documents:
         self.branches.setdefault(MAIN, BranchRow(MAIN, None, NEVER, Millis(0)))
 
     def add_rows(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
-        """Rows of the log are durable."""
+        """Add durable rows of the log."""
         for row, entry in zip(rows, entries, strict=True):
             if type(entry) is CommitEntry:
                 self.tail.add(row.seq, entry, len(row.body))
@@ -131,7 +131,7 @@ class Documents:
         self.branches[branch] = msgspec.structs.replace(row, merges=(*row.merges, (source, through, seq)))
 
     def after_fold(self, fold: Fold) -> None:
-        """The caches reach further now; the tail starts anew."""
+        """The caches are updated; start a new tail."""
         self.folded = fold.through
         self.tail = Tail()
 
@@ -145,7 +145,7 @@ class Documents:
         return row
 
     def at(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument:
-        """The document as of a place in the log."""
+        """The document as of a sequence number."""
         row: BranchRow | None = self.branch(branch)
         while row is not None:
             found = self.on_branch(row.name, doc, through)
@@ -156,7 +156,7 @@ class Documents:
         return NOT_FOUND
 
     def on_branch(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument:
-        """The document by revisions of this very branch; NOT_FOUND if it has none so early."""
+        """The document by revisions of this branch itself; NOT_FOUND if it has none by then."""
         pending: list[Revision] = []
         newest = NEVER
         for revision, snapshot in self._backwards(branch, doc, through):
@@ -171,7 +171,7 @@ class Documents:
         else:
             if not newest:
                 return NOT_FOUND
-            # Only patches, back to the first: they started from the parent's document.
+            # Only patches: they started from the parent's document.
             row = self.branches[branch]
             value = ABSENT if row.parent is None else self.at(row.parent, doc, row.fork_seq).value
         for revision in reversed(pending):
@@ -180,7 +180,7 @@ class Documents:
         return StoredDocument(value, newest)
 
     def _backwards(self, branch: BranchId, doc: DocKey, through: Seq) -> Iterator[tuple[Revision, bytes | None]]:
-        """Revisions from newest to oldest; a snapshot comes as its encoded body, an empty one for a deletion."""
+        """Revisions from newest to oldest; a snapshot as its encoded body, which is empty for a deletion."""
         for revision in reversed(self.tail.revisions(branch, doc)):
             if revision.seq <= through:
                 yield revision, None
@@ -195,7 +195,7 @@ class Documents:
             yield Revision(snapshot.seq, (), 0), snapshot.body or b""
 
     def revision(self, seq: Seq, doc: DocKey) -> Revision:
-        """What the commit at a place of the log asked of a document."""
+        """The operations of a commit on a document."""
         row = self._backend.row(seq)
         if row is None:
             raise CorruptError(f"commit {seq}, which changed {doc}, is missing from the log", seq=seq, doc=doc)
@@ -207,7 +207,7 @@ class Documents:
         return Revision(seq, mine, len(row.body))
 
     def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> Iterator[Revision]:
-        """What happened to a document as a branch sees it, newest first; the parent's past included."""
+        """The revisions of a document on a branch and its ancestors, newest first."""
         row: BranchRow | None = self.branch(branch)
         while row is not None:
             for revision in reversed(self.tail.revisions(row.name, doc)):
@@ -219,7 +219,7 @@ class Documents:
             row = self.branches[row.parent] if row.parent is not None else None
 
     def check_available(self, seq: Seq, head: Seq) -> None:
-        """Raise HistoryError unless this place of the log can be read at."""
+        """Raise HistoryError unless this sequence number can be read."""
         if self.horizon.seq <= seq <= head:
             return
         message = f"sequence {seq} is not kept: the log reaches from {self.horizon.seq} to {head}"
@@ -227,7 +227,7 @@ class Documents:
 
 
 def unfolded(backend: Backend, folded: Seq, head: Seq, start: Horizon) -> Iterator[tuple[LogRow, Entry]]:
-    """Rows after the last fold, decoded. `start` is what the first row of the whole log is linked to."""
+    """Rows after the last fold, checked and decoded. The first row of the whole log is chained to `start`."""
     if folded > head:
         message = f"the log ends with commit {head}, but commit {folded} was there: the newest commits are missing"
         raise CorruptError(message, seq=head, folded=folded)

@@ -20,7 +20,7 @@ from headwater.values.ids import DocKey, Seq
 
 
 def is_elided(commit: Commit, effects: Iterable[Effect]) -> bool:
-    """It is what a run came to, under no condition, and all of it stands there already."""
+    """Whether it is the result of a run, without preconditions, and already stored."""
     return (
         commit.seen is not None
         and not commit.preconditions
@@ -30,12 +30,12 @@ def is_elided(commit: Commit, effects: Iterable[Effect]) -> bool:
 
 
 def operations_digest(commit: Commit) -> bytes:
-    """Stands for what a commit asks for."""
+    """A digest of the operations of a commit."""
     return digest_of(encode_operations(commit.operations))
 
 
 def elided(commit: Commit, states: Iterable[DocState], head: Seq, *, again: bool) -> Elided:
-    """What is remembered of it: it counts as accepted where the newest of its documents was written."""
+    """The record of an elided commit: it counts as accepted at the newest write of its documents."""
     whole = frozenset(each.doc for each in commit.operations if type(each) is not PatchDoc)
     return Elided(
         max((state.seq for state in states), default=head) or head, head, whole, operations_digest(commit), again
@@ -43,9 +43,9 @@ def elided(commit: Commit, states: Iterable[DocState], head: Seq, *, again: bool
 
 
 def newer_basis(
-    commit: Commit, place: Seq, look: Callable[[DocKey], DocState], known: Callable[[DocKey], ObservationRow | None]
+    commit: Commit, head: Seq, look: Callable[[DocKey], DocState], known: Callable[[DocKey], ObservationRow | None]
 ) -> ObservationRow | None:
-    """What is to be kept of the run, if what is kept is of another, or older than what this one has read."""
+    """The observation to store, if the stored one is different, or older than the reads of this run."""
     assert commit.seen is not None
     index, body = commit.seen
     doc = commit.operations[index].doc
@@ -68,19 +68,19 @@ def newer_basis(
         if read <= row.seq and look(doc).seq <= row.seq:
             return None
         found.append(row.body)
-    # Of a digest that says nothing here, nothing is kept: then the next opening runs it.
-    return ObservationRow(doc, place, found[0]) if found else None
+    # For an unknown digest nothing is stored: the next opening then runs the function.
+    return ObservationRow(doc, head, found[0]) if found else None
 
 
 def seen_through(session: Session, read: PendingRead) -> PendingRead:
-    """A read through layers of which one was elided that wrote the whole document: it has seen what stood there then.
+    """A read through layers, one of which was elided and wrote the whole document: its basis is that moment.
 
-    What came before that shows nowhere any more.
+    Earlier writes have no effect on it.
     """
     numbers = [
         number
         for number, each in session.elided.items()
         if read.doc in each.whole and any(first <= number <= last for first, last in read.layers)
     ]
-    place = session.elided[max(numbers)].head if numbers else read.basis
-    return msgspec.structs.replace(read, basis=place) if place > read.basis else read
+    basis = session.elided[max(numbers)].head if numbers else read.basis
+    return msgspec.structs.replace(read, basis=basis) if basis > read.basis else read

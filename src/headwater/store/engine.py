@@ -67,12 +67,12 @@ from headwater.values.tree import ABSENT
 from headwater.values.value_limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
 
 GENESIS: Final = b"\0" * 32
-"""What the first commit of a space is chained to."""
+"""The hash that the first commit of a space is chained to."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Commits decided but not yet on disk."""
+    """Decided commits that are not yet on disk."""
 
     at: Millis
     rows: list[LogRow] = field(default_factory=list)
@@ -80,18 +80,18 @@ class _Batch:
     decided: list[Commit] = field(default_factory=list)
     fold: Fold | None = None
     observed: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
-    # A rider was called: a transaction of the database has begun.
+    # A table transaction was applied: a transaction of the database has begun.
     has_table_writes: bool = False
-    # What one rider does can be undone without the others. Not at first: hardly ever is one refused.
+    # Each table transaction has a savepoint. Not at first, because a refusal is rare.
     has_savepoints: bool = False
 
 
 class _TableRefusedError(Exception):
-    """A group is decided again, so that what one rider has done goes alone."""
+    """The batch is decided again with savepoints, because one table transaction was refused."""
 
 
 class Engine:
-    """One space: its log, and the newest state of the documents in use."""
+    """One space: its log, and the current state of the documents in use."""
 
     def __init__(self, backend: Backend, clock: Clock) -> None:
         self.backend = backend
@@ -112,7 +112,7 @@ class Engine:
     # -- admission -----------------------------------------------------------------------------------------
 
     def admit(self, submissions: Sequence[Submission]) -> list[CommitOutcome]:
-        """Decide commits in order and make the accepted ones durable, together. Raises StoreError: none was kept."""
+        """Decide commits in order and write the accepted ones in one transaction. StoreError: none was written."""
         try:
             return self._admit(submissions, has_marks=False)
         except _TableRefusedError:
@@ -132,24 +132,24 @@ class Engine:
         return outcomes
 
     def require(self, feature: str) -> None:
-        """From now on the space uses a feature: no program opens it that does not know it. Before the first use."""
+        """Add a feature, before its first use: only programs that know it can open the space."""
         self.backend.require(feature)
 
     def release(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
-        """Hold documents no longer that nobody is going to ask for soon: they are read again if somebody does."""
+        """Release documents that are not needed soon. They are read again on demand."""
         try:
             self.fold()
         except UnavailableError:
-            # No room to fold: they stay in memory until there is.
+            # The disk is full: they stay in memory.
             return
         self.states.release(branch, docs)
 
     def last_of(self, session: SessionId) -> LocalSeq:
-        """The newest commit of a session that was decided."""
+        """The newest decided commit of a session."""
         return self._sessions.get(session).last
 
     def observe(self, notes: Sequence[NewObservation]) -> int:
-        """Keep what runs have read that had nothing to write, as far as it is still so. Returns how many were kept."""
+        """Store observations of runs without writes, if their reads are still current. Returns the number stored."""
         batch = _Batch(self._clock.now_ms())
         self._observe(notes, batch)
         self._write(batch)
@@ -159,8 +159,8 @@ class Engine:
         for note in notes:
             basis = note.basis
             if self._objection(basis, self._sessions.get(basis.session)) is None:
-                place: Seq = self.head + len(batch.rows)  # type: ignore[assignment]  # as in `_link`
-                batch.observed.append((basis.branch, ObservationRow(note.doc, place, note.body)))
+                seq: Seq = self.head + len(batch.rows)  # type: ignore[assignment]  # as in `_link`
+                batch.observed.append((basis.branch, ObservationRow(note.doc, seq, note.body)))
 
     def _decide(self, submission: Submission, batch: _Batch) -> CommitOutcome:
         commit = submission.commit
@@ -199,12 +199,12 @@ class Engine:
     def _elide(
         self, commit: Commit, session: Session, states: list[DocState], effects: tuple[Effect, ...], batch: _Batch
     ) -> CommitOutcome:
-        """Somebody has come to the same before: it is accepted, and takes no place."""
-        place = Seq(self.head + len(batch.rows))
-        found = elided(commit, states, place, again=commit.local_seq <= session.last)
+        """The result is already stored: accept the commit without a log entry."""
+        head = Seq(self.head + len(batch.rows))
+        found = elided(commit, states, head, again=commit.local_seq <= session.last)
         row = newer_basis(
             commit,
-            place,
+            head,
             lambda doc: self.states.get(commit.branch, doc),
             lambda doc: self.backend.observation(commit.branch, doc),
         )
@@ -215,7 +215,7 @@ class Engine:
         return CommitOutcome(commit, Committed(found.seq), effects)
 
     def _apply_tables(self, submission: Submission, rider: TableTransaction, batch: _Batch) -> CommitOutcome:
-        """A commit, and what is done in the same transaction to other tables of the database; or only that."""
+        """A commit with a table transaction, or a table transaction alone."""
         if not batch.has_table_writes:
             batch.has_table_writes = True
             self.backend.begin()
@@ -240,13 +240,13 @@ class Engine:
         return outcome
 
     def _with_table_writes(self, commit: Commit, more: tuple[Operation, ...], batch: _Batch) -> CommitOutcome:
-        """The commit with what its rider adds to it. One of its own that has nothing to write takes no place."""
-        place = Seq(self.head + len(batch.rows))
+        """Append the commit with the operations that its table transaction adds. Without operations, no entry."""
+        head = Seq(self.head + len(batch.rows))
         if commit.local_seq == UNNUMBERED:
             if not more:
-                return CommitOutcome(commit, Committed(place))
-            # Nobody will ask for it again: its number is its place.
-            commit = msgspec.structs.replace(commit, local_seq=LocalSeq(place + 1))
+                return CommitOutcome(commit, Committed(head))
+            # It is never sent again: its number is its sequence number.
+            commit = msgspec.structs.replace(commit, local_seq=LocalSeq(head + 1))
         if more:
             commit = msgspec.structs.replace(commit, operations=commit.operations + more)
         batch.decided.append(commit)
@@ -258,7 +258,7 @@ class Engine:
         return CommitOutcome(commit, verdict, effects if type(verdict) is Committed else ())
 
     def _replay(self, session: Session, commit: Commit, batch: _Batch, *, rides: bool) -> Verdict:
-        """A commit that was decided before gets the same verdict again, before anything else is looked at."""
+        """A commit that was decided before gets the same verdict again, before any other check."""
         before = session.elided.get(commit.local_seq)
         if before is not None:
             if before.digest != operations_digest(commit):
@@ -268,11 +268,11 @@ class Engine:
         if seq is None:
             stored = session.rejected.get(commit.local_seq)
             if stored is None and commit.seen is not None and self._objection(commit, session) is None:
-                # Perhaps it was elided, of which the log says nothing: so it is again, if all of it still stands.
+                # It may have been elided, which the log does not record: elide it again if it still can be.
                 applied = self._apply(commit)
                 if isinstance(applied, tuple) and is_elided(commit, applied[1]):
                     return self._elide(commit, session, *applied, batch).verdict
-            # Why is forgotten after a restart. Run again, it is refused again if it was refused for good.
+            # The reason is unknown after a restart. Run again, a final refusal is refused again.
             return stored if stored is not None else Conflict("decided before, and rejected")
         entry = batch.entries[seq - self.head - 1] if seq > self.head else self._entry(seq)
         if entry is not None and not _is_of(entry, commit, rides=rides):
@@ -286,7 +286,7 @@ class Engine:
     # -- checking ------------------------------------------------------------------------------------------
 
     def _objection(self, commit: Commit, session: Session) -> Verdict | None:
-        """What stands against the commit; None if nothing does."""
+        """The verdict against the commit; None if there is none."""
         if commit.branch not in self.documents.branches:
             return Refused(f"there is no branch {commit.branch!r}", code=NotFoundError.code)
         for precondition in commit.preconditions:
@@ -296,7 +296,7 @@ class Engine:
         return self._outdated(commit, session) if commit.reads or commit.pending_reads else None
 
     def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
-        """The conflict with what it has read, if any."""
+        """The conflict with its reads, if any."""
         for read in commit.reads:
             if read.seq > self.head:
                 return self._from_the_future(read.doc, read.seq)
@@ -316,7 +316,7 @@ class Engine:
         return None
 
     def _from_the_future(self, doc: DocKey, seq: Seq) -> Refused:
-        """A read as of a place that the log has not reached: no write since would be seen as one."""
+        """The refusal of a read as of a sequence number after the end of the log."""
         reason = (
             f"it says to have read {address_text(doc)} as of commit {seq}, and the log ends with commit {self.head}"
         )
@@ -339,12 +339,12 @@ class Engine:
         return None
 
     def _overwritten(self, branch: BranchId, state: DocState, read: Read) -> Conflict | None:
-        """A confirmed read against every later write of the document."""
+        """Check a confirmed read against every later write of the document."""
         if read.seq >= state.floor:
             newest = state.newest_touch(read.path, read.depth)
             return None if newest <= read.seq else _conflict(read.doc, read, newest)
         if read.seq < self.documents.horizon.seq:
-            # The log of that time was dropped: nobody can tell any more where the document was written.
+            # The log of that time was dropped: the written paths are unknown.
             return _conflict(read.doc, read, state.seq)
         for revision in self.documents.revisions(branch, read.doc, read.seq, self.head):
             touches = (touch for operation in revision.operations for touch in possible_touches(operation))
@@ -354,7 +354,7 @@ class Engine:
         return None if newest <= self.head else _conflict(read.doc, read, newest)
 
     def _undermined(self, branch: BranchId, session: Session, state: DocState, read: PendingRead) -> Conflict | None:
-        """A read through own layers: each of them accepted, and nobody else's write in between."""
+        """Check a read through layers of its session: each was accepted, and no other session wrote in between."""
         for first, last in read.layers:
             missing = self._sessions.first_missing(session, first, last)
             if missing is not None:
@@ -375,7 +375,7 @@ class Engine:
         return None if unseen is None else _conflict(read.doc, read, unseen)
 
     def _writes_in_log(self, branch: BranchId, state: DocState, read: PendingRead) -> list[Recent]:
-        """Writes since a place that only the log remembers with their authors, newest first."""
+        """Writes since a commit, read from the log with their sessions, newest first."""
         later = [recent for recent in reversed(state.recent) if recent.seq > self.head]
         for revision in self.documents.revisions(branch, read.doc, read.basis, self.head):
             entry = self._entry(revision.seq)
@@ -388,7 +388,7 @@ class Engine:
     # -- applying ------------------------------------------------------------------------------------------
 
     def _matching(self, submission: Submission) -> list[DocState] | None:
-        """The documents, if each is the very one the sender's effects started from: then nothing is applied again."""
+        """The documents, if each is the identical object that the sender's effects started from."""
         branch = submission.commit.branch
         states: list[DocState] = []
         if len(submission.effects) == 1:
@@ -403,7 +403,7 @@ class Engine:
         return states or None
 
     def _apply(self, commit: Commit) -> tuple[list[DocState], tuple[Effect, ...]] | Conflict | Refused:
-        """What the commit does to the documents as they are now. Nothing is changed yet."""
+        """The effects of the commit on the current documents. Nothing is changed yet."""
         effects: dict[DocKey, Effect] = {}
         for operation in commit.operations:
             doc = operation.doc
@@ -412,7 +412,7 @@ class Engine:
             try:
                 after, touches = apply_operation(state.value if earlier is None else earlier.after, operation)
             except AddressError as misfit:
-                # It fitted where it was made; here something it leans on has changed. Running it again will tell.
+                # It fitted the sender's document, which has changed since: run it again.
                 return Conflict(misfit.message, doc, seq=state.seq)
             except LimitError as limit:
                 return Refused(limit.message, doc, code=limit.code)
@@ -429,7 +429,7 @@ class Engine:
         batch: _Batch,
         merged: tuple[BranchId, Seq] | None = None,
     ) -> Verdict:
-        """Give the commit its place in the log and move the documents."""
+        """Append the commit to the batch and update the documents."""
         entry = CommitEntry(
             commit.branch, commit.session, commit.local_seq, batch.at, commit.operations, merged, commit.seen
         )
@@ -475,7 +475,7 @@ class Engine:
             raise
 
     def _advance(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
-        """Rows are durable: the tail, the branches and the head move on."""
+        """Rows are durable: update the tail, the branches and the head."""
         if rows:
             self.documents.add_rows(rows, entries)
             self.head = rows[-1].seq
@@ -490,14 +490,14 @@ class Engine:
         self._sessions.forget(batch.decided)
 
     def append_fork(self, entry: ForkEntry) -> Seq:
-        """A new branch, in the log."""
+        """Append the entry of a new branch."""
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
         seq = self._link(batch, encode_entry(entry), entry)
         self._write_or_undo(batch)
         return seq
 
     def append_merge(self, commit: Commit, merged: tuple[BranchId, Seq]) -> CommitOutcome:
-        """A commit that no session asked for, checked by who made it: the merge of a branch."""
+        """Append the commit of a merge, which the caller has checked."""
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
         applied = self._apply(commit)
         if not isinstance(applied, tuple):
@@ -516,7 +516,7 @@ class Engine:
         return build_fold(self.documents, self.states, self.head, self.backend.observation) if due else None
 
     def fold(self) -> None:
-        """Bring the caches up to the newest commit, so that the next opening has no tail to replay."""
+        """Update the caches to the newest commit, so that the next opening has no tail to replay."""
         if self.documents.folded < self.head:
             fold = build_fold(self.documents, self.states, self.head, self.backend.observation)
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))
@@ -531,23 +531,23 @@ def _number_reused(commit: Commit, seq: Seq) -> LocalProtocolError:
 
 
 def _is_of(entry: Entry, commit: Commit, *, rides: bool) -> bool:
-    """Is this what the commit asked for? By canonical bytes: `==` would call 1 and 1.0 the same."""
+    """Whether the entry has the operations of the commit, by canonical bytes: for `==`, 1 and 1.0 are the same."""
     if not isinstance(entry, CommitEntry) or entry.branch != commit.branch:
         return False
-    # What a rider has written besides comes after it.
+    # Operations of a table transaction come after those of the commit.
     asked = entry.operations[: len(commit.operations)] if rides else entry.operations
     return encode_operations(asked) == encode_operations(commit.operations)
 
 
 def _too_large(states: list[DocState], effects: tuple[Effect, ...], growth: int) -> Refused | None:
-    """The bound counts every patch as growth; only near the limit are documents measured. Learnt if all may pass."""
+    """Measure documents near the limit, because the bound counts every patch as growth. The sizes are stored."""
     measured: list[tuple[DocState, int]] = []
     for state, effect in zip(states, effects, strict=True):
         if state.bound + growth > DOCUMENT_BYTES_MAX:
             exact = 0 if effect.after is ABSENT else len(encode(effect.after))
             if exact > DOCUMENT_BYTES_MAX:
-                place = address_text(effect.doc)
-                reason = f"{place} would be {exact:,} bytes; a document may have {DOCUMENT_BYTES_MAX:,}"
+                name = address_text(effect.doc)
+                reason = f"{name} would be {exact:,} bytes; a document may have {DOCUMENT_BYTES_MAX:,}"
                 return Refused(reason, effect.doc, code=LimitError.code)
             measured.append((state, exact))
     for state, exact in measured:

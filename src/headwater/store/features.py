@@ -14,16 +14,16 @@ from typing import Final
 from headwater.errors import LimitError, MigrationError, UsageError
 
 KNOWN: Final[Mapping[str, str]] = {}
-"""What this version knows: the name of each feature, and the first version that knows it. None so far."""
+"""The features of this version, each with the first version that knows it. None so far."""
 
 FEATURES_MAX: Final = 6
-"""A space with more of them would be one of another format."""
+"""With more features, a new format is due."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
 def parse(text: str) -> dict[str, str]:
-    """The features of a file, each with the first version that knows it; empty if that was not known."""
+    """The features of a file, each with the first version that knows it; an empty text if that is unknown."""
     pairs = (each.partition("=") for each in text.split())
     return {name: since for name, _, since in pairs}
 
@@ -38,7 +38,7 @@ def check_known(text: str, path: str, known: Mapping[str, str] = KNOWN) -> None:
 
 
 def with_feature(text: str, name: str, known: Mapping[str, str] = KNOWN) -> str:
-    """The value for the file once it uses a feature, too."""
+    """The value for the file with one more feature."""
     if not _NAME.fullmatch(name) or name not in known:
         raise UsageError(f"{name!r} is no feature that this Headwater knows", feature=name)
     found = parse(text)

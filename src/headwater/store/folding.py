@@ -20,9 +20,9 @@ def build_fold(
     head: Seq,
     known: Callable[[BranchId, DocKey], ObservationRow | None],
 ) -> Fold:
-    """Everything the caches have to learn about the tail. Call it before anything newer is applied.
+    """The rows of the tail for the caches. Call it before anything newer is applied.
 
-    The states are told of their snapshots at once; if the fold fails to be written they are dropped and read again.
+    The cached states are updated at once; if writing the fold fails, they are dropped and read again.
     """
     tail = documents.tail
     fold = Fold(through=head, branches=list(documents.branches.values()), replays=_runs(tail))
@@ -39,7 +39,7 @@ def build_fold(
 
 
 def _runs(tail: Tail) -> list[ReplayRow]:
-    """Who sent what, in runs: a session that writes alone takes one row however much it writes."""
+    """Accepted commits by session, as runs of consecutive numbers: a session that writes alone takes one row."""
     rows: list[ReplayRow] = []
     session, first, last, start = SessionId(""), LocalSeq(0), LocalSeq(0), Seq(0)
     for seq, entry, _ in tail.entries:
@@ -61,7 +61,7 @@ def _fold_document(fold: Fold, states: StateCache, branch: BranchId, doc: DocKey
     if since > size + SNAPSHOT_SLACK_BYTES:
         body = None if state.value is ABSENT else encode(state.value)
         size = len(body or b"")
-        # Measured, it may turn out that rebuilding reads little more than the document itself.
+        # With the measured size, rebuilding may read little more than the document itself.
         if since > size + SNAPSHOT_SLACK_BYTES:
             fold.snapshots.append((branch, SnapshotRow(doc, state.seq, body)))
             since = 0

@@ -14,11 +14,11 @@ from headwater.values.seams import Clock
 
 _ROWS_AT_ONCE: Final = 1000
 _BYTES_AT_ONCE: Final = 8 * 1024 * 1024
-"""Of a log, between two folds: what is not folded is held in memory."""
+"""The size of a batch between two folds: unfolded rows are in memory."""
 
 
 def check_log(lines: Iterable[str], last: Seq) -> Iterator[LogRow]:
-    """The rows, which must be all there, in order, up to `last`. The first line, the header, was taken off."""
+    """The rows, which must be complete and in order, up to `last`. The header line is not part of `lines`."""
     seq = 0
     for row in parse_log(lines):
         if row.seq != seq + 1:
@@ -31,7 +31,7 @@ def check_log(lines: Iterable[str], last: Seq) -> Iterator[LogRow]:
 
 
 def first_difference(engine: Engine, rows: Iterable[LogRow], last: Seq) -> Seq | None:
-    """The first commit at which this space has another past than the log; None if one continues the other."""
+    """The first commit that differs between this space and the log; None if one continues the other."""
     horizon = engine.documents.horizon
     if horizon.seq > last:
         message = f"the space has forgotten its past up to {horizon.seq}, the log ends at {last}"
@@ -47,7 +47,7 @@ def first_difference(engine: Engine, rows: Iterable[LogRow], last: Seq) -> Seq |
 
 
 def append_rows(engine: Engine, rows: list[LogRow], clock: Clock) -> None:
-    """Rows into the log, and the caches after them: by an engine that has just read them. This one is spent."""
+    """Append rows to the log and fold them, with a new engine. This engine must not be used afterwards."""
     engine.backend.append(rows, None)
     Engine(engine.backend, clock).fold()
 

@@ -23,27 +23,27 @@ from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
 FORMAT: Final = 2
-"""Rows of another format count as none. What later versions add goes into `Extra`, and does not raise this number."""
+"""Rows of another format are ignored. Additions of later versions go into `Extra`, without a new number."""
 
 DIGEST_BYTES: Final = 8
-"""Of a body, to say that it is the same as before. A body is longer."""
+"""The size of the digest that replaces an unchanged body. A body is longer."""
 
 SeenRead: TypeAlias = DocKey | tuple[DocKey, Path, bool]
-"""A document as a whole; or a place in one, and whether only its shape was looked at."""
+"""A whole document; or a path in one, and whether the read was shallow."""
 
 Arguments: TypeAlias = tuple[tuple[str, ...], ...]
-"""For each parameter the kind of the argument and its text, from which the argument can be made again."""
+"""For each parameter the kind of the argument and its text, from which the argument is restored."""
 
 
 class Called(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """A call that a run made, if its result alone does not describe it."""
+    """A call in a run, if its result alone does not describe it."""
 
     read: int
     """Index of the read of the result, in `Observation.reads`."""
     arguments: Arguments | None = None
-    """Of a function with parameters."""
+    """For a function with parameters."""
     error: bytes | None = None
-    """Fingerprint of what the call raised."""
+    """Fingerprint of the error that the call raised."""
 
 
 class GateSettings(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -63,42 +63,42 @@ class Extra(
     forbid_unknown_fields=True,
     rename={"error": "e", "calls": "c", "gate": "g"},
 ):
-    """What few observations have: a map in the row. The keys `f` (far), `s` (spans) and `l` (label) are reserved.
+    """Rare parts of an observation: a map in the row. The keys `f` (far), `s` (spans) and `l` (label) are reserved.
 
-    A key that this version does not know may restrict what the row is good for: then the row is no observation.
+    An unknown key may restrict the use of the row: then the row is no observation.
     """
 
     error: bytes | None = None
-    """Fingerprint of what the run raised. The result is that of an earlier run."""
+    """Fingerprint of the error that the run raised. The result is that of an earlier run."""
     calls: tuple[Called, ...] = ()
     gate: GateSettings | None = None
 
 
 class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """What is kept of a run: by which code, and what it has read."""
+    """The stored observation of a run: the fingerprint of its code, and its reads."""
 
     format: int
     fingerprint: bytes
-    """Stands for the function, and everything besides documents that its result depends on."""
+    """Covers the function, and everything except documents that its result depends on."""
     reads: tuple[SeenRead, ...]
     extra: Extra | None = None
 
 
 NO_EXTRA: Final = Extra()
-"""Of every observation that has nothing of it."""
+"""The default of most observations."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Observation)
 
 
 def encode_observation(code: bytes, reads: Iterable[tuple[DocKey, Path, int]], extra: Extra = NO_EXTRA) -> bytes:
-    """The body of a row. A read of a whole document is its key alone; most are."""
+    """The body of a row. A read of a whole document, the most frequent one, is its key alone."""
     seen = [doc if not path and not bits else (doc, path, bool(bits)) for doc, path, bits in reads]
     return _encoder.encode((FORMAT, code, seen) if extra is NO_EXTRA else (FORMAT, code, seen, extra))
 
 
 def decode_observation(body: bytes) -> Observation | None:
-    """The inverse; None for what is no observation, or one of another format."""
+    """The inverse; None for anything else, and for another format."""
     try:
         found = _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -107,18 +107,18 @@ def decode_observation(body: bytes) -> Observation | None:
 
 
 def fingerprint_of(error: Exception) -> bytes:
-    """Stands for an error: two with the same class and text are the same."""
+    """The fingerprint of an error: of its class and text."""
     text = f"{kind_of(error)}\0{text_of(error)}"
     return blake2b(text.encode(errors="backslashreplace"), digest_size=DIGEST_BYTES).digest()
 
 
 def docs_of(observation: Observation) -> set[DocKey]:
-    """The documents that it names."""
+    """The documents that it has read."""
     return {read[0] if isinstance(read, tuple) else read for read in observation.reads}
 
 
 def digest_of(body: bytes) -> bytes:
-    """Stands for a body."""
+    """The digest of a body."""
     return blake2b(body, digest_size=DIGEST_BYTES).digest()
 
 
@@ -128,7 +128,7 @@ ResultKey: TypeAlias = tuple[BranchId, DocKey]
 def newest(
     entries: Iterable[tuple[Seq, CommitEntry, int]], known: Callable[[BranchId, DocKey], ObservationRow | None]
 ) -> dict[ResultKey, tuple[Seq, ObservationRow | None]]:
-    """What a stretch of the log says of each computation that ran in it; None where that cannot be told any more."""
+    """The newest observation of each computation in a part of the log; None where it cannot be restored."""
     found: dict[ResultKey, tuple[Seq, ObservationRow | None]] = {}
     for seq, entry, _ in entries:
         if entry.seen is None:
@@ -136,11 +136,11 @@ def newest(
         index, body = entry.seen
         if index >= len(entry.operations):
             continue
-        place = (entry.branch, entry.operations[index].doc)
+        key = (entry.branch, entry.operations[index].doc)
         if len(body) == DIGEST_BYTES:
-            earlier = found[place][1] if place in found else None
-            same = [row for row in (earlier, known(*place)) if row is not None and digest_of(row.body) == body]
-            found[place] = (seq, ObservationRow(place[1], seq, same[0].body) if same else None)
+            earlier = found[key][1] if key in found else None
+            same = [row for row in (earlier, known(*key)) if row is not None and digest_of(row.body) == body]
+            found[key] = (seq, ObservationRow(key[1], seq, same[0].body) if same else None)
         else:
-            found[place] = (seq, ObservationRow(place[1], seq, body))
+            found[key] = (seq, ObservationRow(key[1], seq, body))
     return found

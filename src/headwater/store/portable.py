@@ -48,9 +48,9 @@ class Header(msgspec.Struct):
     seq: Seq
     branch: BranchId = MAIN
     ends: bool = False
-    """A last line says how many lines came before it: without it the export was cut off."""
+    """There is a last line with the number of lines before it: without it the export is truncated."""
     features: tuple[str, ...] = ()
-    """What the space uses beyond its format, as in the file: `name=first version that knows it`."""
+    """The features of the space, as in the file: `name=first version that knows it`."""
 
     @property
     def is_digested(self) -> bool:
@@ -59,7 +59,7 @@ class Header(msgspec.Struct):
 
 
 def export_documents(engine: Engine, name: str, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[str]:
-    """Every live document as of one place, as lines."""
+    """Every live document as of one sequence number, as lines."""
     through = read_seq(engine, branch, at)
     header = Header("documents", FORMAT, name, through, branch, ends=True, features=_features(engine))
     return _closed(header, _document_lines(engine, branch, through))
@@ -77,7 +77,7 @@ def _features(engine: Engine) -> tuple[str, ...]:
 
 
 def _closed(header: Header, lines: Iterable[str]) -> Iterator[str]:
-    """The first line, those after it, and the one that closes them."""
+    """The header, the lines, and the closing line."""
     first = _line(msgspec.to_builtins(header))
     yield first
     digest, count = _Digest(first), 0
@@ -89,20 +89,20 @@ def _closed(header: Header, lines: Iterable[str]) -> Iterator[str]:
 
 
 class _Digest:
-    """Of lines, however they end."""
+    """A digest of lines, independent of their line ends."""
 
     def __init__(self, first: str) -> None:
         self._sum = sha256()
         self.add(first)
 
     def add(self, line: str) -> None:
-        """One more; empty ones do not count."""
+        """Add a line; empty lines are ignored."""
         if line.strip():
             self._sum.update(line.rstrip("\r\n").encode(errors="surrogatepass") + b"\n")
 
     @property
     def text(self) -> str:
-        """So far."""
+        """The digest of the lines so far."""
         return self._sum.hexdigest()
 
 
@@ -120,7 +120,7 @@ def export_log(engine: Engine, name: str) -> Iterator[str]:
 
 
 def read_header(line: str) -> Header:
-    """What the rest of the lines are."""
+    """Parse the header."""
     try:
         header = msgspec.json.decode(line, type=Header)
     except msgspec.MsgspecError as error:
@@ -136,7 +136,7 @@ def read_header(line: str) -> Header:
 
 
 def unaltered(first: str, lines: Iterable[str], header: Header) -> Iterator[str]:
-    """The lines after the first, while they are checked to be those that were exported.
+    """The lines after the header, checked to be those that were exported.
 
     Documents may be edited on purpose: without the digest in their last line they are taken as they are.
     """
@@ -149,8 +149,8 @@ def unaltered(first: str, lines: Iterable[str], header: Header) -> Iterator[str]
         record = _closing(line) if header.is_digested else None
         if record is not None:
             is_closed = True
-            told = record.get("digest", None if header.headwater == "log" else digest.text)
-            if told != digest.text:
+            expected = record.get("digest", None if header.headwater == "log" else digest.text)
+            if expected != digest.text:
                 message = (
                     f"the export was altered after it was written: the digest in line {number} is not that of the "
                     "lines before it. Export it again"
@@ -172,7 +172,7 @@ def unaltered(first: str, lines: Iterable[str], header: Header) -> Iterator[str]
 
 
 def _closing(line: str) -> dict[str, object] | None:
-    """The record of a last line; None for any other."""
+    """The record of a closing line; None for any other line."""
     if not line.startswith('{"end"'):
         return None
     try:
@@ -183,7 +183,7 @@ def _closing(line: str) -> dict[str, object] | None:
 
 
 def parse_documents(lines: Iterable[str], *, ends: bool = False) -> Iterator[SetDoc]:
-    """One operation per line after the first. A line that is wrong is named by its number."""
+    """One operation per line after the header. Errors name the number of the line."""
     count = 0
     ended = False
     for number, line in enumerate(lines, start=2):
@@ -234,7 +234,7 @@ def _no_document(number: int) -> str:
 
 
 def batches(operations: Iterable[SetDoc]) -> Iterator[tuple[SetDoc, ...]]:
-    """Operations in groups that are one commit each."""
+    """Operations in groups of one commit each."""
     batch: list[SetDoc] = []
     size = 0
     for operation in operations:
@@ -248,7 +248,7 @@ def batches(operations: Iterable[SetDoc]) -> Iterator[tuple[SetDoc, ...]]:
 
 
 def parse_log(lines: Iterable[str]) -> Iterator[LogRow]:
-    """The rows of a log, linked anew."""
+    """The rows of a log, with a new hash chain."""
     chain = GENESIS
     for number, line in enumerate(lines, start=2):
         if not line.strip():
@@ -268,7 +268,7 @@ def parse_log(lines: Iterable[str]) -> Iterator[LogRow]:
 
 
 def _check_canonical(entry: Entry) -> None:
-    """What was encoded by anyone else may have maps out of order, which nothing here would notice later."""
+    """Refuse maps with unsorted keys: other programs may have encoded them, and nothing detects that later."""
     carried: list[object] = [msgspec.to_builtins(entry, enc_hook=flatten, builtin_types=(bytes,))]
     while carried:
         value = carried.pop()

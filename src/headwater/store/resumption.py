@@ -21,43 +21,43 @@ from headwater.values.overlap import touches
 from headwater.values.tree import ABSENT, Path
 
 FEW: Final = 500
-"""Rows for which documents are looked at one by one. For more, all documents of the space at once are less."""
+"""Up to so many rows, documents are looked up one by one. For more, one scan of all documents is cheaper."""
 
 
 @dataclass(slots=True)
 class Listing:
-    """One look at a branch: its observations, and how new each of its documents is."""
+    """The observations of a branch, and the newest commit of each document they name."""
 
     branch: BranchId
-    # As of this place of the log.
+    # As of this commit.
     seq: Seq
     rows: dict[DocKey, ObservationRow]
-    # The newest place of each document, and whether it is there. Of those inherited in an older state: not known.
+    # The newest commit of each document, and whether it exists. None: inherited in an older state, so unknown.
     heads: dict[DocKey, tuple[Seq, bool] | None]
-    # Whose rows stand on a branch that this one was made from.
+    # Documents whose rows are on an ancestor of the branch.
     inherited: frozenset[DocKey] = frozenset()
 
     def is_newer(self, doc: DocKey, than: Seq) -> bool:
-        """Whether it may have been written since."""
+        """Whether it may have been written after a commit."""
         if doc not in self.heads:
             return False
-        place = self.heads[doc]
-        return place is None or place[0] > than
+        head = self.heads[doc]
+        return head is None or head[0] > than
 
     def exists(self, doc: DocKey) -> bool:
-        """Whether there is such a document."""
-        place = self.heads.get(doc, (NEVER, False))
-        return place is None or place[1]
+        """Whether the document exists, or may exist."""
+        head = self.heads.get(doc, (NEVER, False))
+        return head is None or head[1]
 
 
 def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterable[DocKey] = ()) -> Listing:
-    """All that is kept of the runs on a branch, whose results stand in documents of this prefix.
+    """The observations of a branch whose results are in documents with this prefix.
 
-    `besides` names what these runs wrote besides: of whatever is not named, how new it is may not be known.
+    `besides` names other documents that the runs wrote: the heads of unnamed documents may be unknown.
 
-    A branch starts with what its parent knew when it was made, as far as that is still kept as it was then.
+    A branch starts with the observations of its parent as of the fork, if they are still stored unchanged.
 
-    Writes nothing: what the log holds beyond the last fold is looked at in memory.
+    Writes nothing: the tail of the log after the last fold is read from memory.
     """
     documents = engine.documents
     rows: dict[DocKey, ObservationRow] = {}
@@ -67,11 +67,11 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     row = documents.branch(branch)
     while True:
         views.append((row.name, through))
-        kept = {doc: each for doc, each in _observations(engine, row.name, prefix).items() if each.seq <= through}
-        # What is nearer hides what is inherited.
+        stored = {doc: each for doc, each in _observations(engine, row.name, prefix).items() if each.seq <= through}
+        # Own rows hide inherited ones.
         if row.name != branch:
-            inherited |= kept.keys() - rows.keys()
-        rows = kept | rows if rows else kept
+            inherited |= stored.keys() - rows.keys()
+        rows = stored | rows if rows else stored
         if row.parent is None:
             break
         through = min(through, row.fork_seq)
@@ -80,7 +80,7 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     if len(rows) > FEW:
         found.heads = _all_heads(engine, views)
     else:
-        # In a space with many documents, of which few are read.
+        # Few rows in a space with many documents.
         for each in rows.values():
             found.heads.update(heads_of(engine, found, each, (each.doc,)).heads)
         if rows:
@@ -89,19 +89,19 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
 
 
 def observation_of(engine: Engine, branch: BranchId, doc: DocKey) -> ObservationRow | None:
-    """The newest that is kept of one computation on a branch itself."""
+    """The newest observation of one computation on the branch itself."""
     return _observations(engine, branch, doc).get(doc)
 
 
 def _observations(engine: Engine, branch: BranchId, prefix: str) -> dict[DocKey, ObservationRow]:
-    """The newest of each computation on a branch: in the caches, or in the part of the log that is not folded."""
+    """The newest observation of each computation on a branch: from the caches and the unfolded tail."""
     backend = engine.backend
     found = {row.doc: row for row in backend.observations(branch, prefix)}
     for (on, doc), (seq, row) in newest(engine.documents.tail.entries, backend.observation).items():
         if on != branch or not doc.startswith(prefix):
             continue
         known = found.get(doc)
-        # As a fold would: a note of the same place, or a later one, came after the commit.
+        # As in a fold: a row of the same or a later sequence number was written after the commit.
         if known is not None and known.seq >= seq:
             continue
         if row is not None:
@@ -112,7 +112,7 @@ def _observations(engine: Engine, branch: BranchId, prefix: str) -> dict[DocKey,
 
 
 def _all_heads(engine: Engine, views: Iterable[tuple[BranchId, Seq]]) -> dict[DocKey, tuple[Seq, bool] | None]:
-    """Of a branch and those it inherits from, each as far as it does."""
+    """The heads of a branch and its ancestors, each up to its fork."""
     heads: dict[DocKey, tuple[Seq, bool] | None] = {}
     for name, through in views:
         newest_of = {doc: (seq, live) for doc, seq, live in engine.backend.head_seqs(name)}
@@ -124,7 +124,7 @@ def _all_heads(engine: Engine, views: Iterable[tuple[BranchId, Seq]]) -> dict[Do
 
 
 def heads_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
-    """One row, with how new everything is now that it names."""
+    """One row, with the current heads of all documents it names."""
     observation = decode_observation(row.body)
     docs = {read[0] if isinstance(read, tuple) else read for read in observation.reads} if observation else set()
     found = heads(engine, listed.branch, (*docs, *outputs))
@@ -132,7 +132,7 @@ def heads_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Sequ
 
 
 def heads(engine: Engine, branch: BranchId, docs: Iterable[DocKey]) -> dict[DocKey, tuple[Seq, bool] | None]:
-    """How new each of these is now."""
+    """The current heads of these documents."""
     return {doc: _head_of(engine, branch, doc) for doc in docs}
 
 
@@ -157,7 +157,7 @@ def _head_of(engine: Engine, branch: BranchId, doc: DocKey) -> tuple[Seq, bool]:
 def overlapping_writes(
     engine: Engine, branch: BranchId, doc: DocKey, reads: Sequence[tuple[Path, Depth]], after: Seq
 ) -> list[Seq] | None:
-    """Commits after a place of the log that changed one of the places read; None if the log does not reach back."""
+    """Commits after a sequence number that touched one of the reads; None if the log does not reach back."""
     documents = engine.documents
     if after < documents.horizon.seq:
         return None
@@ -174,7 +174,7 @@ def overlapping_writes(
 
 
 def readers_of(engine: Engine, branch: BranchId, doc: DocKey, path: Path) -> list[DocKey]:
-    """The results of those that have read at, above or below a place; of one whose shape was read, at or above."""
+    """The results of computations that read an address: at, above or below it; a shallow read, at or above it."""
     found: list[DocKey] = []
     for row in listing(engine, branch).rows.values():
         observation = decode_observation(row.body)
@@ -187,25 +187,25 @@ def _reads(read: SeenRead, doc: DocKey, path: Path) -> bool:
     if not isinstance(read, tuple):
         return read == doc
     at, place, shallow = read
-    # Of a shape, what is one step further down is a part.
+    # A shallow read includes the keys, one step below.
     near = len(path) <= len(place) + 1 or not shallow
     return at == doc and near and overlaps(place, path)
 
 
 def drop_unclaimed(engine: Engine, branch: BranchId, gone: Iterable[DocKey]) -> int:
-    """Forget what is kept of computations that are no more. Returns how many there were."""
+    """Delete the observations of removed computations. Returns their number."""
     listed = [(branch, doc) for doc in gone]
     if listed:
-        # First of all: what the log says of them beyond the last fold would be kept by the next.
+        # Fold first: otherwise the next fold would restore them from the tail.
         engine.fold()
         engine.backend.drop_observations(listed)
     return len(listed)
 
 
 def drop_stale(engine: Engine) -> int:
-    """Forget what can be of no use to anybody: of results that were deleted, or damaged. Returns how many there were.
+    """Delete useless observations: damaged ones, and those of deleted results. Returns their number.
 
-    What was never written stays: a sink has no result, and a branch inherits those of its parent.
+    Observations of documents that were never written stay: a sink has no result, and a branch inherits results.
     """
     engine.fold()
     dropped = engine.backend.damaged_observations(drop=True)
@@ -217,6 +217,6 @@ def drop_stale(engine: Engine) -> int:
 
 
 def observations_size(engine: Engine, branch: BranchId, prefix: str = "") -> tuple[int, int]:
-    """How many observations there are of runs on a branch, and how many bytes they are."""
+    """The number of observations of a branch, and their size in bytes."""
     rows = _observations(engine, branch, prefix)
     return len(rows), sum(len(row.body) for row in rows.values())

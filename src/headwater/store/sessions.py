@@ -14,39 +14,39 @@ from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
 
 
 class Elided(msgspec.Struct, frozen=True, gc=False):
-    """A commit that was accepted and changed nothing: it has no place of its own."""
+    """An accepted commit without an entry in the log."""
 
     seq: Seq
-    """Where the newest of its documents was written: what its session was told."""
+    """The newest write of its documents: the sequence number that its session was given."""
     head: Seq
-    """How far the log was when it was decided."""
+    """The end of the log when it was decided."""
     whole: frozenset[DocKey]
-    """Documents that it has written as a whole: whoever has seen it has seen them as they were at that place."""
+    """Documents that it wrote as a whole: a read through it sees them as of `head`."""
     digest: bytes
-    """Stands for what it asked for: its number names it for ever, as those of the others do."""
+    """A digest of its operations: its number identifies it permanently, as for other commits."""
     is_repeated: bool
-    """Later ones of its session were decided before: it was forgotten that it had been decided."""
+    """It was decided before and then forgotten: later commits of its session are already decided."""
 
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One writer. Its commits are decided in the order of their local numbers."""
+    """One session. Its commits are decided in the order of their local numbers."""
 
     id: SessionId
-    # The newest decided commit: what comes again at or below it was decided before.
+    # The newest decided commit: a commit at or below it was decided before.
     last: LocalSeq
-    # Everything above it, up to `last`, was accepted: a range of layers is then checked in one step.
+    # All commits above it, up to `last`, were accepted: a range of layers is then checked in one step.
     gap: LocalSeq
-    # Accepted since the last fold; older ones are asked of the backend.
+    # Accepted since the last fold; the backend has the older ones.
     accepted: dict[LocalSeq, Seq] = field(default_factory=dict)
-    # Rejected in this life of the store, newest VERDICTS_MAX. After a restart a gap in `accepted` means the same.
+    # Rejected since the store was opened, the newest VERDICTS_MAX. After a restart, a gap in `accepted` means the same.
     rejected: dict[LocalSeq, Verdict] = field(default_factory=dict)
-    # Accepted, and not in the log; likewise. After a restart, and when it has long been quiet, they are decided again.
+    # Elided, also the newest VERDICTS_MAX. After a restart, and after a long idle time, they are decided again.
     elided: dict[LocalSeq, Elided] = field(default_factory=dict)
 
 
 class Sessions:
-    """Everyone who has committed since the store was opened."""
+    """All sessions that have committed since the store was opened."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -54,7 +54,7 @@ class Sessions:
         self._folded = NEVER
 
     def get(self, session_id: SessionId) -> Session:
-        """The record of a session, old or new."""
+        """The record of a session, loaded or new."""
         session = self._known.get(session_id)
         if session is None:
             last = self._backend.last_local(session_id)
@@ -62,9 +62,9 @@ class Sessions:
         return session
 
     def seq_of(self, session: Session, local_seq: LocalSeq) -> Seq | None:
-        """Where a commit of this session is in the log; None if it was rejected or never came.
+        """The sequence number of a commit of this session; None if it was rejected or never came.
 
-        Of one that was elided, how far the log was: later than all before it, as for the others.
+        For an elided commit, the end of the log at that time: later than all commits before it.
         """
         seq = session.accepted.get(local_seq)
         if seq is None and local_seq in session.elided:
@@ -81,14 +81,14 @@ class Sessions:
         return None
 
     def names_all(self, session: Session, layers: tuple[tuple[LocalSeq, LocalSeq], ...], basis: Seq) -> bool:
-        """Are these surely all commits of the session after a place of the log? Told without looking at each."""
+        """Whether these are certainly all commits of the session after a sequence number, without checking each."""
         if len(layers) != 1 or layers[0][1] != session.last:
             return False
         before = LocalSeq(layers[0][0] - 1)
         return not before or NEVER < (self.seq_of(session, before) or NEVER) <= basis
 
     def record(self, session: Session, local_seq: LocalSeq, verdict: Verdict) -> None:
-        """A commit was decided."""
+        """Record the verdict of a commit."""
         if type(verdict) is Committed:
             self._move(session, local_seq)
             session.accepted[local_seq] = verdict.seq
@@ -99,7 +99,7 @@ class Sessions:
             del session.rejected[next(iter(session.rejected))]
 
     def elide(self, session: Session, local_seq: LocalSeq, elided: Elided) -> None:
-        """A commit was accepted without a place in the log; perhaps once more."""
+        """Record an elided commit, perhaps repeatedly."""
         if local_seq > session.last:
             self._move(session, local_seq)
         session.elided[local_seq] = elided
@@ -113,7 +113,7 @@ class Sessions:
         session.last = local_seq
 
     def forget(self, decided: Iterable[Commit]) -> None:
-        """These did not reach the disk after all: they were never decided."""
+        """Remove commits that were not written to disk: they are undecided again."""
         for commit in decided:
             session, local_seq = self.get(commit.session), commit.local_seq
             session.accepted.pop(local_seq, None)
@@ -123,7 +123,7 @@ class Sessions:
                 session.last = min(session.last, LocalSeq(local_seq - 1))
 
     def folded(self, through: Seq) -> None:
-        """Everything accepted up to here can be asked of the backend now; what was written with the fold cannot."""
+        """The backend now has everything accepted up to `through`; commits written with the fold stay here."""
         for session in list(self._known.values()):
             session.accepted = {number: seq for number, seq in session.accepted.items() if seq > through}
             quiet = not any(each.head > self._folded for each in session.elided.values())

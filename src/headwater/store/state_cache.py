@@ -22,14 +22,14 @@ from headwater.values.shrink import shrunk
 from headwater.values.tree import ABSENT, Maybe, Path
 
 _STATE_BYTES: Final = 600
-"""What a cached document costs besides its value, measured."""
+"""The measured cost of a cached document without its value."""
 
 _BLOWUP: Final = 4
-"""Bytes in memory per encoded byte of a value, about."""
+"""Approximate bytes in memory per encoded byte of a value."""
 
 
 class Recent(msgspec.Struct, frozen=True, gc=False):
-    """One write of a document, with its author."""
+    """One write of a document, with its commit."""
 
     seq: Seq
     commit: Commit
@@ -46,28 +46,28 @@ class DocState:
     """A document on a branch, as of the newest commit decided."""
 
     value: Maybe
-    # Its newest revision, NEVER if it has none.
+    # Its newest revision; NEVER if it has none.
     seq: Seq
-    # No encoded size above this: whole writes set it, patches add to it, a measurement corrects it.
+    # An upper bound of its encoded size: whole writes set it, patches add to it, a measurement corrects it.
     bound: int
-    # Encoded size when it was last measured, for a snapshot or the question of one; 0: not since it was written whole.
+    # Encoded size when last measured for a snapshot; 0: not measured since the last whole write.
     size: int
-    # Log bytes to read to rebuild it.
+    # Log bytes that a rebuild reads.
     since_bytes: int
-    # Writes up to here are known only to the log.
+    # Writes up to here are only in the log.
     floor: Seq
-    # Newest write of anybody but `author`, whose are all since.
+    # The newest write of another session than `author`, which made all writes since.
     others: Seq
     author: SessionId = _NO_SESSION
-    # Writes after `floor`, with their authors, oldest first; the index has seen the first `indexed` of them.
+    # Writes after `floor`, oldest first; the index contains the first `indexed` of them.
     recent: list[Recent] = field(default_factory=lambda: _NONE_RECENT)
     indexed: int = 0
     index: TouchIndex | None = None
-    # Set by every use, cleared by the sweep that looks for what to drop.
+    # Set by every use, cleared by the eviction sweep.
     used: bool = True
 
     def write(self, seq: Seq, commit: Commit, effect: Effect, weight: int) -> None:
-        """A commit moved this document."""
+        """Apply the effect of a commit."""
         if commit.session != self.author:
             self.others, self.author = self.seq, commit.session
         self.value = effect.after
@@ -85,17 +85,17 @@ class DocState:
             self.recent = [recent]
 
     def trim(self, through: Seq) -> None:
-        """Leave writes up to here to the log."""
+        """Drop writes up to here: they are in the log."""
         self.recent = [recent for recent in self.recent if recent.seq > through] or _NONE_RECENT
         self.floor = max(self.floor, min(through, self.seq))
         self.index, self.indexed = None, 0
 
     def newest_touch(self, path: Path, depth: Depth) -> Seq:
-        """The newest write since `floor` that a read of this path would notice."""
+        """The newest write since `floor` that touches a read of this path."""
         return self._index_recent().newest(path, depth)
 
     def _index_recent(self) -> TouchIndex:
-        """Most writes are never asked about: they enter the index when the first question comes."""
+        """Most writes are never queried: they are indexed at the first query."""
         index = self.index
         if index is None:
             index = self.index = TouchIndex()
@@ -105,7 +105,7 @@ class DocState:
         return index
 
     def since(self, seq: Seq) -> list[Recent] | None:
-        """Writes after a place of the log, newest first; None if not all of them are remembered."""
+        """Writes after a sequence number, newest first; None if not all of them are here."""
         if seq < self.floor:
             return None
         later = []
@@ -124,12 +124,12 @@ class StateCache:
         self._documents = documents
         self._states: dict[BranchId, dict[DocKey, DocState]] = {}
         self._bytes = 0
-        # Touched by the last fold: what they remember of before it is let go by the next.
+        # The states of the last fold: the next fold drops their writes before it.
         self._folded: list[DocState] = []
         self._folded_through = NEVER
 
     def get(self, branch: BranchId, doc: DocKey) -> DocState:
-        """The state of a document, read if it is not in use yet."""
+        """The state of a document, loaded on demand."""
         states = self._states.get(branch)
         if states is None:
             states = self._states[branch] = {}
@@ -146,7 +146,7 @@ class StateCache:
         row = self._backend.head(branch, doc) if found.seq else None
         size, since = (row.size, row.since) if row is not None else (0, 0)
         if row is None and found.value is not ABSENT and self._documents.branch(branch).parent is not None:
-            # Inherited: what it weighs is written on no row of this branch.
+            # Inherited: no row of this branch has its size.
             size = len(encode(found.value))
         weight = sum(revision.weight for revision in self._documents.tail.revisions(branch, doc))
         return DocState(
@@ -160,13 +160,13 @@ class StateCache:
         )
 
     def drop(self, branch: BranchId, doc: DocKey) -> None:
-        """Forget a state that is not true any more; it is read again when needed."""
+        """Drop an invalid state; it is read again on demand."""
         state = self._states.get(branch, {}).pop(doc, None)
         if state is not None:
             self._bytes -= _STATE_BYTES
 
     def release(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
-        """Forget states that are true, for nobody is going to ask for them soon."""
+        """Drop valid states that are not needed soon."""
         states = self._states.get(branch, {})
         gone = {id(state): doc for doc in docs if (state := states.get(doc)) is not None}
         self._folded = [state for state in self._folded if id(state) not in gone]
@@ -176,7 +176,7 @@ class StateCache:
         self._states[branch] = shrunk(states)
 
     def after_fold(self, fold: Fold) -> None:
-        """Snapshots were taken: rebuilding starts there. Writes are remembered until the next fold."""
+        """Snapshots were written: a rebuild starts there. Recent writes stay until the next fold."""
         for state in self._folded:
             state.trim(self._folded_through)
         self._folded, self._folded_through = [], fold.through
@@ -187,7 +187,7 @@ class StateCache:
             self._folded.append(state)
 
     def evict(self) -> None:
-        """Drop the least used states while there are too many: those not used since the sweep before."""
+        """If the cache is too large, drop the states that were not used since the last sweep."""
         if self._bytes <= CACHE_BYTES:
             return
         self._bytes = 0
@@ -197,11 +197,11 @@ class StateCache:
             for state in states.values():
                 state.used = False
                 self._bytes += _STATE_BYTES + _BLOWUP * state.bound
-        # If everything was in use, the next sweep finds what was not used since this one.
+        # If everything was in use, the next sweep drops what was not used since this one.
 
 
 def are_all_writes(session: Session, state: DocState, read: PendingRead) -> bool:
-    """One layer, or two: are they in the log, and all that was written since what was confirmed? Mostly so."""
+    """Whether one or two layers are accepted and are all writes since the basis: the commonest pending read."""
     recent, layers, basis = state.recent, read.layers, read.basis
     count = len(layers)
     if count > len(recent) or count > 2 or state.author != session.id or state.others > basis:  # noqa: PLR2004
@@ -217,16 +217,16 @@ def are_all_writes(session: Session, state: DocState, read: PendingRead) -> bool
 
 
 def layered_writes(later: Iterable[Recent], session: Session, read: PendingRead) -> Iterator[Write]:
-    """Writes of a document, newest first, as `first_unseen` wants them: oldest first, named layers with operations.
+    """Writes of a document as `first_unseen` takes them: oldest first, named layers with their operations.
 
-    What came before a layer that wrote the document whole shows nowhere any more, and is left out.
+    Writes before a layer that wrote the whole document have no effect, and are left out.
     """
-    told: list[Write] = []
+    writes: list[Write] = []
     for recent in later:
         commit = recent.commit
         named = commit.session == session.id and any(a <= commit.local_seq <= b for a, b in read.layers)
         layer = tuple(operation for operation in commit.operations if operation.doc == read.doc) if named else ()
-        told.append((recent.seq, recent.touches, layer))
+        writes.append((recent.seq, recent.touches, layer))
         if layer and type(layer[0]) is not PatchDoc:
             break
-    return reversed(told)
+    return reversed(writes)

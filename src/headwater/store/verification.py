@@ -24,14 +24,14 @@ from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
 
 _DOCS_AT_ONCE: Final = 10_000
-"""Documents folded in one walk over the log: bounds memory; a larger space is walked several times."""
+"""Documents folded in one pass over the log, to bound memory; a larger space takes several passes."""
 
 _FINDINGS_MAX: Final = 100
-"""After so many the file is beyond doubt; the rest would only scroll."""
+"""After so many findings the file is certainly damaged."""
 
 
 class VerificationReport(msgspec.Struct):
-    """What was looked at and what was wrong with it."""
+    """The counts of what was checked, and the findings."""
 
     commits: int = 0
     documents: int = 0
@@ -41,7 +41,7 @@ class VerificationReport(msgspec.Struct):
 
     @property
     def ok(self) -> bool:
-        """Nothing found."""
+        """No findings."""
         return not self.findings
 
 
@@ -57,7 +57,7 @@ def verify(engine: Engine, progress: Progress = lambda _done, _total: None) -> V
             _check_caches(engine, report)
             _check_observations(engine, report)
     except (CorruptError, InvariantError, UsageError) as error:
-        # The last two: rows that are already there are folded again, or an operation does not fit what it met.
+        # The last two: existing rows are folded again, or an operation does not fit its document.
         report.findings.append(error.message)
     del report.findings[_FINDINGS_MAX:]
     return report
@@ -92,7 +92,7 @@ def _check_caches(engine: Engine, report: VerificationReport) -> None:
 
 
 def _check_observations(engine: Engine, report: VerificationReport) -> None:
-    """What is kept of runs: each row whole, and none newer than the log. Functions without one just run."""
+    """Check observations: each row undamaged, none newer than the log. Functions without one just run."""
     damaged = engine.backend.damaged_observations()
     if damaged:
         report.findings.append(f"damaged rows of what functions have read: {damaged}; these functions run once more")
@@ -115,14 +115,14 @@ def _check_documents(
 ) -> None:
     documents, backend = engine.documents, engine.backend
     horizon = documents.horizon.seq
-    # A branch starts from its parent's documents, and after a horizon from snapshots: they are all there is below it.
+    # A branch starts from its parent's documents, and after a horizon from snapshots, which replace the log below it.
     start = max(horizon, documents.branches[branch].fork_seq)
     values = {doc: documents.at(branch, doc, start).value for doc in heads}
     seqs = _refold(engine, branch, values, report)
     for doc, head in heads.items():
         report.documents += 1
-        kept = None if seqs[doc] else backend.snapshot(branch, doc, horizon)
-        newest = seqs[doc][-1] if seqs[doc] else kept.seq if kept is not None else NEVER
+        snapshot = None if seqs[doc] else backend.snapshot(branch, doc, horizon)
+        newest = seqs[doc][-1] if seqs[doc] else snapshot.seq if snapshot is not None else NEVER
         if newest != head.seq:
             report.findings.append(f"the head of {doc} is said to be {head.seq}, the log says {newest}")
         if head.live != (values[doc] is not ABSENT):
@@ -136,7 +136,7 @@ def _check_documents(
 def _refold(
     engine: Engine, branch: BranchId, values: dict[DocKey, Maybe], report: VerificationReport
 ) -> dict[DocKey, list[Seq]]:
-    """Move the documents through the whole log, comparing with every snapshot on the way; returns their revisions."""
+    """Apply the whole log to the documents, compare with every snapshot, and return their revisions."""
     seqs: dict[DocKey, list[Seq]] = {doc: [] for doc in values}
     snapshots = {doc: {row.seq: row.body for row in engine.backend.snapshots(branch, doc)} for doc in values}
     for row in engine.backend.log(engine.documents.horizon.seq, engine.head):
@@ -160,7 +160,7 @@ def _refold(
 
 
 def _check_entries(engine: Engine, report: VerificationReport) -> None:
-    """Every document in the log has a head, every commit is known by its sender's number, every branch is as it was."""
+    """Check that every document in the log has a head, every commit its session number, every branch its entry."""
     documents, backend = engine.documents, engine.backend
     branches: dict[BranchId, BranchRow] = {MAIN: documents.branches[MAIN]}
     merges: dict[BranchId, list[tuple[BranchId, Seq, Seq]]] = {}
@@ -175,11 +175,11 @@ def _check_entries(engine: Engine, report: VerificationReport) -> None:
         if entry.merged is not None:
             merges.setdefault(entry.branch, []).append((*entry.merged, row.seq))
         for operation in entry.operations:
-            place = (entry.branch, operation.doc)
-            if place not in listed and backend.head(*place) is None:
+            key = (entry.branch, operation.doc)
+            if key not in listed and backend.head(*key) is None:
                 report.findings.append(f"{operation.doc} on branch {entry.branch} is in the log, but has no head")
             if len(listed) < _DOCS_AT_ONCE:
-                listed.add(place)
+                listed.add(key)
     _check_branches(documents, branches, merges, report)
 
 
@@ -191,11 +191,11 @@ def _check_branches(
 ) -> None:
     """Branches begin after the horizon; their merges may have been before it."""
     for name in sorted(forked.keys() | documents.branches.keys()):
-        found, told = documents.branches.get(name), forked.get(name)
-        if found is not None and told is not None:
+        found, expected = documents.branches.get(name), forked.get(name)
+        if found is not None and expected is not None:
             before = [merge for merge in found.merges if merge[2] <= documents.horizon.seq]
-            told = msgspec.structs.replace(told, merges=(*before, *merges.get(name, ())))
-        if found != told:
+            expected = msgspec.structs.replace(expected, merges=(*before, *merges.get(name, ())))
+        if found != expected:
             report.findings.append(f"branch {name} is not as the log says")
 
 

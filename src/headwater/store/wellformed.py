@@ -22,7 +22,7 @@ from headwater.values.value_limits import INT_MAX, INT_MIN
 _WITH_VALUE: Final = frozenset({Replace, Add})
 _WITH_ITEMS: Final = frozenset({Append, AddUnique, RemoveByValue, Splice})
 _AS_IT_IS: Final = CONTAINERS | {bool, bytes, NoneType}
-"""Types whose every value can be stored: nothing about them has to be looked at again."""
+"""Types whose every value can be stored: they need no check."""
 _OTHERS: Final = frozenset({Remove, Move, Increment})
 
 
@@ -80,7 +80,7 @@ def _check_scalar(operation: Operation, value: object) -> None:
         raise AddressError(f"cannot write to {_shown(operation)}: {refused.reason}", doc=operation.doc) from None
 
 
-def _check_other(operation: Operation, op: Any) -> None:  # noqa: ANN401  # whatever stands among the operations
+def _check_other(operation: Operation, op: Any) -> None:  # noqa: ANN401  # any object among the operations
     kind = type(op)
     if kind in _WITH_ITEMS:
         if not is_array(op.items):

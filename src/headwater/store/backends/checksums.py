@@ -9,31 +9,31 @@ from typing import Final
 from zlib import crc32
 
 _PLACED: Final = 1 << 32
-"""Added to the checksum of a body that covers its place, too. A CRC has 32 bits, so none is as large by itself."""
+"""Added to a checksum that also covers the key of its row. A CRC has 32 bits, so a plain one is always smaller."""
 
 _MASK: Final = _PLACED - 1
 
 
 def sum_of(*parts: object) -> int:
-    """Of a short row: its columns, with names in the place of numbers that stand for them."""
+    """The checksum of a short row: its columns, with names instead of their numbers."""
     return crc32("\0".join(map(str, parts)).encode(errors="surrogatepass"))
 
 
 def log_sum(seq: int, body: bytes) -> int:
-    """Of a row of the log."""
+    """The checksum of a row of the log."""
     return _PLACED + crc32(body, seq & _MASK)
 
 
 def is_log_row(seq: int, body: bytes, checksum: object) -> bool:
-    """Whether the row is as it was written, and where."""
+    """Whether the checksum matches content and key of the row."""
     return checksum == log_sum(seq, body) or checksum == crc32(body)
 
 
 def snapshot_sum(branch: str, doc: str, seq: int, body: bytes | None) -> int:
-    """Of a snapshot. One without a body differs from one with an empty body."""
+    """The checksum of a snapshot. No body differs from an empty body."""
     return _PLACED + crc32(body or b"", sum_of(branch, doc, seq, body is None))
 
 
 def is_snapshot(branch: str, doc: str, seq: int, body: bytes | None, checksum: object) -> bool:
-    """Whether the row is as it was written, and where."""
+    """Whether the checksum matches content and key of the row."""
     return checksum == snapshot_sum(branch, doc, seq, body) or checksum == crc32(body or b"")

@@ -40,7 +40,7 @@ class MemoryBackend:
         self._replays: dict[SessionId, list[ReplayRow]] = {}
         self._observations: dict[BranchId, dict[DocKey, ObservationRow]] = {}
         self._meta = {"space_id": apsw.randomness(16).hex(), "lineage": apsw.randomness(8).hex(), "features": ""}
-        # Made when somebody asks: most spaces in memory have no workflows.
+        # Made on demand: most spaces in memory have no workflows.
         self._tables: SqliteTables | None = None
 
     @property
@@ -78,7 +78,7 @@ class MemoryBackend:
     def _observe(self, observed: Sequence[tuple[BranchId, ObservationRow]], *, folded: bool = False) -> None:
         for branch, row in observed:
             known = self._observations.setdefault(branch, {})
-            # A row of the same place was noted after that commit.
+            # A row of the same sequence number was written after that commit.
             if row.doc not in known or known[row.doc].seq + folded <= row.seq:
                 known[row.doc] = row
 
@@ -186,17 +186,17 @@ class MemoryBackend:
     def drop_log(self, horizon: Horizon) -> None:
         self._horizon = horizon
         self._log = {seq: row for seq, row in self._log.items() if seq > horizon.seq}
-        for place, rows in self._snapshots.items():
+        for key, rows in self._snapshots.items():
             below = [row for row in rows if row.seq <= horizon.seq]
-            self._snapshots[place] = below[-1:] + [row for row in rows if row.seq > horizon.seq]
-        for place, seqs in self._revisions.items():
-            self._revisions[place] = [seq for seq in seqs if seq > horizon.seq]
+            self._snapshots[key] = below[-1:] + [row for row in rows if row.seq > horizon.seq]
+        for key, seqs in self._revisions.items():
+            self._revisions[key] = [seq for seq in seqs if seq > horizon.seq]
 
     def integrity(self) -> list[str]:
         return []
 
     def compact(self) -> None:
-        """Nothing to give back."""
+        """Nothing to do."""
 
     def backup(self, path: str, progress: Progress) -> None:
         for done, total in self.copying(path):
@@ -210,10 +210,10 @@ class MemoryBackend:
         return sum(len(row.body) for row in self._log.values())
 
     def disown(self) -> None:
-        """Nothing that the parent could miss."""
+        """Nothing to do: no resource is shared with the parent."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
 
 def _explained(error: apsw.Error) -> HeadwaterError:

@@ -47,7 +47,7 @@ _merges: Final = msgspec.msgpack.Decoder(tuple[tuple[BranchId, Seq, Seq], ...])
 
 
 class SqliteBackend:
-    """Rows in the tables above."""
+    """The backend of a space file."""
 
     def __init__(
         self, path: str, *, durability: sqlite_file.Durability = "full", vfs: str | None = None, create: bool = True
@@ -61,7 +61,7 @@ class SqliteBackend:
         self._damage = DamageCheck(self._read, self._corrupt)
         try:
             self._damage.opened()
-            # Known here, for the links of revisions.
+            # For the links of revisions.
             self._horizon = int(self.meta("horizon") or 0)
             self._note_durability(durability)
         except BaseException:
@@ -101,14 +101,14 @@ class SqliteBackend:
             self._checkpoint()
 
     def _explained(self, error: apsw.Error) -> HeadwaterError:
-        """After a failed write to the disk nobody knows what it holds: nothing goes through this connection again."""
-        told = sqlite_file.explain(error, self._path)
-        if isinstance(told, PoisonedError):
-            self._poison = told
-        return told
+        """SQLite's error in our words. After a failed write the state of the disk is unknown: no further use."""
+        explained = sqlite_file.explain(error, self._path)
+        if isinstance(explained, PoisonedError):
+            self._poison = explained
+        return explained
 
     def _note_durability(self, durability: sqlite_file.Durability) -> None:
-        """In the main file before the first commit: what a power cut may leave of the log depends on it."""
+        """Write the durability to the main file before the first commit: what a power cut may leave depends on it."""
         if self.meta("durability") != durability:
             self.set_meta("durability", durability)
             self._read("pragma wal_checkpoint(truncate)")
@@ -118,14 +118,14 @@ class SqliteBackend:
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
-        """Move pages from the log to the main file. What was committed is durable whatever happens here."""
+        """Move pages from the log to the main file. Commits are durable even if this fails."""
         self._wal_pages = 0
-        # No room in the main file: the log grows on, and the next commits say so if it cannot. A failing disk is
-        # noted by `_explained`: the next access says so. This one succeeded.
+        # Disk full: the log keeps growing, and later commits fail if it cannot. A failing disk is recorded by
+        # `_explained`, and the next access raises. This commit has succeeded.
         with suppress(UnavailableError, PoisonedError):
             self._read("pragma wal_checkpoint(passive)")
 
-    # -- beside it -----------------------------------------------------------------------------------------
+    # -- tables of other packages --------------------------------------------------------------------------
 
     @property
     def tables(self) -> SqliteTables:
@@ -170,7 +170,7 @@ class SqliteBackend:
 
     def log(self, after: Seq, through: Seq) -> Iterator[LogRow]:
         while after < through:
-            # In pages, so that a long walk neither holds a statement open nor the whole log in memory.
+            # In pages, so that a long scan neither keeps a statement open nor the whole log in memory.
             query = "select seq, body, chain, sum from log where seq > ? and seq <= ? order by seq limit 256"
             rows = self._read(query, (after, through))
             if not rows:
@@ -310,7 +310,7 @@ class SqliteBackend:
     def last_local(self, session: SessionId) -> LocalSeq:
         return LocalSeq(self._damage.session(session))
 
-    # -- care ----------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------
 
     def meta(self, key: str) -> str | None:
         found = self._read("select value, sum from meta where key = ?", (key,))
@@ -373,17 +373,17 @@ class SqliteBackend:
         return int(pages) * int(size)  # type: ignore[arg-type]
 
     def disown(self) -> None:
-        # Never given back, or the end of this process would close the connection, and with it the parent's log.
+        # A leaked reference: otherwise the end of this process would close the connection and the parent's log.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
     def close(self) -> None:
-        # Closing moves the log into the main file. If the disk does not let it, the log stays and holds everything.
+        # Closing moves the log into the main file. If the disk fails, the log stays and has everything.
         with suppress(apsw.FullError, apsw.IOError):
             self._db.close()
 
 
 def _end_of(prefix: str) -> str:
-    """The first text after all that start with the prefix; empty if there is none such."""
+    """The first text after all texts with the prefix; empty if there is none."""
     start = prefix.rstrip(_CHARACTER_MAX)
     if not start:
         return ""

@@ -18,7 +18,7 @@ DOC: Final = "(select id from doc where key = ?)"
 
 
 def set_meta(db: apsw.Connection, key: str, value: str) -> None:
-    """A fact about the space."""
+    """Set a property of the space."""
     db.execute(
         "insert into meta values (?, ?, ?) on conflict(key) do update set value = excluded.value, sum = excluded.sum",
         (key, value, sum_of(key, value)),
@@ -26,7 +26,7 @@ def set_meta(db: apsw.Connection, key: str, value: str) -> None:
 
 
 def branch_sum(row: BranchRow) -> int:
-    """Of a row of `branch`."""
+    """The checksum of a row of `branch`."""
     return sum_of(row.name, row.parent, row.fork_seq, row.at, msgspec.msgpack.encode(row.merges).hex().upper())
 
 
@@ -39,7 +39,7 @@ def _make_branches(db: apsw.Connection, rows: Iterable[BranchRow], then: str) ->
 
 
 def _make_docs(db: apsw.Connection, keys: Iterable[DocKey]) -> dict[DocKey, object]:
-    """Numbers for keys; those that have none get one, and are counted. Looked up once per fold, not once per row."""
+    """The numbers of keys; new keys get a number, and are counted. Looked up once per fold, not once per row."""
     rows = [(key, sum_of(key)) for key in keys]
     before = db.total_changes()
     db.executemany("insert into doc(key, sum) values (?, ?) on conflict do nothing", rows)
@@ -54,7 +54,7 @@ def _count(db: apsw.Connection, key: str, more: int) -> None:
 
 
 def write_fold(db: apsw.Connection, fold: Fold) -> None:
-    """Everything the caches learn from a stretch of the log."""
+    """Write a fold."""
     _make_branches(db, fold.branches, "do update set merges = excluded.merges, sum = excluded.sum")
     keys = sorted({head.doc for _, head in fold.heads} | {snapshot.doc for _, snapshot in fold.snapshots})
     doc = _make_docs(db, keys)
@@ -90,10 +90,10 @@ def write_fold(db: apsw.Connection, fold: Fold) -> None:
     set_meta(db, "folded", str(fold.through))
 
 
-def _newest(db: apsw.Connection, places: Iterable[tuple[object, object]]) -> dict[tuple[object, object], int]:
-    """Where those documents are now that have a head."""
-    found = ((place, db.execute("select seq from head where branch = ? and doc = ?", place).get) for place in places)
-    return {place: seq for place, seq in found if isinstance(seq, int)}
+def _newest(db: apsw.Connection, pairs: Iterable[tuple[object, object]]) -> dict[tuple[object, object], int]:
+    """The newest commits of those documents that have a head."""
+    found = ((pair, db.execute("select seq from head where branch = ? and doc = ?", pair).get) for pair in pairs)
+    return {pair: seq for pair, seq in found if isinstance(seq, int)}
 
 
 def _linked(
@@ -102,12 +102,12 @@ def _linked(
     doc: Mapping[DocKey, object],
     newest: Mapping[tuple[object, object], int],
 ) -> Iterator[tuple[object, ...]]:
-    """Each revision with the one before it, so that a missing one is noticed."""
+    """Each revision with the one before it, so that a missing one is detected."""
     last = dict(newest)
     for name, key, seq in fold.revisions:
-        place = (branch[name], doc[key])
-        yield (*place, seq, last.get(place, 0))
-        last[place] = seq
+        pair = (branch[name], doc[key])
+        yield (*pair, seq, last.get(pair, 0))
+        last[pair] = seq
 
 
 def _write_replays(db: apsw.Connection, rows: Sequence[ReplayRow]) -> None:
@@ -130,11 +130,11 @@ def _write_replays(db: apsw.Connection, rows: Sequence[ReplayRow]) -> None:
 
 
 def observed_rows(branch: str, rows: Iterable[tuple[object, ...]]) -> list[ObservationRow]:
-    """Those that are whole and stand where they were put: what is damaged is as good as not there."""
+    """The undamaged rows. A damaged row counts as missing."""
     found: list[ObservationRow] = []
     start = crc32(f"{branch}\0".encode())
     for doc, seq, body, checksum in rows:
-        # As `_sum_of`, in one piece: there may be a hundred thousand.
+        # The same as `_sum_of`, inlined: there may be a hundred thousand rows.
         is_made_so = type(doc) is str and type(seq) is int and type(body) is bytes
         if is_made_so and crc32(body, crc32(f"{doc}\0{seq}".encode(), start)) == checksum:  # type: ignore[arg-type]
             found.append(ObservationRow(doc, seq, body))  # type: ignore[arg-type]  # as it is made
@@ -146,12 +146,12 @@ def _sum_of(branch: str, doc: str, seq: int, body: bytes) -> int:
 
 
 def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationRow]], *, folded: bool = False) -> None:
-    """What was observed replaces what was before, unless that is newer.
+    """Write observations, unless the stored ones are newer.
 
-    A row of the same place was noted after that commit: what a fold finds in the log is older.
+    A stored row of the same sequence number was written after that commit: one from a fold is older.
     """
     doc = _make_docs(db, {row.doc for _, row in observed})
-    # A branch that nothing was folded of yet has no number.
+    # A branch without a fold has no number yet.
     if any(name == MAIN for name, _ in observed):
         _make_branches(db, [BranchRow(MAIN, None, NEVER, Millis(0))], "do nothing")
     branch = dict(db.execute("select name, id from branch"))
@@ -168,10 +168,10 @@ def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationR
 
 
 def unobserve(db: apsw.Connection, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
-    """Forget these."""
+    """Delete these observations."""
     db.executemany(f"delete from observation where branch = {BRANCH} and doc = {DOC}", list(gone))
 
 
 def unobserve_at(db: apsw.Connection, gone: Sequence[tuple[apsw.SQLiteValue, ...]]) -> None:
-    """Forget these, by the numbers of branch and document, which may be nobody's."""
+    """Delete these observations, by the numbers of branch and document, which may be unknown."""
     db.executemany("delete from observation where branch = ? and doc = ?", gone)

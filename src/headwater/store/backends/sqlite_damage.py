@@ -31,11 +31,11 @@ NEEDED: Final = (
     "docs",
     "heads",
 )
-"""Facts that every file has."""
+"""Properties that every file has."""
 
 
 class DamageCheck:
-    """Confirms misses. `read` runs a query; `corrupt` makes the error for what was found."""
+    """Confirms misses. `read` runs a query; `corrupt` makes the error for a finding."""
 
     def __init__(self, read: Callable[[str, Sequence[object]], Rows], corrupt: Callable[[str], CorruptError]) -> None:
         self._read = read
@@ -45,7 +45,7 @@ class DamageCheck:
     # -- at opening ----------------------------------------------------------------------------------------
 
     def opened(self) -> None:
-        """What every lookup depends on, and is small: the facts of the space, and the names of branches."""
+        """Check the small tables that every lookup depends on: properties of the space, and branches."""
         rows = self._read("select key, value, sum from meta", ())
         for key, value, checksum in rows:
             self.fact(str(key), value, checksum)
@@ -61,7 +61,7 @@ class DamageCheck:
             raise self._corrupt("branches are missing")
 
     def fact(self, key: str, value: apsw.SQLiteValue, checksum: apsw.SQLiteValue) -> str:
-        """A row of `meta`, checked."""
+        """The value of a row of `meta`, checked."""
         if sum_of(key, value) != checksum:
             raise self._corrupt(f"the space's {key} does not match its checksum")
         return str(value)
@@ -69,14 +69,14 @@ class DamageCheck:
     # -- documents -----------------------------------------------------------------------------------------
 
     def absent(self, branch: str, doc: str) -> None:
-        """A document has no head on a branch: so it has to be everywhere else."""
+        """Confirm that a document without a head on a branch is not in any other table."""
         [[number, on]] = self._read(f"select {DOC}, {BRANCH}", (doc, branch))
         self._confirmed("doc", "key", doc, number)
         if number is not None and on is not None and self._is_written(on, number):
             raise self._corrupt(f"{doc} was written on branch {branch}, but has no head there")
 
     def _confirmed(self, table: str, column: str, name: str, number: object) -> None:
-        """A name has this number, or none: the index of checksums has to say the same."""
+        """Confirm the number of a name, or that it has none, by the index of checksums."""
         checksum = sum_of(name)
         query = f"select id, {column} from {table} indexed by {table}_sum where sum = ?"
         confirmed = None
@@ -96,7 +96,7 @@ class DamageCheck:
         return self._read(query, (branch, doc)) != [(0,)]
 
     def newest(self, branch: str, doc: str, through: int) -> Seq:
-        """The newest revision up to a place: the next after it is linked to that, else the head names it."""
+        """The newest revision up to a commit: by the link of the next one, or by the head."""
         place = f"branch = {BRANCH} and doc = {DOC}"
         query = f"select before from revision where {place} and seq > ? order by seq limit 1"
         above = self._read(query, (branch, doc, through))
@@ -104,7 +104,7 @@ class DamageCheck:
         return Seq(int(str(found[0][0]))) if found else NEVER
 
     def revisions(self, doc: str, rows: Rows, newest: Seq, ends: range) -> None:
-        """Revisions, newest first, each with the one before it. `ends`: what the last may be linked to."""
+        """Check the links of revisions, newest first. `ends`: what the last one may be linked to."""
         linked: object = newest
         for seq, before in rows:
             if seq != linked:
@@ -119,7 +119,7 @@ class DamageCheck:
     # -- listings ------------------------------------------------------------------------------------------
 
     def counted(self) -> None:
-        """Once in an opening, before the first listing: nothing is missing at the end of a page of an index."""
+        """Compare the counts of keys and heads, once per opening, before the first listing."""
         if self._is_counted:
             return
         query = (
@@ -133,9 +133,9 @@ class DamageCheck:
         self._is_counted = True
 
     def listed(self, branch: str, keys: Sequence[str], start: tuple[str, str], end: tuple[str, str] | None) -> None:
-        """The keys of heads in a stretch of the index: above and from the two of `start`; `end` as in a query.
+        """Check the keys of a listing: above and from the two of `start`; `end` as in a query.
 
-        A damaged key is out of order, or beside the place where its neighbours are looked for.
+        A damaged key is out of order, or outside the range of its neighbours.
         """
         after, prefix = start
         last = after
@@ -159,7 +159,7 @@ class DamageCheck:
                 raise self._corrupt(f"the key {found!r} does not match its checksum")
 
     def _without_head(self, branch: str, stretch: str, bounds: Sequence[object]) -> None:
-        """Documents of other branches have no head on this one, nor have functions without a result."""
+        """Check the keys without a head: documents of other branches, and functions without a result."""
         query = (
             f"select key from doc where {stretch} "
             f"and not exists(select 1 from head where head.branch = {BRANCH} and head.doc = doc.id) "
@@ -172,7 +172,7 @@ class DamageCheck:
     # -- sessions ------------------------------------------------------------------------------------------
 
     def session(self, name: str) -> int:
-        """The newest number of a session's commits, with all rows of it counted; 0 if there is no such session."""
+        """The newest commit of a session, after its rows are counted; 0 if there is no such session."""
         [[number]] = self._read("select (select id from session where name = ?)", (name,))
         self._confirmed("session", "name", name, number)
         if number is None:
@@ -188,6 +188,6 @@ class DamageCheck:
         return newest
 
     def run(self, name: str, row: Sequence[apsw.SQLiteValue]) -> None:
-        """A row of `replay` with its checksum."""
+        """Check a row of `replay`."""
         if sum_of(name, *row[:-1]) != row[-1]:
             raise self._corrupt(f"commits {row[0]} to {row[1]} of session {name} do not match their checksum")

@@ -40,10 +40,10 @@ Durability: TypeAlias = Literal["full", "normal"]
 """`full`: a commit is on disk before it is confirmed. `normal`: a power cut may lose the newest, never half of one."""
 
 APPLICATION_ID: Final = 0x48445752
-"""The letters HDWR in the file's header: what `file` and other tools can tell a space by."""
+"""The letters HDWR in the file's header, by which `file` and other tools recognize a space."""
 
 MODE: Final = 0o600
-"""Permissions of a space's file. A document is for this user; a server lets others in."""
+"""Permissions of a space's file: only this user. A server gives access to others."""
 
 FORMAT: Final = 4
 """Raised when the tables change; every later version opens every earlier format."""
@@ -86,7 +86,7 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
         db = apsw.Connection(path, flags=flags, vfs=vfs)
         try:
             db.execute("pragma locking_mode = exclusive")
-            # Before anything is written: a file that is not ours stays as it is.
+            # Before anything is written: a foreign file stays unchanged.
             fresh = _is_fresh(db, path)
             if not fresh:
                 found = db.execute("pragma user_version").get
@@ -112,25 +112,25 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
 
 
 def make_private(path: str) -> None:
-    """Make an empty file that only this user can use, if there is none: SQLite would make one that all can read.
+    """Create an empty file that only this user can access: SQLite would make one that all can read.
 
-    What SQLite keeps beside it gets the same permissions. An obstacle at that path is found by SQLite, too.
+    Other files of SQLite beside it get the same permissions. Errors are ignored, because SQLite reports them, too.
     """
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
     with suppress(OSError), machine().files.open(path, flags, MODE) as file:
-        file.set_mode(MODE)  # whatever the mask of this process takes away
+        file.set_mode(MODE)  # independent of the umask of this process
 
 
 def abandon(db: apsw.Connection, path: str) -> None:
-    """Close a file that is refused. What is in its write-ahead log stays there: not a byte of it changes."""
+    """Close a refused file without a checkpoint: its write-ahead log stays unchanged."""
     log, files = f"{path}-wal", machine().files
-    # An empty one was made by this opening.
+    # An empty log was made by this opening.
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(files.is_file(log) and files.stat(log).st_size > 0))
     db.close()
 
 
 def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
-    # Read to the end and compared: SQLite answers with the mode it kept when it could not change it.
+    # Compared with the result: SQLite returns the old mode if it could not change it.
     mode = db.execute("pragma journal_mode = wal").fetchall()
     if mode != [("wal",)]:
         message = f"{path} cannot use a write-ahead log (SQLite kept {mode}); is it on a network file system?"
@@ -138,19 +138,19 @@ def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
     db.execute(f"pragma synchronous = {durability}")
     db.execute("pragma mmap_size = 0")
     db.execute("pragma foreign_keys = on")
-    # What a part of a transaction would have to undo fits into memory: commits are small.
+    # The undo data of a savepoint fits into memory: commits are small.
     db.execute("pragma temp_store = memory")
     db.execute("pragma trusted_schema = off")
     db.execute("pragma cell_size_check = on")
     # Checkpoints are our own step (see `SqliteBackend._write`): an automatic one that fails would report the commit
     # before it, which is durable by then, as failed.
     db.execute("pragma wal_autocheckpoint = 0")
-    # Takes the lock now, not at the first write: who comes second learns it at once.
+    # Takes the lock now, not at the first write: a second opening fails at once.
     db.execute("begin immediate; commit")
 
 
 def _is_fresh(db: apsw.Connection, path: str) -> bool:
-    """Is there nothing yet? Raises MigrationError if there is something that is not a space of a format we know."""
+    """Whether the file is empty. Raises MigrationError if it is not a space of a known format."""
     application, version = db.execute("pragma application_id").get, db.execute("pragma user_version").get
     if not application and not db.execute("select count(*) from sqlite_schema").get:
         return True
@@ -164,14 +164,14 @@ def _is_fresh(db: apsw.Connection, path: str) -> bool:
 
 
 def _make(db: apsw.Connection) -> None:
-    """The tables of a new space, in the main file at once: one that is found without them never had them."""
+    """Create the tables of a new space, in the main file at once: a file without them was never complete."""
     marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
     db.execute(f"begin immediate; {sqlite_schema.statements(FORMAT)} {marks}; commit")
     db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
 def _migrate(db: apsw.Connection) -> None:
-    """Format by format, all in one transaction: a crash leaves the old one, which is migrated then."""
+    """Migrate format by format in one transaction: after a crash the old format is migrated again."""
     found = db.execute("pragma user_version").get
     if isinstance(found, int) and found < FORMAT:
         steps = " ".join(sqlite_schema.MIGRATIONS[number] for number in range(max(found, 1), FORMAT))
@@ -216,7 +216,7 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
 
 
 def _is_damage(error: apsw.Error) -> bool:
-    """Our own statements are fixed: a table they miss was there when the file was made."""
+    """Whether the error means damage: our statements are fixed, so a missing table existed when the file was made."""
     return not isinstance(error, apsw.SQLError) or "no such table" in str(error) or "no such column" in str(error)
 
 
@@ -239,10 +239,10 @@ def held(path: str) -> SpaceHeldError:
 
 
 def holder(path: str) -> int | None:
-    """Ask the kernel who holds SQLite's lock. Never for a file this process has open: closing would drop its locks."""
+    """The process that holds SQLite's lock. Never for a file that this process has open: closing drops its locks."""
     if sys.platform != "linux":
         return None
-    import fcntl  # noqa: PLC0415  # the record below is laid out as Linux has it
+    import fcntl  # noqa: PLC0415  # the record below has the layout of Linux
 
     layout = "hhqqi4x"
     question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, _LOCK_START, _LOCK_LENGTH, 0)
@@ -264,9 +264,9 @@ def _command(pid: int) -> str:
 
 
 def copying(db: apsw.Connection, path: str) -> Generator[tuple[int, int], None, None]:
-    """A copy of an open database in a new file, piece by piece: how much is done, of how much.
+    """Copy an open database to a new file in steps: yields the pages done and the total.
 
-    What this very connection writes meanwhile goes into the copy, too: it is as of the last piece.
+    Writes of this connection in between are included: the copy is as of the last step.
     """
     target = apsw.Connection(path)
     try:
@@ -279,7 +279,7 @@ def copying(db: apsw.Connection, path: str) -> Generator[tuple[int, int], None, 
 
 
 _FIRST_WITH_FACTS = 4
-"""The first format whose files say which features they use, and how durable their commits are."""
+"""The first format whose files contain their features and durability."""
 
 
 def _inspect(db: apsw.Connection, path: str, vfs: str | None, version: int) -> None:
@@ -289,7 +289,7 @@ def _inspect(db: apsw.Connection, path: str, vfs: str | None, version: int) -> N
         return
     check_known(_fact(db, path, "features"), path)
     lost = lost_transactions(db, path, vfs)
-    # Without a sync for each commit, a power cut may take earlier ones and leave later ones: that was asked for.
+    # Without a sync for each commit, a power cut may lose earlier ones and keep later ones: that is expected.
     if lost is not None and _fact(db, path, "durability") == "full":
         message = (
             f"{path}-wal is damaged at byte {lost.offset:,}: {lost.transactions} transactions after that were "

@@ -79,10 +79,10 @@ MIGRATIONS: Final = {1: _OBSERVATION_2, 2: WORKFLOW_TABLES_3, 3: _STEP_4 + WORKF
 """Statements that bring a file of each format to the next one. A new file takes the same steps as an old one."""
 
 SUM: Final = "headwater_sum"
-"""What the statements above call the checksum of a row."""
+"""The name of the checksum function in the statements above."""
 
 _STATISTICS: Final = ("sqlite_stat1", "sqlite_stat4")
-"""What `analyze` leaves in a file: it tells SQLite how to look for rows, and changes none."""
+"""The tables of `analyze`: statistics for SQLite's query planner."""
 
 
 DIGESTS: Final = {
@@ -91,22 +91,22 @@ DIGESTS: Final = {
     3: "99765c02cb5c663832d50f473b49005b",
     4: "ebe94464065f9c338af9742733560b7e",
 }
-"""Of the schema of each format. One that is missing or wrong here only costs time at opening."""
+"""Digests of the schema of each format. A missing or wrong one only costs time at opening."""
 
 
 def statements(version: int) -> str:
-    """Everything that makes the tables of a format."""
+    """The statements that create the tables of a format."""
     return TABLES_1 + " ".join(MIGRATIONS[number] for number in range(1, version))
 
 
 def digest_of(schema: dict[tuple[str, str], str]) -> str:
-    """Stands for a schema."""
+    """The digest of a schema."""
     return sha256(repr(sorted(schema.items())).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 @cache
 def expected_schema(version: int) -> dict[tuple[str, str], str]:
-    """The schema of a format, as SQLite tells it."""
+    """The schema of a format, as SQLite reports it."""
     db = apsw.Connection(":memory:")
     db.create_scalar_function(SUM, lambda *_: 0)
     db.execute(statements(version))
@@ -122,9 +122,9 @@ def schema_of(db: apsw.Connection) -> dict[tuple[str, str], str]:
 
 
 def check_schema(db: apsw.Connection, path: str, version: int) -> None:
-    """Raise CorruptError unless the file has what its format has, and nothing else.
+    """Raise CorruptError unless the file has exactly the schema of its format.
 
-    A trigger of another program would run within our transactions, and a table of one would get into our backups.
+    A trigger of another program would run within our transactions, and its tables would get into our backups.
     """
     found = schema_of(db)
     if digest_of(found) == DIGESTS.get(version):

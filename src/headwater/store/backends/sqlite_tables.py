@@ -13,23 +13,23 @@ import apsw
 from headwater.errors import HeadwaterError, InvariantError
 
 SAVEPOINT: Final = "beside"
-"""The savepoint of a rider: one at a time."""
+"""The savepoint of a table transaction: one at a time."""
 
 
 class SqliteTables:
-    """They are in the same file as everything else, or in one that is only in memory."""
+    """The tables, in the file of the space or in a database in memory."""
 
     def __init__(self, db: apsw.Connection, explain: Callable[[apsw.Error], HeadwaterError]) -> None:
         self._db = db
         self._explain = explain
-        # Nobody else writes this database while it is open, so it is true until something is taken back.
+        # No other process writes this database while it is open, so the cache is valid until a rollback.
         self.known: dict[tuple[str, Any], Any] = {}
 
     def execute(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         try:
             return self._db.execute(query, tuple(values)).fetchall()
         except apsw.ConstraintError as error:
-            # Whoever writes looks first whether it may: that it may not is found here only if it did not look well.
+            # Callers check before they write: a violated constraint is a bug.
             message = f"the database refused what must never be so: {error}"
             raise InvariantError(message, query=query, found=str(error)) from error
         except apsw.Error as error:
@@ -53,7 +53,7 @@ class SqliteTables:
         self.execute(f"release {SAVEPOINT}")
 
     def end(self) -> None:
-        """What was begun is done."""
+        """Commit the transaction, if one was begun."""
         if self._db.in_transaction:
             self.execute("commit")
 

@@ -18,21 +18,21 @@ import apsw
 _HEADER: Final = Struct(">8I")
 _FRAME: Final = Struct(">6I")
 _MAGIC: Final = 0x377F0682
-"""The last bit says in which order the bytes of a word are for the checksum."""
+"""The last bit is the byte order for the checksum."""
 
 _WORD: Final = 0xFFFFFFFF
 
 Read = Callable[[int, int], bytes]
-"""So many bytes, from an offset; fewer at the end of the file."""
+"""Reads a number of bytes at an offset; fewer at the end of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostTransactions:
-    """What SQLite does not see."""
+    """The part of the log that SQLite does not read."""
 
-    # Transactions whose ends are found after the damage.
+    # Transactions that end after the damage.
     transactions: int
-    # Where the damaged part begins: cut off here, the log reads as SQLite reads it.
+    # The start of the damaged part: truncated here, the log reads as SQLite reads it.
     offset: int
 
 
@@ -47,11 +47,11 @@ class _Frame:
 
 
 def lost_transactions(db: apsw.Connection, path: str, vfs: str | None) -> LostTransactions | None:
-    """What is lost of the write-ahead log of a database that was just opened; None if all of it is read."""
+    """The lost part of the write-ahead log of a database that was just opened; None if all of it is read."""
     try:
         file = apsw.VFSFile(vfs or "", f"{path}-wal", [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READONLY, 0])
     except apsw.CantOpenError:
-        # There is none: nothing was written since it was last moved into the main file.
+        # No log: nothing was written since the last checkpoint.
         return None
     try:
         frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
@@ -61,7 +61,7 @@ def lost_transactions(db: apsw.Connection, path: str, vfs: str | None) -> LostTr
 
 
 def _lost(read: Read, frames: int) -> LostTransactions | None:
-    """`frames` of them are read by SQLite."""
+    """The part after the `frames` that SQLite reads."""
     start = read(_HEADER.size, 0)
     if len(start) < _HEADER.size:
         return None
@@ -85,7 +85,7 @@ def _lost(read: Read, frames: int) -> LostTransactions | None:
 
 
 def _follows(read: Read, frame: _Frame, previous: _Frame | None, page_size: int, order: str) -> bool:
-    """Whether it was written after a transaction that ends with the frame before it."""
+    """Whether the frame continues the checksum of a transaction that ends with the frame before it."""
     if previous is None or not previous.size:
         return False
     body = read(_FRAME.size + page_size, frame.offset)
@@ -93,7 +93,7 @@ def _follows(read: Read, frame: _Frame, previous: _Frame | None, page_size: int,
 
 
 def _headless(read: Read, salts: tuple[int, int]) -> LostTransactions | None:
-    """The header is damaged. Both salts change when a log begins anew: frames that share one belong to this header."""
+    """The header is damaged. Both salts change when a log is restarted: frames that share one belong to this header."""
     for page_size in (4096, *(1 << power for power in range(9, 17))):
         ends = [
             frame
@@ -113,7 +113,7 @@ def _frames(read: Read, offset: int, length: int) -> Iterator[_Frame]:
 
 
 def _checksum(data: bytes, start: tuple[int, int], order: str) -> tuple[int, int]:
-    """SQLite's, as in section 4.2 of its file format."""
+    """SQLite's checksum, section 4.2 of its file format."""
     one, two = start
     words = Struct(f"{'>' if order == 'big' else '<'}{len(data) // 4}I").unpack(data)
     for first, second in zip(words[::2], words[1::2], strict=True):

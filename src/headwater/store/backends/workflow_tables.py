@@ -88,11 +88,11 @@ create table flow_run(
     check((status in ('active', 'committed')) or error_kind is not null)
 ) strict;
 create unique index flow_run_active on flow_run(flow) where status = 'active';
--- Only of those that are tried again: most never are, and an index costs a page in every commit.
+-- Partial, because most runs are never retried, and an index costs a page in every commit.
 create unique index flow_run_successor on flow_run(retry_of) where retry_of is not null;
 create index flow_run_chain on flow_run(chain) where retry_of is not null;
 create index flow_run_flow on flow_run(flow, id);
--- When a run is let go, whoever points to it is looked for.
+-- For the deletion of a run: finds the runs that refer to it.
 create index flow_run_effect on flow_run(effect_of) where effect_of is not null;
 create trigger flow_run_forward before update of phase on flow_run
     when instr('preparing prepared mutating mutated emitting committed', new.phase)
@@ -203,8 +203,8 @@ create index flow_decision_run on flow_decision(run);
 create trigger flow_decision_final before update on flow_decision
     begin select raise(abort, 'a decision is recorded once'); end;
 """
-"""What format 4 changes in the tables above. A new file takes the same steps as an old one.
+"""The changes of format 4. A new file takes the same steps as an old one.
 
-Only additions, so that no table is rebuilt: a column that is added may have a check of its own, and the words of a
-run's status and of an event's status stay what they are.
+Only additions, so that no table is rebuilt: an added column may have a check of its own, and the status words of runs
+and events do not change.
 """
