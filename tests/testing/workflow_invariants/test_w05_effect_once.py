@@ -53,7 +53,7 @@ def test_two_calls_about_one_event_that_both_happened_are_found(world: World) ->
     world.clock.advance(MINUTE)
     world.drain(limit=1)
     tamper(world, "update flow_call set status = 'applied', result = x'01' where run = 1")
-    is_found(world, w5_effect_once, r"W5: runs \[1, 2\] have acted on it, or may have: Kept\(id=1")
+    is_found(world, w5_effect_once, r"W5: runs \[1, 2\] have acted on it, or may have: StoredEvent\(id=1")
 
 
 def test_call_that_may_have_happened_beside_one_that_has_is_found(world: World) -> None:
@@ -70,7 +70,7 @@ def test_event_that_is_consumed_although_nothing_was_done_is_found(world: World,
     world.publish("a1")
     world.drain(limit=1)
     tamper(world, query)
-    is_found(world, w5_effect_once, "W5: it is consumed by run 1, whose call did not happen: Kept")
+    is_found(world, w5_effect_once, "W5: it is consumed by run 1, whose call did not happen: StoredEvent")
     is_found(world, check_all, "W3")
 
 
@@ -102,4 +102,4 @@ def test_effect_is_there_once_although_its_run_was_put_aside_and_taken_up(world:
 def test_event_that_waits_again_after_its_effect_is_found(world: World) -> None:
     put_aside(world)
     tamper(world, "update flow_event set status = 'pending'")
-    is_found(world, w5_effect_once, "W5: run 1 has acted on it, or may have, and it waits again: Kept")
+    is_found(world, w5_effect_once, "W5: run 1 has acted on it, or may have, and it waits again: StoredEvent")

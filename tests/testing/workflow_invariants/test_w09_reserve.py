@@ -120,7 +120,7 @@ def test_event_that_is_not_what_a_run_was_given_is_found(world: World) -> None:
     world.publish("a1")
     world.drain(Behaviour(prepare="asks"), limit=1)
     tamper(world, "update flow_event set payload = x'a162'")
-    is_found(world, world.watch.look, "W9: it was reserved, and what it says has changed: Kept")
+    is_found(world, world.watch.look, "W9: it was reserved, and what it says has changed: StoredEvent")
 
 
 def test_event_that_is_gone_is_found(world: World) -> None:
@@ -128,7 +128,7 @@ def test_event_that_is_gone_is_found(world: World) -> None:
     world.drain(Behaviour(prepare="idle"), limit=1)
     tamper(world, "delete from flow_event")
     tamper(world, "update flow_topic set pending = 0")
-    is_found(world, world.watch.look, "W9: it is gone: Kept")
+    is_found(world, world.watch.look, "W9: it is gone: StoredEvent")
 
 
 def test_event_that_was_consumed_and_waits_again_is_found(world: World) -> None:
@@ -143,4 +143,4 @@ def test_event_that_was_consumed_and_waits_again_is_found(world: World) -> None:
         "delete from flow_run",
     ):
         tamper(world, query)
-    is_found(world, world.watch.look, "W9: it was consumed: Kept")
+    is_found(world, world.watch.look, "W9: it was consumed: StoredEvent")

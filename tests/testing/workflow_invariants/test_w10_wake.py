@@ -82,5 +82,7 @@ def test_event_that_nobody_has_looked_at_is_found(world: World) -> None:
     world.rest()
     world.publish("a1")
     world.space._runtime.flows.hosted[world.flow.full_name].flags.dirty.clear()
-    with pytest.raises(InvariantError, match=r"W10: Act has not looked since it came, or came back: Kept\(id=1,"):
+    with pytest.raises(
+        InvariantError, match=r"W10: Act has not looked since it came, or came back: StoredEvent\(id=1,"
+    ):
         world.rest()

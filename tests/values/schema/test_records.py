@@ -382,7 +382,10 @@ class Holder:
         (OwnConstructor, "the constructor of OwnConstructor does not take its field 'a'"),
         (FailureError, "FailureError cannot be read back"),
         (WrongDefault, "the default of field 'a' of WrongDefault: expected int, got None"),
-        (Unknown, r"the annotations of Unknown name 'Nowhere', which module tests\.schema\.test_records does not have"),
+        (
+            Unknown,
+            r"the annotations of Unknown name 'Nowhere', which module tests\.values\.schema\.test_records does not have",
+        ),
         (Unreadable, "the annotations of Unreadable cannot be read: unsupported operand"),
         (list[Holder], "cell 'x': field 'tags' of Holder: set.* cannot be stored; use list"),
     ],
