@@ -307,6 +307,10 @@ class Process:
         # Reentrant: a part may ask for another one while it is made.
         self._making = threading.RLock()
 
+    def forked(self) -> None:
+        """This process is a copy of the one whose record this is."""
+        self._making = threading.RLock()
+
     def state(self, kind: type[S]) -> S:
         """The only instance of `kind` in this process. It is made, without arguments, at the first call."""
         found = self._parts.get(kind)
@@ -366,6 +370,13 @@ class Machine:
     def thread_id(self) -> int:
         """A number that no other thread alive has."""
         return threading.get_ident()
+
+    def pipe(self) -> tuple[int, int]:
+        """Descriptors to read and to write, with which a thread that waits for sockets is woken.
+
+        A machine without sockets raises OSError: spaces then have no inspection socket.
+        """
+        return os.pipe()
 
     def pool(self, size: int, name: str) -> Executor:
         """At most `size` threads that execute what is submitted."""
@@ -458,6 +469,10 @@ def _asyncio() -> Any:  # noqa: ANN401  # the module
 
 
 _REAL: Final = Machine()
+
+if hasattr(os, "register_at_fork"):  # not where there is no fork
+    # A thread of the parent may hold the lock, and is not there in the child.
+    os.register_at_fork(after_in_child=_REAL.process.forked)
 
 _current: Final[ContextVar[Machine]] = ContextVar("headwater-machine", default=_REAL)
 

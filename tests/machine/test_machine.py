@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import subprocess
+import sys
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -55,6 +58,45 @@ def test_threads_that_ask_for_a_state_at_once_get_the_same_one() -> None:
         thread.join(WAIT_S)
     assert len(found) == 8
     assert len({id(each) for each in found}) == 1
+
+
+def test_forked_child_makes_state_although_a_thread_of_the_parent_was_making_some() -> None:
+    program = """
+import os, threading
+from headwater.machine import machine
+
+begun, go_on = threading.Event(), threading.Event()
+
+class Slow:
+    def __init__(self):
+        begun.set()
+        go_on.wait(60)
+
+class Quick: ...
+
+maker = threading.Thread(target=lambda: machine().state(Slow))
+maker.start()
+begun.wait(60)
+child = os.fork()
+if child == 0:
+    machine().state(Quick)
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+go_on.set()
+maker.join()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "7\n"
+
+
+def test_pipe_carries_bytes() -> None:
+    reader, writer = Machine().pipe()
+    try:
+        os.write(writer, b"!")
+        assert os.read(reader, 8) == b"!"
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def test_use_puts_a_machine_in_place_and_takes_it_out_again() -> None:

@@ -56,7 +56,7 @@ class Waker:
     """
 
     def __init__(self) -> None:
-        self.reader, self._writer = os.pipe()
+        self.reader, self._writer = machine().pipe()
         os.set_blocking(self.reader, False)
         os.set_blocking(self._writer, False)
         self._is_set = False

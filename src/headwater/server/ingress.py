@@ -101,9 +101,12 @@ class Ingress:
                 timeout_graceful_shutdown=int(STOP_S),
             )
         )
-        self._thread = machine().thread(self._server.run, args=([listener],), name="headwater-ingress")
+        self._thread = machine().thread(self._run, args=(listener,), name="headwater-ingress")
         self._thread.start()
         space.on_close(self.stop)
+
+    def _run(self, listener: socket.socket) -> None:
+        machine().run(self._server.serve([listener]))
 
     def stop(self) -> None:
         """Accept no more posts; those in progress are answered. Idempotent."""
