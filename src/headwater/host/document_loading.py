@@ -79,8 +79,7 @@ class AsyncLoading(SpaceRuntime):
 
     async def _until_come(self) -> bool:
         """Wait for what runs here wait for. Whether anything has come: not if there is nothing, or nobody answers."""
-        arrivals = self.scheduler.runner.arrivals
-        docs = [] if arrivals is None else arrivals.docs
+        docs = self.scheduler.arrivals.docs
         if not docs or self.connection.state != "live":
             return False
         try:

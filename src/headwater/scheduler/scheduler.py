@@ -178,8 +178,8 @@ class Scheduler:
         self.invalidation.on_derived = Adoption(replica, self.graph, self.persistence).consider
         replica.on_derived = self._receive
         self.decision_waits = self.invalidation.decision_waits = DecisionWaits(replica, self._receive)
-        arrivals = Arrivals(replica, self.ready, self._receive, self.recheck_events, space)
-        arrivals.attach(self.runner, self.events, self.invalidation)
+        self.arrivals = Arrivals(replica, self.ready, self._receive, self.recheck_events, space)
+        self.arrivals.attach(self.runner, self.events, self.invalidation)
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import pytest
 from headwater.core import Event, EventState, Handler, Node, RetryImmediately, Transaction, doc_key
 from headwater.errors import InvariantError
 from headwater.scheduler.events.lanes import Lane
+from headwater.scheduler.graph.gate import Gate
 from headwater.scheduler.graph.node import NodeStatus
-from headwater.scheduler.passes.gates import Gate
 from headwater.testing.invariants.event_invariants import EVENT_FIELDS, HANDLER_FIELDS, LANE_FIELDS
 from headwater.testing.invariants.scheduler_invariants import AT_REST, FIELDS
 from tests.testing.invariants.event_rig import EventRig

@@ -11,21 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from headwater.cells.transaction import Savepoint, Transaction
 from headwater.errors import HeadwaterError, InvariantError, Reject
-from headwater.scheduler.events.origin import OriginState
+from headwater.scheduler.events.origin import Origin, OriginState
 from headwater.scheduler.events.receipts import Rejection, rejection_of
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.passes.attempt import AttemptOwner
 from headwater.scheduler.scheduler_limits import BACKLOG_MAX
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey, EventId
 from headwater.values.tree import Value, freeze
-
-if TYPE_CHECKING:
-    from headwater.scheduler.events.origin import Origin
-    from headwater.scheduler.graph.node import Node
-    from headwater.scheduler.passes.attempt import AttemptOwner
 
 
 class EventState(Enum):

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from headwater.cells.journal import ReadKey
 from headwater.cells.transaction import Transaction
 from headwater.errors import InvariantError
+from headwater.scheduler.graph.gate import Gate
 from headwater.store.observations import Arguments
 from headwater.values.ids import DocKey
 from headwater.values.tree import Path, Value, freeze
 
 if TYPE_CHECKING:
     from headwater.scheduler.passes.attempt import Attempt
-    from headwater.scheduler.passes.gates import Gate
 
 DocPath: TypeAlias = tuple[DocKey, Path]
 """A place in a document; what a cause names."""

@@ -9,21 +9,18 @@ Must never know: where documents come from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from headwater.cells.linked_documents import linked
 from headwater.cells.missing_documents import not_ready
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
+from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.events.readiness import Readiness
 from headwater.scheduler.graph.node import Node
+from headwater.scheduler.passes.invalidation import Invalidation
+from headwater.scheduler.passes.runner import Runner
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived
-
-if TYPE_CHECKING:
-    from headwater.scheduler.events.handling import EventDispatcher
-    from headwater.scheduler.passes.invalidation import Invalidation
-    from headwater.scheduler.passes.runner import Runner
 
 
 class Arrivals:
@@ -49,7 +46,7 @@ class Arrivals:
     def attach(self, runner: Runner, events: EventDispatcher, invalidation: Invalidation) -> None:
         """Be asked by runs and by handlers, and told of what has come. Where everything is here, nobody asks."""
         if self._replica.is_partial:
-            runner.arrivals, events.expect, invalidation.on_arrived = self, self.expect, self.arrived
+            runner.guard, events.expect, invalidation.on_arrived = self.guard, self.expect, self.arrived
 
     @property
     def docs(self) -> list[DocKey]:

@@ -9,11 +9,11 @@ Must never know: who sleeps until then, and what is run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final
 
+from headwater.scheduler.graph.gate import Gate
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
 from headwater.scheduler.passes.gate_settings import StoredGateSettings
 from headwater.scheduler.scheduler_limits import (
@@ -26,31 +26,6 @@ from headwater.scheduler.scheduler_limits import (
 
 LONG_AGO: Final = -inf
 """When there was news for a node, if that was in another opening."""
-
-
-@dataclass(slots=True)
-class Gate:
-    """What may hold up one node. Written by this module only."""
-
-    debounce_ms: float | None = None
-    throttle_ms: float | None = None
-    # Not to be slowed down for being slow.
-    no_auto_debounce: bool = False
-    auto_debounce_ms: float = 0.0
-    # Quiet until then: moved on by every invalidation.
-    debounce_until: float = 0.0
-    throttle_until: float = 0.0
-    backoff_until: float = 0.0
-    backoff_ms: float = 0.0
-    # It was run for an event without its quiet.
-    was_hurried: bool = False
-    # It waits, for the time under which it stands in the heap.
-    waits_until: float = 0.0
-
-    @property
-    def quiet_ms(self) -> float:
-        """How long it waits for quiet."""
-        return self.debounce_ms if self.debounce_ms is not None else self.auto_debounce_ms
 
 
 class Gates:

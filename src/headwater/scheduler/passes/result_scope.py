@@ -6,8 +6,9 @@ Must never know: when a run ends.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from headwater.cells.journal import ReadKey
 from headwater.cells.run_result import commit_result, put_result
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import BREADTH
@@ -15,9 +16,6 @@ from headwater.scheduler.graph.node import Node
 from headwater.values.ids import DocId, DocKey
 from headwater.values.link import LinkRecord
 from headwater.values.tree import Value
-
-if TYPE_CHECKING:
-    from headwater.cells.journal import ReadKey
 
 EVERYBODYS: Final = "space/"
 """How the keys of documents begin that are not one user's own."""

@@ -9,8 +9,9 @@ Must never know: which node comes next, and how a function is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from headwater.cells.journal import Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.run_result import commit_result
 from headwater.cells.transaction import Transaction
@@ -31,10 +32,6 @@ from headwater.values.address import Depth, address_text
 from headwater.values.author_text import calls_of, describe, with_calls
 from headwater.values.overlap import touches
 from headwater.values.tree import Value
-
-if TYPE_CHECKING:
-    from headwater.cells.journal import Mark, ReadKey
-    from headwater.scheduler.passes.arrivals import Arrivals
 
 _CLEAN: Final = NodeStatus.CLEAN
 _OPEN: Final = TxStatus.OPEN
@@ -79,8 +76,8 @@ class Runner:
         # The same, for whoever started something in it.
         self.ended: Callable[[Attempt], None] | None = None
         self._on_decided = (self._decided,)
-        # Who waits for what, where not everything is here.
-        self.arrivals: Arrivals | None = None
+        # Called with the transaction of each attempt, where the replica is partial: see `Arrivals.guard`.
+        self.guard: Callable[[Transaction], None] | None = None
 
     @property
     def innermost(self) -> Node | None:
@@ -99,8 +96,8 @@ class Runner:
             tx.change_group = spec.change_group
         if node.surface:
             tx.surface = node.surface
-        if self.arrivals is not None:
-            self.arrivals.guard(tx)
+        if self.guard is not None:
+            self.guard(tx)
         now = self._now()
         attempt = Attempt(self, node, tx, self._replica.version, now, pulled=pulled)
         if self._gates.tracks_changes:

@@ -1,0 +1,30 @@
+"""The record of what delays one node: debounce, throttle, backoff."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Gate:
+    """What may delay one node. Written by `passes/gates.py` only."""
+
+    debounce_ms: float | None = None
+    throttle_ms: float | None = None
+    # No automatic debounce although it is slow.
+    no_auto_debounce: bool = False
+    auto_debounce_ms: float = 0.0
+    # The end of the quiet time; every invalidation moves it.
+    debounce_until: float = 0.0
+    throttle_until: float = 0.0
+    backoff_until: float = 0.0
+    backoff_ms: float = 0.0
+    # It was run for an event without its quiet time.
+    was_hurried: bool = False
+    # While it waits: its time in the heap.
+    waits_until: float = 0.0
+
+    @property
+    def quiet_ms(self) -> float:
+        """The debounce in effect."""
+        return self.debounce_ms if self.debounce_ms is not None else self.auto_debounce_ms
