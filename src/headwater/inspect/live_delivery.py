@@ -42,13 +42,13 @@ _DISK_S: Final = 5.0
 """How long the disk is waited for."""
 
 
-def deliver(windows: Sequence[Window], scope: Scope, command: EventCommand, *, apart: bool = False) -> EventReport:
+def deliver(openings: Sequence[Window], scope: Scope, command: EventCommand, *, apart: bool = False) -> EventReport:
     """Carry it out, and report its outcome. Raises HeadwaterError: then nothing was done.
 
     In a plain program, the thread that sends also handles. `apart`: a thread of its own does, so that a report comes
     when the time is over.
     """
-    chosen = choose(windows, scope)
+    chosen = choose(openings, scope)
     match command:
         case SendEvent():
             return _finished(_send(chosen, command), "send", apart=apart)
@@ -61,22 +61,22 @@ def deliver(windows: Sequence[Window], scope: Scope, command: EventCommand, *, a
 # --- sending --------------------------------------------------------------------------------------------------
 
 
-def _send(windows: list[Window], command: SendEvent) -> Delivery:
-    window, handler, record = _addressee(windows, command.handler)
-    space = window.space
+def _send(openings: list[Window], command: SendEvent) -> Delivery:
+    opening, handler, record = _addressee(openings, command.handler)
+    space = opening.space
     fields = _fields(command.fields)
     outside = (command.by, command.name) if command.name else None
 
     def deliver(delivery: Delivery) -> None:
         # Behind events that wait already it can be queued without a turn, unless the space is being closed.
         at_once = not delivery.is_awaited and space.scheduler.events.waiting > 0
-        with window.in_turn(0.0 if at_once else delivery.left) as has_turn:
+        with opening.in_turn(0.0 if at_once else delivery.left) as has_turn:
             if not (has_turn or at_once):
-                raise _busy(window, f"nothing was sent to {record.title}")
+                raise _busy(opening, f"nothing was sent to {record.title}")
             payload = handler.payload.from_json(space, fields)
             space.events.send(handler.stream, payload, outside, delivery.take)
 
-    return Delivery(window, command.timeout_ms, deliver)
+    return Delivery(opening, command.timeout_ms, deliver)
 
 
 def _fields(text: str) -> dict[str, object]:
@@ -90,23 +90,23 @@ def _fields(text: str) -> dict[str, object]:
     return fields
 
 
-def _addressee(windows: list[Window], text: str) -> tuple[Window, Handler[..., Any], Record]:
+def _addressee(openings: list[Window], text: str) -> tuple[Window, Handler[..., Any], Record]:
     found: list[tuple[Window, Handler[..., Any], Record]] = []
     there: dict[str, None] = {}
     known: dict[str, None] = {}
-    for window in windows:
-        for function, record in list(window.space.handlers.items()):
-            app, stream, piece = window.app, record.spec.stream, record.spec.piece
+    for opening in openings:
+        for function, record in list(opening.space.handlers.items()):
+            app, stream, piece = opening.app, record.spec.stream, record.spec.piece
             title = titled(record.name, piece)
             there |= dict.fromkeys((title, stream.removeprefix(f"{app}.")) if not piece else (title,))
             known |= dict.fromkeys((title, stream.removeprefix(f"{app}."), f"{app}.{title}", stream))
             is_stream = text.removesuffix("()") in (stream, stream.removeprefix(f"{app}."))
             if is_stream or is_called(record.id, record.name, text, app, piece):
-                found.append((window, function, record))  # type: ignore[arg-type]  # only handlers are among them
+                found.append((opening, function, record))  # type: ignore[arg-type]  # only handlers are among them
     # A name alone is that of the app's own, if it has one: those of pieces have another.
     found = [each for each in found if not each[2].spec.piece] or found
     if len(found) > 1:
-        raise _several(text, [(window, record) for window, _, record in found])
+        raise _several(text, [(opening, record) for opening, _, record in found])
     if not found:
         raise no_handler(text, list(known), list(there))
     return found[0]
@@ -115,13 +115,13 @@ def _addressee(windows: list[Window], text: str) -> tuple[Window, Handler[..., A
 def _several(text: str, found: list[tuple[Window, Record]]) -> UsageError:
     """The error for a text that means several handlers, with a name for each of them if there is one."""
     names = [titled(record.name, record.spec.piece) for _, record in found]
-    windows = {id(window): window.app for window, _ in found}
+    openings = {id(opening): opening.app for opening, _ in found}
     hint = "say which"
-    if len(set(windows.values())) > 1:
-        names = [f"{window.app}.{name}" for (window, _), name in zip(found, names, strict=True)]
+    if len(set(openings.values())) > 1:
+        names = [f"{opening.app}.{name}" for (opening, _), name in zip(found, names, strict=True)]
         hint = "say which with the app in front, or with --app"
-    elif len(set(names)) < len(names) and len(windows) > 1:
-        names = [f"{window.app}.{name}" for (window, _), name in zip(found, names, strict=True)]
+    elif len(set(names)) < len(names) and len(openings) > 1:
+        names = [f"{opening.app}.{name}" for (opening, _), name in zip(found, names, strict=True)]
         hint = f"say which opening with --app, such as --app {found[0][0].app}#2"
     else:
         # Children of two parents may be called the same.
@@ -149,61 +149,61 @@ def no_handler(text: str, known: list[str], there: list[str]) -> NotFoundError:
 # --- events that are there --------------------------------------------------------------------------------------------
 
 
-def _redeliver(windows: list[Window], scope: Scope, command: RedeliverEvent) -> Delivery:
-    kept = _find(windows[0], scope.branch, command.event)
-    able = [window for window in windows if kept.stream in window.space.scheduler.streams.handlers]
+def _redeliver(openings: list[Window], scope: Scope, command: RedeliverEvent) -> Delivery:
+    kept = _find(openings[0], scope.branch, command.event)
+    able = [opening for opening in openings if kept.stream in opening.space.scheduler.streams.handlers]
     if not able:
         message = f"nobody handles stream {kept.stream} there, so {kept.event} cannot be delivered; open its app"
         raise NotFoundError(message, event=kept.event, stream=kept.stream)
-    window = able[0]
+    opening = able[0]
 
     def deliver(delivery: Delivery) -> None:
-        with window.in_turn(delivery.left) as has_turn:
+        with opening.in_turn(delivery.left) as has_turn:
             if not has_turn:
-                raise _busy(window, f"{kept.event} was not delivered")
-            window.refresh()
-            window.space.events.redeliver(kept.event, delivery.take)
+                raise _busy(opening, f"{kept.event} was not delivered")
+            opening.refresh()
+            opening.space.events.redeliver(kept.event, delivery.take)
 
-    return Delivery(window, command.timeout_ms, deliver)
+    return Delivery(opening, command.timeout_ms, deliver)
 
 
-def _drop(windows: list[Window], scope: Scope, command: DropEvent) -> EventReport:
-    kept = droppable(show_event(windows, Scope(space=scope.space, branch=scope.branch), command.event, _LOOK_S))
+def _drop(openings: list[Window], scope: Scope, command: DropEvent) -> EventReport:
+    kept = droppable(show_event(openings, Scope(space=scope.space, branch=scope.branch), command.event, _LOOK_S))
     # Of several openings, the one that it waits in.
-    live = [window for window in windows if kept.event in window.space.scheduler.outcomes.live]
-    window = (live or windows)[0]
-    with window.in_turn(TURN_MS / 1000) as has_turn:
+    live = [opening for opening in openings if kept.event in opening.space.scheduler.outcomes.live]
+    opening = (live or openings)[0]
+    with opening.in_turn(TURN_MS / 1000) as has_turn:
         if not has_turn:
-            raise _busy(window, f"{kept.event} was not dropped")
-        window.refresh()
-        window.space.scheduler.drop_event(kept.event)
-    window.space.wait_for_disk(_DISK_S)
+            raise _busy(opening, f"{kept.event} was not dropped")
+        opening.refresh()
+        opening.space.scheduler.drop_event(kept.event)
+    opening.space.wait_for_disk(_DISK_S)
     return kept
 
 
-def _find(window: Window, branch: str, event: str) -> EventReport:
-    window.space.wait_for_disk(_DISK_S)
-    if window.space.connection.state != "local":
-        return find_failed(window.space.replica.read, event)
-    return window.storage.call(lambda engine: find_failed(reader(engine, BranchId(branch)), event))
+def _find(opening: Window, branch: str, event: str) -> EventReport:
+    opening.space.wait_for_disk(_DISK_S)
+    if opening.space.connection.state != "local":
+        return find_failed(opening.space.replica.read, event)
+    return opening.storage.call(lambda engine: find_failed(reader(engine, BranchId(branch)), event))
 
 
 # --- the end of an event --------------------------------------------------------------------------------------
 
 
-def _busy(window: Window, what: str) -> EventTimeoutError:
-    scheduler = window.space.scheduler
+def _busy(opening: Window, what: str) -> EventTimeoutError:
+    scheduler = opening.space.scheduler
     handled = [lane.running.title for lane in scheduler.lanes if lane.running is not None]
     at_work = [*handled, *(node.title for node in list(scheduler.runner.stack))]
     who = f"{at_work[-1]} is at work" if at_work else "something is at work"
-    return EventTimeoutError(f"{what}: {who} in space {window.space.name!r}, and it did not have its turn in time")
+    return EventTimeoutError(f"{what}: {who} in space {opening.space.name!r}, and it did not have its turn in time")
 
 
 class Delivery:
     """An event that is sent, handled and waited for."""
 
-    def __init__(self, window: Window, timeout_ms: float | None, deliver: Deliver) -> None:
-        self.window = window
+    def __init__(self, opening: Window, timeout_ms: float | None, deliver: Deliver) -> None:
+        self.opening = opening
         self.is_awaited = timeout_ms is not None
         self.end = machine().monotonic() + (TURN_MS if timeout_ms is None else timeout_ms) / 1000
         self._deliver = deliver
@@ -235,7 +235,7 @@ class Delivery:
         if event is not None and self.is_awaited and not event.is_settled:
             # Its state says which: it goes on, or is left for the next opening.
             with suppress(EventTimeoutError, ClosedError, *stops):
-                self.window.space.wait_for(event, self.left * 1000)
+                self.opening.space.wait_for(event, self.left * 1000)
 
     def run_apart(self) -> None:
         """The same in a thread of its own."""
@@ -263,10 +263,10 @@ def _finished(delivery: Delivery, verb: str, *, apart: bool) -> EventReport:
     else:
         delivery.run((SystemExit,))
     assert delivery.event is not None
-    return report_of(delivery.window, delivery.event)
+    return report_of(delivery.opening, delivery.event)
 
 
-def report_of(window: Window, event: EventRecord) -> EventReport:
+def report_of(opening: Window, event: EventRecord) -> EventReport:
     """The state of an event that was sent here."""
     handler = event.handler
     is_ours = event.state is EventState.CONFIRMED or event.reason is HANDLED
@@ -275,13 +275,13 @@ def report_of(window: Window, event: EventRecord) -> EventReport:
     if not event.is_settled:
         # It may change while it is read: then the report has no reason.
         with suppress(RuntimeError):
-            why = [each.story for each in window.space.scheduler.event_queries.waiting() if each.event is event]
+            why = [each.story for each in opening.space.scheduler.event_queries.waiting() if each.event is event]
             reason = why[0] if why else reason
     return EventReport(
         event=event.id,
         stream=handler.spec.stream,
         handler=handler.title,
-        app=window.app,
+        app=opening.app,
         state=event.state.value,
         attempts=event.attempts,
         reason=reason,

@@ -36,44 +36,46 @@ _DISK_S: Final = 1.0
 """How long the disk is waited for: a failed event is read from there."""
 
 
-def failed_events(window: Window) -> tuple[EventReport, ...]:
+def failed_events(opening: Window) -> tuple[EventReport, ...]:
     """Failed events, as far as they are on disk."""
-    settle_disk(window)
+    settle_disk(opening)
     return tuple(
-        window.storage.call(lambda engine: stored_events.failed(stored_events.reader(engine, BranchId(window.branch))))
+        opening.storage.call(
+            lambda engine: stored_events.failed(stored_events.reader(engine, BranchId(opening.branch)))
+        )
     )
 
 
-def waiting_events(window: Window) -> tuple[EventReport, ...]:
+def waiting_events(opening: Window) -> tuple[EventReport, ...]:
     """Events that were sent in this opening and have not ended, and why; and those without a handler."""
-    live = [_report(window, each) for each in window.space.scheduler.event_queries.waiting()[:WAITING_MAX]]
+    live = [_report(opening, each) for each in opening.space.scheduler.event_queries.waiting()[:WAITING_MAX]]
     known = {event.event for event in live}
-    left = stored_events.unhandled(window.space.replica.read(OUTBOX), _streams(window))
-    found = [*live, *(_explained(window, event) for event in left if event.event not in known)]
+    left = stored_events.unhandled(opening.space.replica.read(OUTBOX), _streams(opening))
+    found = [*live, *(_explained(opening, event) for event in left if event.event not in known)]
     return tuple(map(stored_events.shortened, found[:WAITING_MAX]))
 
 
-def _homes(window: Window) -> list[InspectedSpace]:
+def _homes(opening: Window) -> list[InspectedSpace]:
     """All openings that this process has of the same branch of the file."""
-    key = window.space.storage_key
+    key = opening.space.storage_key
     return [home for home in list(open_spaces()) if home.storage_key == key and isinstance(home, InspectedSpace)]
 
 
-def _streams(window: Window) -> set[str]:
+def _streams(opening: Window) -> set[str]:
     """Streams that have a handler in any of these."""
-    return {stream for home in _homes(window) for stream in list(home.scheduler.streams.handlers)}
+    return {stream for home in _homes(opening) for stream in list(home.scheduler.streams.handlers)}
 
 
-def _explained(window: Window, event: EventReport) -> EventReport:
+def _explained(opening: Window, event: EventReport) -> EventReport:
     """Of an event in the file whose app is open: why it has no handler."""
-    apps = [home.window.app for home in _homes(window)]
+    apps = [home.window.app for home in _homes(opening)]
     app = next((app for app in apps if event.stream.startswith((f"{app}.", f"{app}+"))), None)
-    if event.state != "waiting" or app is None or event.stream in _streams(window):
+    if event.state != "waiting" or app is None or event.stream in _streams(opening):
         return event
     reason = f"no function of app {app} handles stream {event.stream}"
     piece = stored_pieces.piece_in(event.stream)
-    if piece and not any(home.has_at_work(piece) for home in _homes(window)):
-        kept = stored_pieces.piece_of(piece, window.space.replica.read(doc_key(piece)))
+    if piece and not any(home.has_at_work(piece) for home in _homes(opening)):
+        kept = stored_pieces.piece_of(piece, opening.space.replica.read(doc_key(piece)))
         title = piece if kept is None else f"{kept.pattern} {kept.key}"
         why = (
             "it is stopped"
@@ -84,15 +86,17 @@ def _explained(window: Window, event: EventReport) -> EventReport:
     return msgspec.structs.replace(event, reason=reason, app=app)
 
 
-def show_event(windows: Sequence[Window], scope: Scope, event: str, wait_s: float) -> EventReport:
+def show_event(openings: Sequence[Window], scope: Scope, event: str, wait_s: float) -> EventReport:
     """All that is known of one event: waiting in an opening, failed, or handled."""
-    chosen = choose(windows, scope)
+    chosen = choose(openings, scope)
     letters = event.strip().removeprefix("event:")
     live: dict[str, EventReport] = {}
-    for window in chosen:
-        with window.in_turn(max(wait_s, 0.0)):
-            waiting = window.space.scheduler.event_queries.waiting()
-            live |= {each.event.id: _report(window, each) for each in waiting if each.event.letters.startswith(letters)}
+    for opening in chosen:
+        with opening.in_turn(max(wait_s, 0.0)):
+            waiting = opening.space.scheduler.event_queries.waiting()
+            live |= {
+                each.event.id: _report(opening, each) for each in waiting if each.event.letters.startswith(letters)
+            }
     settle_disk(chosen[0])
     try:
         kept = chosen[0].storage.call(
@@ -111,23 +115,23 @@ def show_event(windows: Sequence[Window], scope: Scope, event: str, wait_s: floa
     return live.get(kept.event) or _explained(chosen[0], kept)
 
 
-def choose(windows: Sequence[Window], scope: Scope) -> list[Window]:
+def choose(openings: Sequence[Window], scope: Scope) -> list[Window]:
     """The openings of a scope. Raises NotFoundError if there is none."""
-    if windows:
-        check_space(windows[0].space.name, scope.space)
-    named = list(zip(labels([each.app for each in windows]), windows, strict=True))
-    chosen = [window for label, window in named if scope.app in ("", label) and window.branch == scope.branch]
+    if openings:
+        check_space(openings[0].space.name, scope.space)
+    named = list(zip(labels([each.app for each in openings]), openings, strict=True))
+    chosen = [opening for label, opening in named if scope.app in ("", label) and opening.branch == scope.branch]
     if not chosen:
-        there = ", ".join(f"{label} on branch {window.branch}" for label, window in named) or "nothing"
+        there = ", ".join(f"{label} on branch {opening.branch}" for label, opening in named) or "nothing"
         wanted = f"no app {scope.app!r}" if scope.app else "no app"
         message = f"{wanted} has it open on branch {scope.branch!r}; there is {there}"
         raise NotFoundError(message, app=scope.app, branch=scope.branch)
     return chosen
 
 
-def handler_activities(window: Window) -> tuple[Activity, ...]:
+def handler_activities(opening: Window) -> tuple[Activity, ...]:
     """What the handlers have done; those of all pieces of a pattern together."""
-    inquiry = window.space.scheduler.event_queries
+    inquiry = opening.space.scheduler.event_queries
     groups: dict[str, list[HandlerRecord]] = {}
     for handler in inquiry.handlers():
         groups.setdefault(kind_of(handler.name, handler.spec.piece), []).append(handler)
@@ -156,13 +160,13 @@ def _activity(name: str, handlers: list[HandlerRecord], states: list[str]) -> Ac
     )
 
 
-def _report(window: Window, waiting: WaitingEvent) -> EventReport:
+def _report(opening: Window, waiting: WaitingEvent) -> EventReport:
     event = waiting.event
     return EventReport(
         event=event.id,
         stream=event.handler.spec.stream,
         handler=event.handler.title,
-        app=window.app,
+        app=opening.app,
         state="parked" if waiting.parked else event.state.value,
         at_ms=event.sent_ms,
         attempts=event.attempts,
@@ -171,10 +175,10 @@ def _report(window: Window, waiting: WaitingEvent) -> EventReport:
     )
 
 
-def settle_disk(window: Window) -> None:
+def settle_disk(opening: Window) -> None:
     """Wait for the disk, but not for long."""
     try:
-        window.storage.wait(_DISK_S)
+        opening.storage.wait(_DISK_S)
     except UnavailableError:
         # A slow disk: the answer has what is on it.
         return
@@ -183,23 +187,23 @@ def settle_disk(window: Window) -> None:
 # --- pieces ---------------------------------------------------------------------------------------------------
 
 
-def pieces(windows: Sequence[Window], branch: str, pattern: str) -> PiecesPage:
+def pieces(openings: Sequence[Window], branch: str, pattern: str) -> PiecesPage:
     """Those of all openings of a branch, as far as they are on disk, and which of them are running."""
     found: dict[str, PieceReport] = {}
     left_out: dict[str, int] = {}
-    for window in windows:
-        if window.branch == branch:
-            reports, left = _pieces_of(window, pattern)
+    for opening in openings:
+        if opening.branch == branch:
+            reports, left = _pieces_of(opening, pattern)
             # Two openings of one app have the same pieces; either may be running them.
             found |= {each.piece: each for each in reports if each.at_work or each.piece not in found}
-            left_out |= {window.app: left} if left else {}
+            left_out |= {opening.app: left} if left else {}
     return PiecesPage(pieces=tuple(stored_pieces.ordered(found.values())), left_out=left_out)
 
 
-def _pieces_of(window: Window, pattern: str) -> tuple[list[PieceReport], int]:
-    settle_disk(window)
-    branch, call, has = BranchId(window.branch), window.storage.call, window.space.has_at_work
-    docs = call(lambda engine: stored_pieces.pieces_in(engine, branch, window.app, pattern))
+def _pieces_of(opening: Window, pattern: str) -> tuple[list[PieceReport], int]:
+    settle_disk(opening)
+    branch, call, has = BranchId(opening.branch), opening.storage.call, opening.space.has_at_work
+    docs = call(lambda engine: stored_pieces.pieces_in(engine, branch, opening.app, pattern))
     shown = docs[:PIECES_MAX]
     found: list[PieceReport] = []
     for start in range(0, len(shown), _PIECES_PAGE):

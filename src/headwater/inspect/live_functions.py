@@ -60,53 +60,53 @@ _TRIES: Final = 3
 """Attempts to read what changes meanwhile. Python notices a change, and the second attempt nearly always succeeds."""
 
 
-def mark_of(window: Window) -> str:
+def mark_of(opening: Window) -> str:
     """Changes when something happens: cheap, and read without a turn."""
-    scheduler, replica = window.space.scheduler, window.space.replica
+    scheduler, replica = opening.space.scheduler, opening.space.replica
     runner, nodes = scheduler.runner, scheduler.registry.nodes
     at_work = runner.stack[-1:]
     counts = (replica.seq, replica.version, runner.runs, runner.pass_number, len(nodes), len(runner.in_flight))
-    events = (len(scheduler.outcomes.live), *scheduler.outcomes.counts.values(), *_handled_now(window))
-    return f"{id(window):x}:{'.'.join(map(str, (*counts, *events)))}{'.'.join(node.id for node in at_work)}"
+    events = (len(scheduler.outcomes.live), *scheduler.outcomes.counts.values(), *_handled_now(opening))
+    return f"{id(opening):x}:{'.'.join(map(str, (*counts, *events)))}{'.'.join(node.id for node in at_work)}"
 
 
-def last_state(window: Window) -> StoredOpening | None:
+def last_state(opening: Window) -> StoredOpening | None:
     """Everything, for when it is closed: the caller has the turn. None if there are no functions."""
     try:
-        scheduler = window.space.scheduler
-        return _everything(window) if scheduler.registry.nodes or scheduler.streams.handlers else None
+        scheduler = opening.space.scheduler
+        return _everything(opening) if scheduler.registry.nodes or scheduler.streams.handlers else None
     except Exception:  # no error here may keep a space from being closed
-        log.debug("the state of the functions of space %r cannot be read", window.space.name, exc_info=True)
+        log.debug("the state of the functions of space %r cannot be read", opening.space.name, exc_info=True)
         return None
 
 
-def _everything(window: Window) -> StoredOpening:
-    every = snapshot_of(window)
+def _everything(opening: Window) -> StoredOpening:
+    every = snapshot_of(opening)
     snapshot = fewer(every, STORED_NODES_MAX)
     chosen = {node.id for node in snapshot.nodes}
     return StoredOpening(
-        **opening_fields(window, busy=False),
+        **opening_fields(opening, busy=False),
         snapshot=snapshot,
         left_out=len(every.nodes) - len(snapshot.nodes),
-        activities=activities_of(window),
-        counts=counts_of(window),
-        whys=tuple(_why(window, node) for node in _functions(window) if node.id in chosen),
-        trace=trace_of(window, None)[-STORED_RECORDS_MAX:],
-        taken=taken_over(window, STORED_MISSED_MAX),
+        activities=activities_of(opening),
+        counts=counts_of(opening),
+        whys=tuple(_why(opening, node) for node in _functions(opening) if node.id in chosen),
+        trace=trace_of(opening, None)[-STORED_RECORDS_MAX:],
+        taken=taken_over(opening, STORED_MISSED_MAX),
     )
 
 
-def since_1970(window: Window, record: TraceRecord) -> dict[str, object]:
+def since_1970(opening: Window, record: TraceRecord) -> dict[str, object]:
     """A record of the trace, with times since 1970."""
-    behind = machine().time() * 1000 - window.now()
+    behind = machine().time() * 1000 - opening.now()
     moved = msgspec.structs.replace(record, at_ms=round(record.at_ms + behind, 3))
     if isinstance(moved, NodeGated | EventParked) and moved.until_ms is not None:
         moved = msgspec.structs.replace(moved, until_ms=round(moved.until_ms + behind, 3))
     fields: dict[str, object] = msgspec.to_builtins(moved)
     if "cause" in fields:
-        fields["cause"] = _named(window, str(fields["cause"]))
+        fields["cause"] = _named(opening, str(fields["cause"]))
     if isinstance(record, RunStarted):
-        fields["causes"] = [_named(window, cause) for cause in record.causes]
+        fields["causes"] = [_named(opening, cause) for cause in record.causes]
     return fields
 
 
@@ -123,37 +123,37 @@ def seen(ask: Callable[[], T]) -> T | None:
     return None
 
 
-def opening_fields(window: Window, *, busy: bool) -> dict[str, Any]:
+def opening_fields(opening: Window, *, busy: bool) -> dict[str, Any]:
     """The fields that all views of an opening have."""
     return {
-        "app": window.app,
-        "space": window.space.name,
-        "branch": window.branch,
-        "actor": window.space.actor or "",
+        "app": opening.app,
+        "space": opening.space.name,
+        "branch": opening.branch,
+        "actor": opening.space.actor or "",
         "at_ms": int(machine().time() * 1000),
         "busy": busy,
-        "running": (*_handled_now(window), *(node.name for node in list(window.space.scheduler.runner.stack))),
+        "running": (*_handled_now(opening), *(node.name for node in list(opening.space.scheduler.runner.stack))),
     }
 
 
-def _nodes(window: Window) -> list[Node]:
-    return list(window.space.scheduler.registry.nodes)
+def _nodes(opening: Window) -> list[Node]:
+    return list(opening.space.scheduler.registry.nodes)
 
 
-def _functions(window: Window) -> list[Node | HandlerRecord]:
-    return [*_nodes(window), *window.space.scheduler.event_queries.handlers()]
+def _functions(opening: Window) -> list[Node | HandlerRecord]:
+    return [*_nodes(opening), *opening.space.scheduler.event_queries.handlers()]
 
 
-def _handled_now(window: Window) -> list[str]:
+def _handled_now(opening: Window) -> list[str]:
     """Handlers that are running."""
-    at_work = [lane.running for lane in window.space.scheduler.lanes]
+    at_work = [lane.running for lane in opening.space.scheduler.lanes]
     return [handling.event.handler.name for handling in at_work if handling is not None]
 
 
-def snapshot_of(window: Window) -> Snapshot:
+def snapshot_of(opening: Window) -> Snapshot:
     """With the time of day, and with the functions that run at this moment."""
-    at_work = {node.id for node in list(window.space.scheduler.runner.stack)}
-    snapshot = window.space.scheduler.get_graph_snapshot()
+    at_work = {node.id for node in list(opening.space.scheduler.runner.stack)}
+    snapshot = opening.space.scheduler.get_graph_snapshot()
     nodes = snapshot.nodes
     if at_work:
         nodes = tuple(
@@ -162,11 +162,11 @@ def snapshot_of(window: Window) -> Snapshot:
     return msgspec.structs.replace(snapshot, at_ms=int(machine().time() * 1000), nodes=nodes)
 
 
-def drawn(window: Window, form: str) -> str:
+def drawn(opening: Window, form: str) -> str:
     """The graph of one opening."""
     from headwater.draw import mermaid, svg, text_tree  # noqa: PLC0415  # most programs draw nothing
 
-    snapshot = snapshot_of(window)
+    snapshot = snapshot_of(opening)
     match form:
         case "text":
             return text_tree.text(snapshot)
@@ -180,12 +180,12 @@ def drawn(window: Window, form: str) -> str:
             raise UsageError(f"{form!r} is no form of a graph; text, svg, mermaid or json is expected", form=form)
 
 
-def activities_of(window: Window) -> tuple[Activity, ...]:
+def activities_of(opening: Window) -> tuple[Activity, ...]:
     """What each function has done."""
-    runner = window.space.scheduler.runner
+    runner = opening.space.scheduler.runner
     at_work = {*runner.in_flight, *runner.stack}
     groups: dict[tuple[str, NodeKindName], list[Node]] = {}
-    for node in _nodes(window):
+    for node in _nodes(opening):
         groups.setdefault((kind_of(node.name, node.spec.piece), node.kind.value), []).append(node)
     of_nodes = tuple(
         Activity(
@@ -200,38 +200,38 @@ def activities_of(window: Window) -> tuple[Activity, ...]:
             failed=sum(node.error is not None for node in nodes),
             running=sum(node in at_work for node in nodes),
             restored=sum(node.restored and not node.runs for node in nodes),
-            runs=sum(_times(window, node) for node in nodes),
+            runs=sum(_times(opening, node) for node in nodes),
             invalidated=sum(node.invalidated for node in nodes),
             total_ms=round(sum(node.total_ms for node in nodes), 3),
             last_ms=round(max(node.last_ms for node in nodes), 3),
         )
         for (name, kind), nodes in groups.items()
     )
-    return of_nodes + handler_activities(window)
+    return of_nodes + handler_activities(opening)
 
 
-def _times(window: Window, node: Node) -> int:
+def _times(opening: Window, node: Node) -> int:
     """Its runs; of a resource, its requests."""
-    source = window.space.source_of(node)
+    source = opening.space.source_of(node)
     return node.runs if source is None else source.requests
 
 
-def counts_of(window: Window) -> dict[str, int]:
+def counts_of(opening: Window) -> dict[str, int]:
     """All counters, by name."""
-    scheduler = window.space.scheduler
+    scheduler = opening.space.scheduler
     counts: dict[str, int] = msgspec.structs.asdict(scheduler.get_stats())
     counts |= msgspec.structs.asdict(scheduler.get_filter_stats())
     events = msgspec.structs.asdict(scheduler.get_event_counts())
     counts |= {"handlers": len(scheduler.streams.handlers), **{f"events_{end}": events[end] for end in events}}
-    stats = msgspec.structs.asdict(window.space.stats)
+    stats = msgspec.structs.asdict(opening.space.stats)
     return counts | {name: stats[name] for name in ("seq", "commits", "pending", "rejected", "groups", "documents")}
 
 
-def taken_over(window: Window, limit: int = MISSED_MAX) -> TakenOver:
+def taken_over(opening: Window, limit: int = MISSED_MAX) -> TakenOver:
     """What was taken over from earlier openings."""
-    found = window.space.explain_resume()
+    found = opening.space.explain_resume()
     shown = found.missed[:limit]
-    missed = (Missed(each.node.rpartition("#")[0], each.outcome, _named(window, each.reason)) for each in shown)
+    missed = (Missed(each.node.rpartition("#")[0], each.outcome, _named(opening, each.reason)) for each in shown)
     return TakenOver(
         restored=found.restored,
         dirty=found.dirty,
@@ -241,44 +241,44 @@ def taken_over(window: Window, limit: int = MISSED_MAX) -> TakenOver:
     )
 
 
-def with_size(window: Window, taken: TakenOver) -> TakenOver:
+def with_size(opening: Window, taken: TakenOver) -> TakenOver:
     """With what the file holds for the next opening. Waits for the disk."""
-    branch, prefix = BranchId(window.branch), doc_key(f"{window.app}.")
-    rows, size = window.storage.call(lambda engine: observations_size(engine, branch, prefix))
+    branch, prefix = BranchId(opening.branch), doc_key(f"{opening.app}.")
+    rows, size = opening.storage.call(lambda engine: observations_size(engine, branch, prefix))
     return msgspec.structs.replace(taken, rows=rows, size=size)
 
 
-def _why(window: Window, node: Node | HandlerRecord) -> Explanation:
-    source = window.space.source_of(node)
+def _why(opening: Window, node: Node | HandlerRecord) -> Explanation:
+    source = opening.space.source_of(node)
     if source is not None:
         # The scheduler does not know what it was asked for.
         from headwater.declare.resources.resource_captions import why_requested  # noqa: PLC0415  # most programs have none
 
         return Explanation(
-            node.id, node.name, window.space.captioned(why_requested(window.space, source)), node.spec.piece
+            node.id, node.name, opening.space.captioned(why_requested(opening.space, source)), node.spec.piece
         )
-    return Explanation(node.id, node.name, _named(window, window.space.scheduler.why(node)), node.spec.piece)
+    return Explanation(node.id, node.name, _named(opening, opening.space.scheduler.why(node)), node.spec.piece)
 
 
-def _named(window: Window, words: str) -> str:
+def _named(opening: Window, words: str) -> str:
     """With `row(3)` for the generated name of the document that it writes."""
     if ":instance:" in words:
-        words = _INSTANCE.sub(lambda found: window.name_of(found[0]), words)
-    return window.space.captioned(words)
+        words = _INSTANCE.sub(lambda found: opening.name_of(found[0]), words)
+    return opening.space.captioned(words)
 
 
-def explain(window: Window, fields: dict[str, Any], text: str) -> WhyView:
+def explain(opening: Window, fields: dict[str, Any], text: str) -> WhyView:
     """Why the nodes that a text means ran, or do not run. `fields`: those of the opening."""
-    nodes = _functions(window)
-    meant = [node for node in nodes if is_called(node.id, node.name, text, window.app, node.spec.piece)]
+    nodes = _functions(opening)
+    meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app, node.spec.piece)]
     if not meant:
         names = dict.fromkeys(titled(node.name, node.spec.piece) for node in nodes)
         return WhyView(**fields, names=tuple(names)[:NAMES_MAX])
-    whys = (seen(lambda node=node: _why(window, node)) for node in meant[:WHYS_MAX])  # type: ignore[misc]
+    whys = (seen(lambda node=node: _why(opening, node)) for node in meant[:WHYS_MAX])  # type: ignore[misc]
     found = tuple(why for why in whys if why is not None)
     return WhyView(**fields, whys=found, left_out=len(meant) - len(found))
 
 
-def trace_of(window: Window, kind: str | None) -> tuple[dict[str, object], ...]:
+def trace_of(opening: Window, kind: str | None) -> tuple[dict[str, object], ...]:
     """The recorded steps, oldest first."""
-    return tuple(since_1970(window, record) for record in window.space.scheduler.get_trace(kind))
+    return tuple(since_1970(opening, record) for record in opening.space.scheduler.get_trace(kind))

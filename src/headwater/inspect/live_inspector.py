@@ -63,10 +63,10 @@ class LiveInspector(BaseInspector):
     is_live = True
 
     def __init__(
-        self, windows: Sequence[Window], scope: Scope | None = None, *, wait_ms: int = WAIT_MS, apart: bool = False
+        self, openings: Sequence[Window], scope: Scope | None = None, *, wait_ms: int = WAIT_MS, apart: bool = False
     ) -> None:
         """`apart`: events are handled in a thread of their own, so that a report comes in time."""
-        self._windows = windows
+        self._openings = openings
         self._scope = scope or Scope()
         self._wait_s = min(max(wait_ms, 0), _WAIT_MAX_MS) / 1000
         self._apart = apart
@@ -83,7 +83,7 @@ class LiveInspector(BaseInspector):
         """Changes when something happens that may change the answer."""
         if isinstance(question, WorkflowQuestion):
             return workflow_queries.mark_of(self._hub())
-        return ";".join(map(live_functions.mark_of, self._windows))
+        return ";".join(map(live_functions.mark_of, self._openings))
 
     # -- questions -----------------------------------------------------------------------------------------
 
@@ -94,10 +94,10 @@ class LiveInspector(BaseInspector):
             case ListEvents():
                 return self._events(waiting=question.waiting)
             case ShowEvent():
-                return live_events.show_event(self._windows, self._scope, question.event, self._wait_s)
+                return live_events.show_event(self._openings, self._scope, question.event, self._wait_s)
             case ListPieces():
                 self._check_open()
-                return live_events.pieces(self._windows, branch, question.pattern)
+                return live_events.pieces(self._openings, branch, question.pattern)
             case ListDocuments():
                 return self._settled().call(lambda engine: documents.documents_page(engine, branch, question))
             case GetValue():
@@ -107,15 +107,15 @@ class LiveInspector(BaseInspector):
             case GetGraph() | ExplainNode() | GetActivity() | GetCounts() | GetResume() | GetTrace():
                 return self._functions(question)
             case _:
-                apps = tuple(window.app for window in self._windows if window.space.is_main)
+                apps = tuple(opening.app for opening in self._openings if opening.space.is_main)
                 return workflow_queries.answer(self._hub(), question, apps)
 
     def _functions(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
         """One view for each opening, or for that of one app."""
         end = machine().monotonic() + self._wait_s
         self._check_open()
-        chosen = labelled(self._windows, [window.app for window in self._windows], self._scope.app)
-        views = [_view(window, label, question, max(end - machine().monotonic(), 0.0)) for label, window in chosen]
+        chosen = labelled(self._openings, [opening.app for opening in self._openings], self._scope.app)
+        views = [_view(opening, label, question, max(end - machine().monotonic(), 0.0)) for label, opening in chosen]
         found = tuple(view for view in views if view is not None)
         if not found:
             raise ClosedError("it was closed")
@@ -124,35 +124,35 @@ class LiveInspector(BaseInspector):
     def _events(self, *, waiting: bool) -> tuple[EventReport, ...]:
         self._check_open()
         events: dict[str, EventReport] = {}
-        for window in self._windows:
-            if window.branch != self._scope.branch:
+        for opening in self._openings:
+            if opening.branch != self._scope.branch:
                 continue
             if not waiting:
                 # Failed events are those of the file: the same for every opening.
-                return live_events.failed_events(window)
-            with window.in_turn(self._wait_s):
-                found = live_functions.seen(lambda window=window: live_events.waiting_events(window)) or ()  # type: ignore[misc]
+                return live_events.failed_events(opening)
+            with opening.in_turn(self._wait_s):
+                found = live_functions.seen(lambda opening=opening: live_events.waiting_events(opening)) or ()  # type: ignore[misc]
             events |= {event.event: event for event in found}
         return tuple(events.values())
 
     def _settled(self) -> Storage:
         """The store, after what the program has written so far is on disk."""
         self._check_open()
-        live_events.settle_disk(self._windows[0])
-        return self._windows[0].storage
+        live_events.settle_disk(self._openings[0])
+        return self._openings[0].storage
 
     def _hub(self) -> Hub:
         self._check_open()
-        for window in self._windows:
-            if window.space.is_main:
-                return window.space.flows
+        for opening in self._openings:
+            if opening.space.is_main:
+                return opening.space.flows
         # Only branches are open here; workflows are on none of them, but in the file.
-        return hub_of(self._windows[0].storage, SystemClock().now_ms)
+        return hub_of(self._openings[0].storage, SystemClock().now_ms)
 
     def _check_open(self) -> None:
-        if not self._windows:
+        if not self._openings:
             raise ClosedError("it was closed")
-        check_space(self._windows[0].space.name, self._scope.space)
+        check_space(self._openings[0].space.name, self._scope.space)
 
     # -- commands ------------------------------------------------------------------------------------------
 
@@ -161,44 +161,44 @@ class LiveInspector(BaseInspector):
         match command:
             case SetValue():
                 self._check_open()
-                return documents.write(self._windows[0].storage, self._scope.branch, command)
+                return documents.write(self._openings[0].storage, self._scope.branch, command)
             case SendEvent() | RedeliverEvent() | DropEvent():
-                return live_delivery.deliver(self._windows, self._scope, command, apart=self._apart)
+                return live_delivery.deliver(self._openings, self._scope, command, apart=self._apart)
             case _:
                 return workflow_commands.carry_out(self._hub(), command)
 
 
-def _view(window: Window, label: str, question: FunctionQuestion, wait_s: float) -> OpeningView | None:  # noqa: PLR0911  # one for each question
+def _view(opening: Window, label: str, question: FunctionQuestion, wait_s: float) -> OpeningView | None:  # noqa: PLR0911  # one for each question
     """The view of one opening; None if it is closed."""
-    with window.in_turn(wait_s) as has_turn:
-        if window.space.closed:
+    with opening.in_turn(wait_s) as has_turn:
+        if opening.space.closed:
             return None
-        fields = {"label": label, "pid": os.getpid(), **live_functions.opening_fields(window, busy=not has_turn)}
+        fields = {"label": label, "pid": os.getpid(), **live_functions.opening_fields(opening, busy=not has_turn)}
         match question:
             case GetGraph():
-                return _graph(window, fields, question.limit)
+                return _graph(opening, fields, question.limit)
             case ExplainNode():
-                return live_functions.explain(window, fields, question.node)
+                return live_functions.explain(opening, fields, question.node)
             case GetActivity():
-                activities = live_functions.seen(lambda: live_functions.activities_of(window)) or ()
+                activities = live_functions.seen(lambda: live_functions.activities_of(opening)) or ()
                 return ActivityView(**fields, activities=activities)
             case GetCounts():
                 # Counting the nodes that wait for their time also forgets some that do not: only between passes.
-                return CountsView(**fields, counts=live_functions.counts_of(window) if has_turn else {})
+                return CountsView(**fields, counts=live_functions.counts_of(opening) if has_turn else {})
             case GetTrace():
-                return TraceView(**fields, trace=live_functions.trace_of(window, question.kind or None))
+                return TraceView(**fields, trace=live_functions.trace_of(opening, question.kind or None))
             case GetResume():
                 pass
-        taken = live_functions.seen(lambda: live_functions.taken_over(window)) or TakenOver()
+        taken = live_functions.seen(lambda: live_functions.taken_over(opening)) or TakenOver()
     # The disk is waited for without a turn.
     try:
-        return ResumeView(**fields, taken=live_functions.with_size(window, taken))
+        return ResumeView(**fields, taken=live_functions.with_size(opening, taken))
     except ClosedError:
         return None
 
 
-def _graph(window: Window, fields: dict[str, Any], limit: int) -> GraphView:
-    snapshot = live_functions.seen(lambda: live_functions.snapshot_of(window))
+def _graph(opening: Window, fields: dict[str, Any], limit: int) -> GraphView:
+    snapshot = live_functions.seen(lambda: live_functions.snapshot_of(opening))
     if snapshot is None:
         return GraphView(**fields)
     shown = fewer(snapshot, min(limit, NODES_MAX))
