@@ -40,7 +40,7 @@ print("open", cell.value, flush=True)
 sys.stdin.readline()
 for _ in range(int(count)):
     cell.value += 1
-folder = space._lease.storage._folder
+folder = space._runtime._lease.storage._folder
 folder.flush()
 print("kept", cell.value, flush=True)
 time.sleep(600)
@@ -53,7 +53,7 @@ url, token, folder = sys.argv[1:]
 app = hw.App("killed")
 entries = app.cell("entries", list[int]())
 with app.open(url, token=token, actor="ann", local=folder) as space:
-    folder = space._lease.storage._folder
+    folder = space._runtime._lease.storage._folder
     number = len(entries.value)
     print(number, flush=True)
     while True:
