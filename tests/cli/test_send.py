@@ -235,7 +235,7 @@ def test_handler_that_takes_long_is_not_waited_for_any_longer(run: Run) -> None:
     with orders_open() as process:
         have(process, "import threading; go_on = threading.Event(); begun = threading.Event()")
         have(process, "slow = app.handler(name='slow')(lambda: begun.set() or go_on.wait(120))")
-        have(process, "space._turn.acquire(); space._turn.release()")
+        have(process, "space._runtime.lock.acquire(); space._runtime.lock.release()")
         late = run("send", "slow", "--timeout", "20ms", exit=6)
         assert "slow() has not handled event:" in late.stderr
         have(process, "assert begun.wait(120)")
@@ -284,7 +284,9 @@ def test_what_another_process_cannot_do_in_time_is_not_done(run: Run) -> None:
     with orders_open() as process:
         # As a function would that takes long: its turn goes to nobody else.
         have(process, "import threading; held = threading.Event(); done = threading.Event()")
-        have(process, "def hold(): space._turn.acquire(); held.set(); done.wait(); space._turn.release()")
+        have(
+            process, "def hold(): space._runtime.lock.acquire(); held.set(); done.wait(); space._runtime.lock.release()"
+        )
         have(process, "threading.Thread(target=hold, daemon=True).start(); held.wait()")
         busy = run("send", "submit", "note=tea", "--timeout", "20ms", exit=6).stderr
         assert "nothing was sent to submit()" in busy
