@@ -384,7 +384,7 @@ class Holder:
         (WrongDefault, "the default of field 'a' of WrongDefault: expected int, got None"),
         (
             Unknown,
-            r"the annotations of Unknown name 'Nowhere', which module tests\.values\.schema\.test_records does not have",
+            r"the annotations of Unknown name 'Nowhere', which module tests\.values\.schema\.test_records does not",
         ),
         (Unreadable, "the annotations of Unreadable cannot be read: unsupported operand"),
         (list[Holder], "cell 'x': field 'tags' of Holder: set.* cannot be stored; use list"),
