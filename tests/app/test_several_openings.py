@@ -237,7 +237,7 @@ def test_conflict_between_openings_is_told_by_sync_and_the_winner_is_seen(tmp_pa
         one.sync()
         with pytest.raises(ConflictError, match=r"shop\.count") as caught:
             other.sync()
-        assert "Do it again on what is there now" in caught.value.message
+        assert "Run it again on the current values" in caught.value.message
         assert one.cell("shop.count").value == other.cell("shop.count").value == 1
         assert (other.stats.rejected, one.stats.rejected) == (1, 0)
         other.sync()
@@ -255,7 +255,7 @@ def test_several_lost_transactions_are_told_together(tmp_path: Path) -> None:
         one.sync()
         with pytest.raises(RejectedError) as caught:
             other.sync()
-        assert "3 transactions in space 'shop' were taken back. The first: " in str(caught.value)
+        assert "3 transactions in space 'shop' were rejected. The first: " in str(caught.value)
         assert len(cast("tuple[object, ...]", caught.value.facts["rejected"])) == 3
 
 

@@ -216,7 +216,7 @@ def test_two_who_write_parts_of_an_absent_whole_at_the_same_time_conflict(app: h
             with inside(one):
                 note.at("size", "width").value = 9
             one.sync()
-        with pytest.raises(ConflictError, match=r"Do it again on what is there now"):
+        with pytest.raises(ConflictError, match=r"Run it again on the current values"):
             two.sync()
         assert note.value == Note("milk", ["a"], Size(9, 4))
 

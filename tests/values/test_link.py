@@ -124,7 +124,7 @@ def test_scope_is_inherited_unless_the_link_names_one() -> None:
 def test_link_that_names_only_a_scope_leads_to_the_instance_of_who_follows_it() -> None:
     declared = LinkRecord(doc=DocId("draft"), scope="user")
     assert target(declared, HERE, lambda _name: user_scope("bob")).doc == "user:bob/draft"
-    with pytest.raises(AddressError, match="nobody in particular follows it"):
+    with pytest.raises(AddressError, match="is followed without a"):
         target(declared, HERE)
 
 

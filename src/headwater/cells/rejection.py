@@ -18,7 +18,7 @@ def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str,
     """The error for a transaction that was not accepted, if no caller handles the verdict itself."""
     whose = f"transaction {name}" if name else "a transaction"
     if isinstance(verdict, Conflict):
-        message = f"{whose} in space {space!r} was taken back: {verdict.reason}. Do it again on what is there now"
+        message = f"{whose} in space {space!r} was rejected: {verdict.reason}. Run it again on the current values"
         return ConflictError(message, doc=verdict.doc, path=verdict.path, seq=verdict.seq)
     if isinstance(verdict, Refused):
         return refusal(verdict, f"{whose} in space {space!r} was refused: ")
@@ -38,7 +38,7 @@ def all_of(lost: list[HeadwaterError], space: str) -> HeadwaterError:
     first = (unknown or lost)[0]
     if len(lost) == 1:
         return first
-    message = f"{len(lost)} transactions in space {space!r} were taken back"
+    message = f"{len(lost)} transactions in space {space!r} were rejected"
     if unknown:
         message += f"; of {len(unknown)} of them it is not known whether they are stored"
     return type(first)(f"{message}. The first: {first.message}", **{**first.facts, "rejected": tuple(lost)})

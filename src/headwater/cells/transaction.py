@@ -159,8 +159,8 @@ class Transaction:
             self._checks = True
         self.journal.record(doc, path, depth, flags, held.mark)
         if held.edit_inputs is not None:
-            for place, far in held.edit_inputs.of(path, depth):
-                self.journal.record(doc, place, far, flags, held.mark)
+            for edited, edited_depth in held.edit_inputs.of(path, depth):
+                self.journal.record(doc, edited, edited_depth, flags, held.mark)
         value = held.value
         for step in path:
             value = child(value, step)
@@ -218,7 +218,7 @@ class Transaction:
     def fill_in(self, doc: DocKey, path: Path, value: Value) -> None:
         """Store the default of an address. Allowed if writing below it is allowed, because no read changes."""
         read_only = self.read_only
-        if read_only and any(doc == at and is_prefix(path, place) for at, place in self.surface):
+        if read_only and any(doc == at and is_prefix(path, allowed) for at, allowed in self.surface):
             self.read_only = ""
         try:
             self.set(doc, path, value)
@@ -282,7 +282,7 @@ class Transaction:
             if frame.read_only:
                 return frame.read_only
             frame = frame.outer
-        if any(doc == at and is_prefix(place, path) for at, place in self.surface):
+        if any(doc == at and is_prefix(allowed, path) for at, allowed in self.surface):
             return ""
         return self.read_only
 

@@ -186,10 +186,10 @@ def readers_of(engine: Engine, branch: BranchId, doc: DocKey, path: Path) -> lis
 def _reads(read: SeenRead, doc: DocKey, path: Path) -> bool:
     if not isinstance(read, tuple):
         return read == doc
-    at, place, shallow = read
+    at, read_path, shallow = read
     # A shallow read includes the keys, one step below.
-    near = len(path) <= len(place) + 1 or not shallow
-    return at == doc and near and overlaps(place, path)
+    near = len(path) <= len(read_path) + 1 or not shallow
+    return at == doc and near and overlaps(read_path, path)
 
 
 def drop_unclaimed(engine: Engine, branch: BranchId, gone: Iterable[DocKey]) -> int:

@@ -22,16 +22,16 @@ from headwater.values.value_limits import KEY_BYTES_MAX
 
 
 class Depth(Enum):
-    """How far down a read looked."""
+    """How deep a read is."""
 
     DEEP = "deep"
-    """At everything below."""
+    """The value with everything below."""
     SHALLOW = "shallow"
-    """At the keys or the length only."""
+    """Only the keys or the length."""
 
 
 def _check_name(what: str, name: str) -> None:
-    """Refuse what cannot be part of a document's key."""
+    """Refuse a name that cannot be part of a document's key."""
     if not name:
         raise NameRefusedError(f"{what} is empty", name=name)
     try:
@@ -44,7 +44,7 @@ def _check_name(what: str, name: str) -> None:
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Which instance of a document: the space's, one user's, or one session's. From broad to narrow."""
+    """The instance of a document: of the space, of one user, or of one session. From broad to narrow."""
 
     user: str = ""
     session: str = ""
@@ -99,7 +99,7 @@ def parse_scope(text: str) -> Scope:
 def doc_key(doc: str, scope: Scope = SPACE_SCOPE) -> DocKey:
     """The key a document is stored, indexed and cached by."""
     if scope is SPACE_SCOPE and type(doc) is str and doc.isascii() and 0 < len(doc) <= KEY_BYTES_MAX:
-        # Nearly all, without a look at each byte.
+        # The commonest case, without a check of each byte.
         return DocKey(f"space/{doc}")
     _check_name("a document id", doc)
     return DocKey(f"{scope.text}/{doc}")
@@ -112,7 +112,7 @@ def split_key(key: DocKey) -> tuple[Scope, DocId]:
 
 
 class Address(msgspec.Struct, frozen=True):
-    """One place in one space."""
+    """An address in one space."""
 
     doc: DocKey
     path: Path = ()
@@ -133,7 +133,7 @@ def path_text(path: Path) -> str:
 
 
 def address_text(doc: DocKey, path: Path = ()) -> str:
-    """An address as people write it; the space's own scope goes without saying where it can."""
+    """An address as people write it; the scope of the space is left out where possible."""
     scope, _, name = doc.partition("/")
     shown = step_text(name)
     if scope != _SPACE or "!" in name:
@@ -142,7 +142,7 @@ def address_text(doc: DocKey, path: Path = ()) -> str:
 
 
 def parse_address(text: str) -> tuple[DocKey, tuple[str, ...]]:
-    """Document key and path steps, all still text: `settle_path` tells which of them are indexes."""
+    """Document key and path steps, all as text: `settle_path` decides which of them are indexes."""
     head, *steps = text.split("/")
     scope, mark, name = head.partition("!")
     if mark and scope in ("user", "session"):
@@ -169,7 +169,7 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 def settle_path(value: Maybe, steps: tuple[str, ...]) -> Path:
-    """Steps that came as text, read against the value they lead through: into an array, digits are an index."""
+    """The path of steps given as text, resolved against a value: in an array, digits are an index."""
     path: list[Step] = []
     for text in steps:
         step: Step = int(text) if is_array(value) and _INDEX.fullmatch(text) else text
@@ -182,17 +182,17 @@ def settle_path(value: Maybe, steps: tuple[str, ...]) -> Path:
 
 
 def is_prefix(short: Path, long: Path) -> bool:
-    """At or above."""
+    """Whether `short` is at or above `long`."""
     return long[: len(short)] == short
 
 
 def overlaps(a: Path, b: Path) -> bool:
-    """One is at or above the other, so a change at either can be seen at the other."""
+    """Whether one path is at or above the other, so that a change of either may affect the other."""
     return a[: len(b)] == b[: len(a)]
 
 
 def sees(read: Path, depth: Depth, write: Path) -> bool:
-    """Can a read see a write at this path: told by paths alone, for order and liveness, never for triggering."""
+    """Whether a read may see a write, by paths alone: for order and liveness, never for triggering."""
     if not overlaps(read, write):
         return False
     return depth is Depth.DEEP or len(write) <= len(read) + 1

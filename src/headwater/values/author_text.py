@@ -17,19 +17,19 @@ from typing import Final, cast
 from headwater.errors import HeadwaterError
 
 TEXT_MAX: Final = 20_000
-"""Characters of an error's text: it is kept with failed events and sent to logs, and may have been made of a file."""
+"""Characters of an error's text. It is stored with failed events and sent to logs, and may contain a whole file."""
 
 CHAIN_MAX: Final = 20
-"""Errors in a chain of causes that are shown, where the module `traceback` cannot show it."""
+"""Errors of a chain of causes that are shown if the module `traceback` fails."""
 
 
 def kind_of(thing: object) -> str:
-    """The name of its class, also if a metaclass has another opinion of names."""
+    """The name of its class, even if a metaclass overrides `__name__`."""
     return clean(cast("str", type.__dict__["__name__"].__get__(type(thing))))
 
 
 def clean(text: str, limit: int = TEXT_MAX) -> str:
-    """A plain `str` that can be stored: no subclass, no halves of characters, not longer than `limit`."""
+    """A plain `str` that can be stored: no subclass, no lone surrogates, not longer than `limit`."""
     plain = str.__str__(text)
     if len(plain) > limit:
         plain = f"{plain[:limit]}... ({len(plain) - limit:,} more characters)"
@@ -37,7 +37,7 @@ def clean(text: str, limit: int = TEXT_MAX) -> str:
 
 
 def text_of(error: BaseException | None) -> str:
-    """What an error says: `str(error)`."""
+    """The text of an error: `str(error)`."""
     try:
         return clean(str(error))
     except BaseException as odd:  # noqa: BLE001  # an author's __str__ may raise anything
@@ -45,12 +45,12 @@ def text_of(error: BaseException | None) -> str:
 
 
 def describe(error: BaseException | None) -> str:
-    """The class of an error, and what it says."""
+    """The class and the text of an error."""
     return f"{kind_of(error)}: {text_of(error)}"
 
 
 def message_of(error: BaseException) -> str:
-    """As `describe`; of an error of Headwater's, whose class the reader need not know, only the sentence."""
+    """As `describe`; for an error of Headwater, the message without the class."""
     if isinstance(error, HeadwaterError):
         try:
             return clean(error.message) or describe(error)
@@ -60,7 +60,7 @@ def message_of(error: BaseException) -> str:
 
 
 def same_message(one: BaseException | None, other: BaseException | None) -> bool:
-    """Whether two errors are of one class and say the same."""
+    """Whether two errors have the same class and text."""
     if one is None or other is None:
         return one is other
     return type(one) is type(other) and text_of(one) == text_of(other)
@@ -75,17 +75,17 @@ def safe_repr(value: object) -> str:
 
 
 def calls_of(error: BaseException) -> TracebackType | None:
-    """Where it was raised; whatever an author's class makes of that attribute."""
+    """The traceback of an error, even if its class overrides the attribute."""
     return cast("TracebackType | None", _raw(error, "__traceback__"))
 
 
 def with_calls(error: BaseException, calls: TracebackType | None) -> None:
-    """Say where it was raised."""
+    """Set the traceback of an error."""
     BaseException.with_traceback(error, calls)
 
 
 def is_printable(error: BaseException | None) -> bool:
-    """Whether `traceback` can show it, and `logging` can write that to a file: half a character cannot be encoded."""
+    """Whether `traceback` can show it and `logging` can encode that: a lone surrogate cannot be encoded."""
     try:
         "".join(format_exception(error)).encode()
     except BaseException:  # noqa: BLE001  # of an author's class
@@ -94,18 +94,18 @@ def is_printable(error: BaseException | None) -> bool:
 
 
 def traceback_text(error: BaseException, calls: TracebackType | None = None, limit: int | None = None) -> str:
-    """Its traceback with its causes. `calls`: where to begin; `limit`: as for `traceback.format_exception`."""
+    """The traceback with its causes. `calls`: where to start; `limit`: as for `traceback.format_exception`."""
     calls = calls or calls_of(error)
     try:
         found = "".join(format_exception(type(error), error, calls, limit=limit))
-        # Half a character in a message cannot be stored either.
+        # A lone surrogate in a message cannot be stored either.
         return found if found.isascii() else found.encode("utf-8", "backslashreplace").decode("utf-8")
     except BaseException:  # noqa: BLE001  # notes, causes, attributes of a SyntaxError: all of an author's class
         return _plainly(error, calls, limit)
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note, if the error can take one."""
+    """Add a note, if the class of the error allows it."""
     try:
         BaseException.add_note(error, note)
     except BaseException:  # noqa: BLE001  # an author's class may forbid it
@@ -113,7 +113,7 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 def _plainly(error: BaseException, calls: TracebackType | None, limit: int | None) -> str:
-    """A traceback made of calls and class names, where an author's class does not let Python make one."""
+    """A traceback of calls and class names, if Python cannot make one for the author's class."""
     parts: list[str] = []
     seen: list[BaseException] = []
     current: BaseException | None = error

@@ -20,15 +20,15 @@ from headwater.values.link import LinkRecord, parse_link
 from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
 
 _DIGEST_BYTES: Final = 20
-"""160 bits: 32 letters without padding; nobody will meet two causes with one id."""
+"""160 bits: 32 letters without padding; a collision is practically impossible."""
 
 
 def derive_id(kind: str, *cause: object) -> DocId:
-    """An id for what `cause` brought about. `kind` is part of the cause and stands in front, for people to read.
+    """The id of the effect of a cause. `kind` is part of the cause and the first word of the id, for people.
 
-    A cause is made of values, links and addresses. Links, as records or as they stand in documents, and addresses
-    count by the place they name alone: giving a document a schema, or a link a label, does not move what was
-    derived from it. A link is not resolved: it names what its fields say, which no address does.
+    A cause consists of values, links and addresses. Links, as records or as stored, and addresses count only by what
+    they refer to: adding a schema to a document, or a label to a link, does not change derived ids. A link is not
+    resolved: it counts by its fields, and differs from every address.
     """
     if not kind or ":" in kind or "/" in kind:
         raise NameRefusedError(f"{kind!r} is not a kind of id: a word without ':' or '/' is expected", kind=kind)
@@ -42,7 +42,7 @@ def derive_id(kind: str, *cause: object) -> DocId:
 
 
 def _reduce(cause: object) -> object:
-    """A cause as a value. {"/": [...]} is a place; a map that has the key "/" itself is put into a {"/": map}."""
+    """A cause as a value. {"/": [...]} is an address; a map that has the key "/" itself is wrapped in {"/": map}."""
     if isinstance(cause, Address):
         return {LINK_TAG: ["address", cause.space, cause.doc, cause.path]}
     if isinstance(cause, LinkRecord):
@@ -59,7 +59,7 @@ def _reduce(cause: object) -> object:
 
 
 def _as_link(cause: Mapping[object, object]) -> LinkRecord | None:
-    """The link, if the map is one as it stands in a document."""
+    """The link, if the map is a stored link."""
     inner = cause.get(LINK_TAG) if len(cause) == 1 else None
     is_like = isinstance(inner, Mapping) and LINK_VERSION in inner
     return parse_link(freeze(cause, "a cause")) if is_like else None

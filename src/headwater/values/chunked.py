@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _HALF: Final = CHUNK_MAX // 2
 
 Cached: TypeAlias = tuple[object, object] | None
-"""A memory for whoever makes something of a whole container: what for, and what was made (see `schema`)."""
+"""A cache for one derived object of a whole container: its key, and the object (see `schema`)."""
 
 
 def _joined(chunks: Iterable[dict[str, Value]]) -> dict[str, Value]:
@@ -38,7 +38,7 @@ def _joined(chunks: Iterable[dict[str, Value]]) -> dict[str, Value]:
 
 
 class _Items(ItemsView[str, "Value"]):
-    """In chunks, rather than with a search for every key."""
+    """Iterates chunk by chunk, without a search for every key."""
 
     __slots__ = ()
     _mapping: ChunkedMap
@@ -48,7 +48,7 @@ class _Items(ItemsView[str, "Value"]):
 
 
 class _Values(ValuesView["Value"]):
-    """As above."""
+    """Likewise."""
 
     __slots__ = ()
     _mapping: ChunkedMap
@@ -77,7 +77,7 @@ class ChunkedMap(ImmutableMap, Mapping[str, "Value"]):
         return cls(chunks, [next(iter(chunk)) for chunk in chunks], len(items))
 
     def chunks(self) -> list[dict[str, Value]]:
-        """The parts in order, to be read only; for whoever can do better a part at a time."""
+        """The chunks in order, read-only, for callers that work chunk by chunk."""
         return self._chunks
 
     def _at(self, key: str) -> int:
@@ -106,7 +106,7 @@ class ChunkedMap(ImmutableMap, Mapping[str, "Value"]):
         items.insert(position, (key, value))
         if len(items) <= CHUNK_MAX:
             return self._replaced(at, at + 1, [dict(items)], 1)
-        # Keys that arrive in order fill the last chunk and open the next; all others split theirs in half.
+        # Keys in ascending order fill the last chunk and start the next; all others split their chunk in half.
         is_end = position == CHUNK_MAX and at == len(self._chunks) - 1
         cut = CHUNK_MAX if is_end else _HALF
         return self._replaced(at, at + 1, [dict(items[:cut]), dict(items[cut:])], 1)
@@ -149,7 +149,7 @@ class ChunkedMap(ImmutableMap, Mapping[str, "Value"]):
         return _Values(self)
 
     def flat(self) -> dict[str, Value]:
-        """One plain dict of everything."""
+        """All items as one plain dict."""
         return _joined(self._chunks)
 
     copy = flat
@@ -161,7 +161,7 @@ class ChunkedMap(ImmutableMap, Mapping[str, "Value"]):
         return {**other, **self.flat()} if isinstance(other, Mapping) else NotImplemented
 
     def unshared(self, other: ChunkedMap) -> tuple[dict[str, Value], dict[str, Value]]:
-        """What each of the two holds outside of chunks that are in both: all that can differ, and little more."""
+        """The items of each that are not in shared chunks: all that can differ, and little more."""
         if self._firsts is other._firsts:
             pairs = [pair for pair in zip(self._chunks, other._chunks, strict=True) if pair[0] is not pair[1]]
             return _joined(mine for mine, _ in pairs), _joined(theirs for _, theirs in pairs)
@@ -231,7 +231,7 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
         offset = index - self._starts[first]
         run[offset : offset + delete] = items
         if len(run) < _HALF:
-            # The neighbours are taken in, so that small remains melt together.
+            # Merge with the neighbours, so that no small chunks remain.
             before, after = chunks[max(first - 1, 0) : first], chunks[last : last + 1]
             run = list(chain(*before, run, *after))
             first, last = first - len(before), last + len(after)
@@ -242,7 +242,7 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
         return ChunkedList._of_chunks(chunks)
 
     def _appended(self, items: Sequence[Value]) -> ChunkedList:
-        """Elements that arrive in order fill the last chunk and open the next."""
+        """Appended elements fill the last chunk and start the next."""
         chunks = self._chunks.copy()
         last = [*chunks[-1], *items]
         chunks[-1] = last[:CHUNK_MAX]
@@ -279,7 +279,7 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
         return anything.index(value, start, self._len if stop is None else stop)
 
     def flat(self) -> list[Value]:
-        """One plain list of everything."""
+        """All elements as one plain list."""
         return list(chain.from_iterable(self._chunks))
 
     copy = flat
@@ -296,7 +296,7 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
     __rmul__ = __mul__
 
     def unshared(self, other: ChunkedList) -> list[tuple[int, list[Value], list[Value]]]:
-        """Of two lists of equal length the runs that can differ: the index of each, and what the two have there."""
+        """The runs that can differ, of two lists of equal length: the index of each, and the elements of both."""
         if self._starts != other._starts:
             return [(0, self.flat(), other.flat())]
         runs = zip(self._starts, self._chunks, other._chunks, strict=True)

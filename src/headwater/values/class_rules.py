@@ -15,35 +15,35 @@ _WITHOUT_RULES: Final = frozenset(
         *("use_attribute_docstrings", "protected_namespaces", "defer_build", "json_schema_extra"),
     }
 )
-"""What a model may be configured to do that refuses no value."""
+"""Configuration of a model that refuses no value."""
 
 _CHECKS: Final = ("validators", "field_validators", "root_validators", "model_validators")
 
 
 def is_ruled_dataclass(cls: Any) -> bool:  # noqa: ANN401  # a dataclass
-    """Whether making one does anything but assign its fields."""
+    """Whether its constructor does more than assign the fields."""
     if hasattr(cls, "__post_init__") or hasattr(cls, "__pydantic_validator__"):
         return True
     if cls.__new__ is not object.__new__ or not _is_generated(cls.__init__):
         return True
     if cls.__setattr__ is not object.__setattr__ and not _is_generated(cls.__setattr__):
         return True
-    # A property, or another descriptor, in the place of a field; slots are descriptors that only keep.
+    # A property or another descriptor instead of a field; the descriptors of slots only store.
     return any(
-        hasattr(type(kept), "__set__") and type(kept).__name__ != "member_descriptor"
+        hasattr(type(attribute), "__set__") and type(attribute).__name__ != "member_descriptor"
         for name in cls.__dataclass_fields__
         for base in cls.__mro__
-        if (kept := vars(base).get(name)) is not None
+        if (attribute := vars(base).get(name)) is not None
     )
 
 
 def _is_generated(function: Any) -> bool:  # noqa: ANN401
-    """Whether `dataclasses` has written it: its source is text, and no file."""
+    """Whether `dataclasses` generated it: its source is not a file."""
     return getattr(getattr(function, "__code__", None), "co_filename", "") == "<string>"
 
 
 def is_ruled_model(cls: Any) -> bool:  # noqa: ANN401  # a pydantic model
-    """Whether a model checks more than each field by itself: that is part of the field's type."""
+    """Whether a model checks more than each field by itself. Checks of one field are part of the field's type."""
     base: Any = sys.modules["pydantic"].BaseModel
     if any(getattr(cls.__pydantic_decorators__, kind) for kind in _CHECKS):
         return True

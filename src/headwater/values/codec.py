@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from headwater.values.tree import Value
 
 Plain: TypeAlias = object
-"""What msgspec decodes to: built-in dicts and lists."""
+"""Decoded by msgspec: built-in dicts and lists."""
 
 
 def flatten(value: object) -> object:
-    """A wide container as the built-in one; msgspec encodes the others itself."""
+    """A chunked container as the built-in one; msgspec encodes the others itself."""
     if isinstance(value, ChunkedMap | ChunkedList):
         return value.flat()
     raise TypeError(f"{type(value).__name__} got into a value tree")
@@ -35,26 +35,26 @@ _encoder: Final = msgspec.msgpack.Encoder(enc_hook=flatten)
 
 
 def encode(value: Value) -> bytes:
-    """Canonical: a function of the value alone, because maps are sorted by construction."""
+    """Canonical bytes, because maps are always sorted."""
     return _encoder.encode(value)
 
 
 def decode(data: bytes) -> Value:
-    """The exact inverse of `encode`. Trusts the bytes: use it for those that `encode` made and a checksum kept.
+    """The exact inverse of `encode`. Trusts the bytes: only for bytes from `encode` that a checksum protects.
 
-    Raises msgspec.DecodeError on what is no msgpack, but takes msgpack that `encode` would not have written. What
-    a stranger sent goes through `tree.freeze` instead of `adopt`, which sorts and checks.
+    Raises msgspec.DecodeError for invalid msgpack, but accepts msgpack that `encode` would not write. Untrusted data
+    goes through `tree.freeze` instead of `adopt`, which sorts and checks.
     """
     return adopt(msgspec.msgpack.decode(data))
 
 
 def digest(value: Value) -> bytes:
-    """Sixteen bytes that stand for the value: equal exactly when the values are the same."""
+    """A digest of 16 bytes: equal exactly if the values are the same."""
     return sha256(_encoder.encode(value)).digest()[:16]
 
 
 def adopt(plain: Plain) -> Value:
-    """Take freshly decoded containers into the tree. They were checked and sorted when they were encoded."""
+    """Convert decoded containers to tree types. They were checked and sorted when they were encoded."""
     if type(plain) is dict:
         for key, item in plain.items():
             if type(item) is dict or type(item) is list:
@@ -65,21 +65,21 @@ def adopt(plain: Plain) -> Value:
             if type(item) is dict or type(item) is list:
                 plain[index] = adopt(item)
         return FrozenList(plain) if len(plain) <= CHUNKED_FROM else ChunkedList.of(plain)
-    return plain  # type: ignore[return-value]  # the decoder makes nothing else but scalars
+    return plain  # type: ignore[return-value]  # everything else is a scalar
 
 
 # --- JSON, for people and scripts -----------------------------------------------------------------------------
 
 _BYTES: Final = "bytes@1"
 _QUOTE: Final = "quote@1"
-"""Marks a map that only looks like one of these two marks."""
+"""Escapes a map that looks like one of these two marks."""
 
 
 def to_json(value: Value) -> object:
     """Lossless as JSON: bytes become {"/": {"bytes@1": base64}}, and a map of that very shape is quoted."""
     if isinstance(value, bytes):
         return {"/": {_BYTES: b2a_base64(value, newline=False).decode()}}
-    # Loops, here and below: until Python 3.12 a comprehension takes a frame of the stack for itself.
+    # Loops, here and below: before Python 3.12 a comprehension takes a stack frame of its own.
     if is_map(value):
         plain: dict[str, object] = {}
         for key, item in value.items():
@@ -121,7 +121,7 @@ def _from_base64(text: str) -> bytes:
 
 
 def _mark(value: Mapping[str, object]) -> tuple[str, object] | None:
-    """The mark and what it marks, if this map has the shape {"/": {mark: ...}}."""
+    """The mark and its content, if this map has the shape {"/": {mark: ...}}."""
     if len(value) == 1 and "/" in value and isinstance(inner := value["/"], dict) and len(inner) == 1:
         [(mark, content)] = inner.items()
         if mark in (_BYTES, _QUOTE):

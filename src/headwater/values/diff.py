@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from headwater.values.tree import Array, Value
 
 
-def differences(  # noqa: C901  # one function, for it is one frame of the stack for each level of nesting
+def differences(  # noqa: C901  # one function: one stack frame for each level of nesting
     before: Maybe, after: Maybe, path: Path = ()
 ) -> Iterator[tuple[Path, Maybe, Maybe]]:
-    """Every shallowest changed place, with its value before and after.
+    """Every shallowest changed path, with its value before and after.
 
-    A list of another length counts as one place. Above every place stand containers on both sides.
+    A list whose length changed is one path. All values above each path are containers on both sides.
     """
     if before is after:
         return
@@ -58,13 +58,13 @@ def changes_between(doc: DocKey, before: Maybe, after: Maybe) -> list[Change]:
 
 
 def changes_of(doc: DocKey, before: Maybe, after: Maybe, touches: Touches) -> list[Change]:
-    """The net changes at places that are known to be the only ones touched. What came out equal is no change."""
+    """The net changes at the touched paths, which are the only ones that can differ. Equal values are no change."""
     if len(touches) == 1:
         # One touch is one change: an operation that changes nothing touches nothing.
         path = touches[0].path
         if len(path) == 1 and type(before) is FrozenDict and type(after) is FrozenDict:
             key = path[0]
-            # Nearly every write is one of these, a field of a document; an index is never found.
+            # The commonest write, a field of a document; an index is never found.
             return [Change(doc, path, before.get(key, ABSENT), after.get(key, ABSENT))]  # type: ignore[arg-type]
         return [Change(doc, path, get(before, path), get(after, path))]
     changes: list[Change] = []
@@ -77,8 +77,8 @@ def changes_of(doc: DocKey, before: Maybe, after: Maybe, touches: Touches) -> li
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:
     """The paths that are below no other."""
-    kept: dict[Path, None] = {}
+    found: dict[Path, None] = {}
     for path in sorted(paths, key=len):
-        if not any(path[:length] in kept for length in range(len(path) + 1)):
-            kept[path] = None
-    return list(kept)
+        if not any(path[:length] in found for length in range(len(path) + 1)):
+            found[path] = None
+    return list(found)

@@ -10,23 +10,23 @@ from typing import Final, Literal, TypeAlias
 from headwater.errors import UsageError
 
 Duration: TypeAlias = str | timedelta | Literal[0]
-"""What authors write: "250ms", "1.5s", "5m", "2h", "1d", a timedelta, or 0."""
+"""A duration as authors write it: "250ms", "1.5s", "5m", "2h", "1d", a timedelta, or 0."""
 
 UNITS_MS: Final = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
 
 _WHOLE_MAX: Final = 1000
-"""From so many on, a larger unit says more."""
+"""From this number on, the next larger unit is used."""
 _ROUNDED_MAX: Final = 100
-"""Likewise, of what is rounded."""
+"""The same for rounded numbers."""
 
 _NUMBER_MAX: Final = 10**6
-"""Below, a number without a unit is shown with one."""
+"""Numbers below are shown with a unit in the hint."""
 
 _WRITTEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
 
 
 def to_ms(duration: Duration, what: str) -> float:
-    """In milliseconds. `what` says in messages whose it is. Raises UsageError."""
+    """The duration in milliseconds. `what` names it in messages. Raises UsageError."""
     found: object = duration
     if isinstance(found, timedelta):
         ms = found.total_seconds() * 1000
@@ -45,7 +45,7 @@ def to_ms(duration: Duration, what: str) -> float:
 
 
 def written_ms(ms: float) -> str:
-    """For people, who write durations so: "250ms", "10m". What is not whole in any unit is rounded."""
+    """A duration as text: "250ms", "10m". Rounded if it is not whole in any unit."""
     if not math.isfinite(ms):
         return "for ever"
     for unit, size in reversed(UNITS_MS.items()):
@@ -61,7 +61,7 @@ def written_ms(ms: float) -> str:
 def _refused(duration: object, what: str) -> UsageError:
     hint = 'write "250ms", "1.5s", "5m", "2h" or "1d", or a timedelta that is not negative'
     if isinstance(duration, int | float) and not isinstance(duration, bool) and 0 < duration < _NUMBER_MAX:
-        # Which of these was meant is what a bare number does not say.
+        # A bare number does not say which unit was meant.
         hint = f'a number says no unit: write "{duration:g}ms" or "{duration:g}s", or a timedelta'
     message = f"{what}: {duration!r} is no duration; {hint}"
     return UsageError(message, duration=duration)

@@ -33,7 +33,7 @@ def _refuse(kind: str, verb: str) -> NoReturn:
 
 
 class Immutable:
-    """Copies of what never changes are the thing itself."""
+    """A copy of an immutable object is the object itself."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class Immutable:
 
 
 class ImmutableMap(Immutable):
-    """Every way to change a map in place, refused. Must stand before `dict` among the bases."""
+    """Refuses every way to change a map in place. Must come before `dict` in the bases."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class ImmutableMap(Immutable):
 
 
 class ImmutableList(Immutable):
-    """Every way to change an array in place, refused. Must stand before `list` among the bases."""
+    """Refuses every way to change an array in place. Must come before `list` in the bases."""
 
     __slots__ = ()
 

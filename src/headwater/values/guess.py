@@ -8,13 +8,13 @@ from typing import Final
 from headwater.errors import SchemaError
 
 _SHOWN_MAX: Final = 4
-"""Elements of a tuple that are named one by one."""
+"""Elements of a tuple that the hint names one by one."""
 _CHECKED_MAX: Final = 100
-"""Elements of a list or dict that are looked at for the type to name."""
+"""Elements of a list or dict that are read for the hint."""
 
 
 def check_untyped(name: str, value: object) -> None:
-    """Refuse a result that would not be read as it was returned, and name the type to write."""
+    """Refuse a result that does not round-trip, and name the type to declare."""
     if isinstance(value, list | tuple | dict) and not round_trips(value):
         message = (
             f"the result of {name}() would not be read as it was returned: without a type, tuples become lists, and "
@@ -24,7 +24,7 @@ def check_untyped(name: str, value: object) -> None:
 
 
 def round_trips(value: object) -> bool:
-    """Whether it is read as it was stored without a type: a tuple comes back as a list, and keys have to be text."""
+    """Whether it is read as it was stored without a type: a tuple is read as a list, and keys must be text."""
     level: list[object] = [value]
     while level:
         below: list[object] = []
@@ -42,7 +42,7 @@ def round_trips(value: object) -> bool:
 
 
 def hint_text(value: object) -> str:
-    """The type that fits a value, as an author would write it."""
+    """The type hint of a value."""
     if value is None:
         return "None"
     if isinstance(value, tuple) and type(value) is tuple:

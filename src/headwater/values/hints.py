@@ -31,7 +31,7 @@ from headwater.values.tree import CONTAINERS, Array, Map, Value, depth_of, freez
 from headwater.values.value_limits import DEPTH_MAX, DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN
 
 _CACHE_MAX: Final = 4096
-"""Hints that are remembered. More than a program has, unless it makes classes as it runs: those are not kept alive."""
+"""Cached hints. More than a program has, unless it creates classes at run time, which are then not kept alive."""
 
 _cache: dict[object, Schema] = {}
 
@@ -67,7 +67,7 @@ _INSTEAD: Final[dict[str, str]] = {
 
 
 def _text(hint: object) -> str:
-    """A hint as people write it."""
+    """A hint as text."""
     if isinstance(hint, type):
         return hint.__name__
     if get_origin(hint) is Annotated:
@@ -91,12 +91,12 @@ def _instead(hint: object) -> str:
 
 
 def _key(hint: object) -> object:
-    """What a hint is remembered by; None if it cannot be, or means something else in every class."""
+    """The cache key of a hint; None if it is not hashable, or depends on its class."""
     try:
         hash(hint)
     except TypeError:
         return None
-    # By its text, too: unions in another order are equal, and are told in another order.
+    # With its text: unions in another order are equal, but are named in another order in messages.
     text = "" if isinstance(hint, type) else repr(hint)
     return None if "typing.Self" in text else (type(hint), hint, text)
 
@@ -116,7 +116,7 @@ def schema_of(hint: object, *, where: str = "") -> Schema:
 
 
 class _Reader:
-    """One reading of a hint and all that it names. What it has made is not used before `finish`."""
+    """Reads one hint and all hints in it. Its schemas are not used before `finish`."""
 
     def __init__(self, where: str) -> None:
         self.known: dict[object, Schema] = {}
@@ -127,18 +127,18 @@ class _Reader:
         self._is_open = True
 
     def schema_of(self, hint: object, *, where: str = "") -> Schema:
-        """For classes that bring their own schema; also later, when this reading is over."""
+        """For classes that bring their own schema; can also be called after `finish`."""
         return self.read(hint, where) if self._is_open else schema_of(hint, where=where)
 
-    def read(self, hint: object, place: str = "") -> Schema:
-        """The schema of a hint, or a stand-in if it is being read already."""
+    def read(self, hint: object, label: str = "") -> Schema:
+        """The schema of a hint, or a LazySchema if it is being read already."""
         key = _key(hint)
         if key in _cache:
             return _cache[key]
         if key in self.known:
             return self.known[key]
-        if place:
-            self._labels.append(place)
+        if label:
+            self._labels.append(label)
         lazy = LazySchema(_text(hint))
         if key is not None:
             self.known[key] = lazy
@@ -148,20 +148,20 @@ class _Reader:
         lazy.target = schema
         if key is not None:
             self.known[key] = schema
-        if place:
+        if label:
             self._labels.pop()
         return schema
 
     def _label(self) -> str:
         return self._labels[-1] if self._labels else ""
 
-    def _refuse(self, reason: str, place: str | None = None) -> NoReturn:
-        place = self._label() if place is None else place
-        told = ": ".join(filter(None, (self._where or "a type", place, reason)))
-        raise DeclarationError(f"cannot declare {told}", where=self._where, place=place, reason=reason) from None
+    def _refuse(self, reason: str, label: str | None = None) -> NoReturn:
+        label = self._label() if label is None else label
+        problem = ": ".join(filter(None, (self._where or "a type", label, reason)))
+        raise DeclarationError(f"cannot declare {problem}", where=self._where, place=label, reason=reason) from None
 
     def _register(self, schema: Schema) -> Schema:
-        """Note a schema that has to be settled."""
+        """Register a schema that has to be settled."""
         self._made.append((schema, self._label()))
         return schema
 
@@ -188,7 +188,7 @@ class _Reader:
         return self._of_class(hint, base, args, key)
 
     def _resolve(self, base: Any, args: tuple[Any, ...]) -> object:  # noqa: ANN401
-        """What the words of `typing` that stand for another hint stand for; any other hint is itself."""
+        """The hint that a form of `typing` stands for, such as an alias; any other hint itself."""
         if getattr(base, "_name", None) in QUALIFIERS and args:
             return args[0]
         if hasattr(base, "__supertype__"):
@@ -271,33 +271,33 @@ class _Reader:
         return self._register(MapSchema(self.read(item), keys))
 
     def finish(self) -> None:
-        """Settle what was made, and look at what could not be judged before."""
+        """Settle the schemas, then check unions and defaults."""
         self._is_open = False
-        unions = [(schema, place) for schema, place in self._made if isinstance(schema, UnionSchema)]
+        unions = [(schema, label) for schema, label in self._made if isinstance(schema, UnionSchema)]
         for union, _ in unions:
             union.settle()
         for schema, _ in self._made:
             if not isinstance(schema, UnionSchema):
                 schema.settle()
-        for union, place in unions:
+        for union, label in unions:
             pair = clash(union)
             if pair is not None:
-                self._refuse(_clash_text(*pair), place)
-        for schema, place in self._made:
+                self._refuse(_clash_text(*pair), label)
+        for schema, label in self._made:
             if isinstance(schema, RecordSchema):
-                self._check_defaults(schema, place)
+                self._check_defaults(schema, label)
 
-    def _check_defaults(self, record: RecordSchema, place: str) -> None:
+    def _check_defaults(self, record: RecordSchema, label: str) -> None:
         for field in record.fields:
             if field.fixed and not field.schema.has_handles:
                 try:
                     record.field_default(field.key)
                 except RefusedError as refused:
-                    self._refuse(f"the default of field {field.name!r} of {record.expected}: {refused.reason}", place)
+                    self._refuse(f"the default of field {field.name!r} of {record.expected}: {refused.reason}", label)
 
 
 def _is_tree(schema: Schema) -> bool:
-    """Loads trees as they are, so that Any does the same."""
+    """Whether it loads trees unchanged, as Any does."""
     if type(schema) is ListSchema or (isinstance(schema, MapSchema) and schema.key is None):
         return _is_tree(schema.item)
     return bool(schema.plain)
@@ -320,10 +320,10 @@ _PLAIN: Final = frozenset({bool, int, float, str, bytes})
 
 
 def infer(default: object, *, where: str = "") -> Schema:  # noqa: PLR0911  # one for each kind of value
-    """The schema of whatever this is a good default for. Raises DeclarationError."""
+    """The schema for a default value. Raises DeclarationError."""
     if default is None:
         return ANY
-    # What it says it is: something read from a document may be a frozen twin.
+    # Its `__class__`: a value that was read from a document may be a frozen twin.
     kind = default.__class__
     if kind in _PLAIN:
         return _KNOWN[kind]
@@ -347,7 +347,7 @@ def infer(default: object, *, where: str = "") -> Schema:  # noqa: PLR0911  # on
 
 
 def freeze_with(schema: Schema, value: object, at: str) -> Value:
-    """`schema.store`, its refusals told to the author: as `tree.freeze` does for Any, else as a SchemaError."""
+    """`schema.store`, with refusals as errors for the author: as `tree.freeze` for Any, else as a SchemaError."""
     if schema is ANY:
         kind = type(value)
         if kind is bool or (kind is int and INT_MIN <= value <= INT_MAX):  # type: ignore[operator]
@@ -357,17 +357,17 @@ def freeze_with(schema: Schema, value: object, at: str) -> Value:
         stored = schema.store(value)
         measure(stored)
     except RefusedError as refused:
-        told = refused.explain(at)
+        error = refused.explain(at)
         if refused.limit:
-            raise told from None
-        raise SchemaError(told.message, expected=schema.expected, **told.facts) from None
+            raise error from None
+        raise SchemaError(error.message, expected=schema.expected, **error.facts) from None
     except RecursionError:
         raise too_deep().explain(at) from None
     return stored
 
 
 def measure(stored: Value) -> None:
-    """Raise RefusedError for what no document has room for."""
+    """Raise RefusedError if the value is larger or deeper than a document may be."""
     if isinstance(stored, str | bytes):
         if len(stored) * SIZE_SPREAD > DOCUMENT_BYTES_MAX:
             spend(len(encode(stored)), [DOCUMENT_BYTES_MAX])

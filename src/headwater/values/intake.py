@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PATH_STEPS_MAX: Final = 8
-"""Steps of a path that a message shows; of longer ones it leaves out the middle."""
+"""Steps of a path that a message shows; the middle of longer ones is left out."""
 
 
 def step_text(step: str | int) -> str:
@@ -22,7 +22,7 @@ def step_text(step: str | int) -> str:
 
 
 class RefusedError(Exception):
-    """Carries a refusal up through the walk over a value, collecting the path backwards. Never leaves `values`."""
+    """The refusal of a part of a value. Collects the path backwards on its way up. Caught before it reaches authors."""
 
     def __init__(self, reason: str, *, limit: bool = False) -> None:
         self.reason = reason
@@ -30,7 +30,7 @@ class RefusedError(Exception):
         self.steps: list[str | int] = []
 
     def explain(self, at: str) -> AddressError | LimitError:
-        """The error for the caller, naming the place within what is called `at`."""
+        """The error for the author, with the path within the value named `at`."""
         path = tuple(reversed(self.steps))
         shown = [step_text(step) for step in path]
         if len(shown) > _PATH_STEPS_MAX:
@@ -41,7 +41,7 @@ class RefusedError(Exception):
 
 
 def spend(size: int, budget: list[int]) -> None:
-    """Count bytes against what is left of a document's."""
+    """Subtract bytes from the remaining budget of a document."""
     budget[0] -= size
     if budget[0] < 0:
         raise RefusedError(f"larger than a document may be ({DOCUMENT_BYTES_MAX:,} bytes)", limit=True)
@@ -76,14 +76,14 @@ SCALARS: Final[dict[type, Callable[[Any], int]]] = {
     bool: lambda _: 1,
     NoneType: lambda _: 1,
 }
-"""For each scalar type the check of a value. It returns the least number of bytes such a value takes encoded."""
+"""The check of each scalar type. It returns the minimum number of encoded bytes of the value."""
 
 SIZE_SPREAD: Final = 9
-"""Nothing takes more than nine times that least: an integer takes one to nine bytes."""
+"""No value takes more than nine times that minimum: an integer takes one to nine bytes."""
 
 
 def check_key(key: object) -> tuple[str, int]:
-    """A key as plain text, and the least number of bytes it takes encoded."""
+    """A key as plain text, and its minimum number of encoded bytes."""
     if not isinstance(key, str):
         raise RefusedError(f"the key {key!r} is {type(key).__name__}; keys are text")
     name = key if type(key) is str else str.__str__(key)
@@ -95,8 +95,8 @@ def check_key(key: object) -> tuple[str, int]:
 
 
 def as_scalar(value: object) -> str | int | float | bytes:
-    """Members of enums and of other subclasses of the scalar types, as the plain type."""
-    # The unbound methods give the plain content, whatever the subclass prints itself as.
+    """An enum member, or another instance of a subclass of a scalar type, as the plain type."""
+    # The unbound methods return the plain content, whatever the subclass overrides.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 DECLARED_SCOPES: Final = frozenset({"user", "session"})
-"""Scopes by name alone: which instance is meant depends on who follows the link."""
+"""Scopes without an instance: the instance is that of the reader who follows the link."""
 
 
 class LinkRecord(msgspec.Struct, frozen=True):
-    """Fields left out are those of the document the link stands in; the path always starts at its root."""
+    """A link. Missing fields are those of the document that contains the link; the path starts at the root."""
 
     doc: DocId | None = None
     path: Path = ()
@@ -36,14 +36,14 @@ class LinkRecord(msgspec.Struct, frozen=True):
     redirect: bool = False
 
     def to_value(self) -> FrozenDict:
-        """The link as it stands in a document."""
+        """The link as it is stored."""
         fields = self._fields()
         if self.redirect:
             fields["overwrite"] = "redirect"
         return FrozenDict({LINK_TAG: FrozenDict({LINK_VERSION: map_of(fields)})})
 
     def fields(self) -> Value:
-        """What the link names, without how it is to be written through."""
+        """The fields of the link, without `redirect`."""
         return map_of(self._fields())
 
     def _fields(self) -> dict[str, Value]:
@@ -60,7 +60,7 @@ class LinkRecord(msgspec.Struct, frozen=True):
 
 
 class _Fields(msgspec.Struct):
-    """A link's fields as they stand in a document; others, such as a schema, are not looked at."""
+    """The stored fields of a link; others, such as a schema, are ignored."""
 
     id: DocId | None = None
     path: Path = ()
@@ -70,7 +70,7 @@ class _Fields(msgspec.Struct):
 
 
 def parse_link(value: Maybe) -> LinkRecord | None:
-    """The link that stands here; None if what stands here is anything else, also a malformed link."""
+    """The link; None for any other value, also for a malformed link."""
     if not is_link(value):
         return None
     try:
@@ -88,14 +88,16 @@ def parse_link(value: Maybe) -> LinkRecord | None:
 
 
 def target(link: LinkRecord, at: Address, instance_of: Callable[[str], Scope] | None = None) -> Address:
-    """One hop: the place a link names, seen from the place it stands at.
+    """One hop: the target of a link, relative to the address of the link.
 
-    A link that says only `user` or `session` means the instance of whoever follows it: `instance_of` tells.
+    For a link with the scope `user` or `session` alone, `instance_of` returns the instance of the reader.
     """
     scope, doc = split_key(at.doc)
     if link.scope in DECLARED_SCOPES:
         if instance_of is None:
-            message = f"the link at {at} leads to each {link.scope}'s own document, and nobody in particular follows it"
+            message = (
+                f"the link at {at} leads to each {link.scope}'s own document, and is followed without a {link.scope}"
+            )
             raise AddressError(message, address=at, scope=link.scope)
         scope = instance_of(link.scope)
     elif link.scope is not None:
@@ -116,7 +118,7 @@ class End(Enum):
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """Where a chain of links led; `hops` are the places of the links, in order, for the journal."""
+    """The end of a chain of links; `hops` are the addresses of the links, in order, for the journal."""
 
     address: Address
     value: Maybe
@@ -125,9 +127,9 @@ class Resolved(msgspec.Struct, frozen=True):
 
 
 def follow(read: Callable[[Address], Maybe], at: Address, *, only_redirects: bool = False) -> Resolved:
-    """Follow links from a place until something that is no link. A cycle reads as absent, like a missing target.
+    """Follow links from an address to a value that is no link. A cycle reads as absent, like a missing target.
 
-    A malformed link is no link: it is a value, and the chain ends there.
+    A malformed link is a plain value: the chain ends there.
     """
     hops: list[Address] = []
     seen = {at}
@@ -147,7 +149,7 @@ def follow(read: Callable[[Address], Maybe], at: Address, *, only_redirects: boo
 
 
 def write_target(read: Callable[[Address], Maybe], at: Address) -> Address:
-    """Where a write aimed at this place lands: redirects send it on, a plain link is itself replaced."""
+    """The address that a write changes: redirects are followed, a plain link is replaced."""
     resolved = follow(read, at, only_redirects=True)
     if resolved.end is End.CYCLE:
         chain = " -> ".join(address_text(hop.doc, hop.path) for hop in resolved.hops)
@@ -156,6 +158,6 @@ def write_target(read: Callable[[Address], Maybe], at: Address) -> Address:
 
 
 def link_to(doc: DocKey, path: Path = (), *, redirect: bool = False) -> LinkRecord:
-    """An absolute link within the space to a document of a given key."""
+    """An absolute link to a document of the space."""
     scope, name = split_key(doc)
     return LinkRecord(doc=name, path=path, scope=scope.text, redirect=redirect)

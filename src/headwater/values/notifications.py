@@ -11,9 +11,9 @@ from headwater.values.tree import Maybe, Path
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """At this path of this document the value was `before` and is `after`. Above the path only the spine is new.
+    """The value at this path of this document was `before` and is `after`. Above the path only the spine is new.
 
-    `path` is the shallowest place that changed, so everything above it was a container before and after.
+    `path` is the shallowest changed path, so every value above it is a container before and after.
     """
 
     doc: DocKey
@@ -23,37 +23,37 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 class Kind(Enum):
-    """Why the visible state moved."""
+    """Why the visible state changed."""
 
     COMMIT = "commit"
-    """Written here, and visible before anyone has confirmed it."""
+    """A local commit, visible before it is confirmed."""
     INTEGRATE = "integrate"
-    """Somebody else's commit arrived."""
+    """A commit of another session arrived."""
     REVERT = "revert"
-    """A commit made here was rejected: its effect is gone, what won instead is here, in one step."""
+    """A local commit was rejected: it is rolled back, and the winning commit is applied, in one step."""
     PULL = "pull"
-    """A document was asked for and is now known."""
+    """A requested document was loaded."""
     STATUS = "status"
-    """Nothing moved; but something that was written here is decided now, or something is not that was."""
+    """No value changed; but a local write was decided, or a decided document has a pending write."""
 
 
 class Derived(msgspec.Struct, frozen=True, gc=False):
-    """Somebody else's run has come to what stands in a document, as of a place of the log."""
+    """The result of a run in another session was stored in a document, with this sequence number."""
 
     doc: DocKey
     body: bytes
-    """What the run has read, as it is kept; or the digest of that, if it is the same as the time before."""
+    """The encoded observation of the run, or its digest if it is the same as the one before."""
     seq: Seq
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """Documents that somebody has looked at while they were not here have come, whatever they are."""
+    """Documents that were read while they were missing have been loaded."""
 
     docs: tuple[DocKey, ...]
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """All changes of one step of the visible state, with the transaction they came from if it was ours."""
+    """All changes of one step of the visible state, with their transaction if it is local."""
 
     kind: Kind
     changes: tuple[Change, ...]

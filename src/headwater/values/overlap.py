@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def is_touched(read: Path, depth: Depth, change: Change) -> bool:
-    """Tell whether the change alters what a read at this path and depth saw."""
+    """Whether the change affects a read of this path and depth."""
     start = change.path
     if len(read) < len(start):
         return start[: len(read)] == read and _touched_from_below(read, depth, change)
@@ -30,16 +30,16 @@ def is_touched(read: Path, depth: Depth, change: Change) -> bool:
 
 
 def _touched_from_below(read: Path, depth: Depth, change: Change) -> bool:
-    """The read is above the change: both sides reach it, and it differs exactly by what changed below."""
+    """The read is above the change: both sides reach it, and it differs exactly by the change below."""
     if depth is Depth.DEEP:
         return not same(change.before, change.after)
-    # The shape one step above changes when the place itself appears or vanishes.
+    # The shape one step above changes if the value itself appears or vanishes.
     is_parent = len(read) + 1 == len(change.path)
     return is_parent and (change.before is ABSENT) != (change.after is ABSENT)
 
 
 def touches(path: Path, depth: Depth, before: Maybe, after: Maybe) -> bool:
-    """The rule itself, for a read `path` below the place whose value went from `before` to `after`."""
+    """The rule itself, for a read `path` below a value that changed from `before` to `after`."""
     if before is after:
         return False
     old, old_depth = walk(before, path)
@@ -50,7 +50,7 @@ def touches(path: Path, depth: Depth, before: Maybe, after: Maybe) -> bool:
 
 
 def walk(value: Maybe, path: Path) -> tuple[Maybe, int]:
-    """Follow a path; the number says how many steps were taken before something was no container."""
+    """The value at a path, and the number of steps that were possible."""
     for taken, step in enumerate(path):
         if not is_container(value):
             return ABSENT, taken

@@ -50,13 +50,13 @@ from headwater.values.tree import (
 )
 
 _APPEND_TOUCHES_MAX: Final = 8
-"""An append of more elements than this counts as touching the whole list: the list of touches stays short."""
+"""An append of more elements touches the whole list, to keep the list of touches short."""
 
 
 class Touch(msgspec.Struct, frozen=True, gc=False):
-    """A place that an operation changed. `reshaped`: it appeared or vanished, so its parent's shape changed too.
+    """A path that an operation changed. `reshaped`: it appeared or vanished, so its parent's shape changed, too.
 
-    A list with elements shifted is touched as a whole.
+    A list with shifted elements is touched as a whole.
     """
 
     path: Path
@@ -72,33 +72,33 @@ if TYPE_CHECKING:
     Carried: TypeAlias = Value
     CarriedItems: TypeAlias = Array
 else:
-    # msgspec reads the records' annotations at run time, and decodes these into built-in containers.
+    # msgspec evaluates the annotations at run time, and decodes these into built-in containers.
     Carried = Any
     CarriedItems = list[Any]
 
 
 class Replace(msgspec.Struct, frozen=True, array_like=True, tag="replace", gc=False):
-    """Put a value where one stands."""
+    """Replace an existing value."""
 
     path: Path
     value: Carried
 
 
 class Add(msgspec.Struct, frozen=True, array_like=True, tag="add", gc=False):
-    """Set a key, with the maps above it if they are missing; into an array: insert before an index."""
+    """Set a key, and create missing maps above it; in an array: insert before an index."""
 
     path: Path
     value: Carried
 
 
 class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove", gc=False):
-    """Take away what stands there; later elements of an array move up."""
+    """Remove a value; later elements of an array move up."""
 
     path: Path
 
 
 class Splice(msgspec.Struct, frozen=True, array_like=True, tag="splice", gc=False):
-    """In the array at `path`, delete a run of elements and insert others in its place."""
+    """In the array at `path`, replace a run of elements by others."""
 
     path: Path
     index: int
@@ -107,28 +107,28 @@ class Splice(msgspec.Struct, frozen=True, array_like=True, tag="splice", gc=Fals
 
 
 class Move(msgspec.Struct, frozen=True, array_like=True, tag="move", gc=False):
-    """Remove from one place, then add at another, whose path is that in the tree without what was removed."""
+    """Remove at one path, then add at another, which is a path in the tree after the removal."""
 
     source: Path
     path: Path
 
 
 class Append(msgspec.Struct, frozen=True, array_like=True, tag="append", gc=False):
-    """At the end of the array at `path`, which is made if it is missing, with the maps above it."""
+    """Append to the array at `path`. A missing array, and missing maps above it, are created."""
 
     path: Path
     items: CarriedItems
 
 
 class AddUnique(msgspec.Struct, frozen=True, array_like=True, tag="add_unique", gc=False):
-    """Append those items that are not in the array yet, each once."""
+    """Append the items that are not in the array yet, each once."""
 
     path: Path
     items: CarriedItems
 
 
 class Increment(msgspec.Struct, frozen=True, array_like=True, tag="increment", gc=False):
-    """Add to the number at `path`; a missing one counts from 0, and is made like by `Add`."""
+    """Add to the number at `path`; a missing one is 0, and is created as by `Add`."""
 
     path: Path
     by: int | float
@@ -145,14 +145,14 @@ PatchOp: TypeAlias = Replace | Add | Remove | Splice | Move | Append | AddUnique
 
 
 def apply_patch(root: Maybe, op: PatchOp) -> tuple[Maybe, Touches]:
-    """The tree after one operation, and what it touched. Nothing touched: the very same tree comes back.
+    """The tree after one operation, and its touches. Without touches the identical tree is returned.
 
     Raises AddressError if the operation does not fit the tree, LimitError if the result would be nested too deep.
     """
     if type(op) is Replace:
         path = op.path
         if len(path) == 1 and type(root) is FrozenDict:
-            # The commonest write by far, a field of a document, without the general walk.
+            # The commonest write, a field of a document, without the general walk.
             key, value = path[0], op.value
             if type(key) is str and key in root and key != LINK_TAG:
                 old = root[key]
@@ -168,7 +168,7 @@ def apply_patch(root: Maybe, op: PatchOp) -> tuple[Maybe, Touches]:
 
 
 def adopt_patch(op: PatchOp, take: Callable[[object], Value] = adopt) -> PatchOp:  # noqa: PLR0911  # one for each
-    """An operation fresh from the decoder, its values taken into the tree; by `freeze`, if a stranger has sent it."""
+    """A decoded operation with its values converted to tree types; untrusted ones by `freeze`."""
     match op:
         case Replace(path, value):
             return Replace(path, take(value))
@@ -221,7 +221,7 @@ def _add(root: Maybe, op: Add, verb: str = "add") -> tuple[Maybe, Touches]:
 
 
 def _nest(path: Path, depth: int, value: Value, verb: str) -> Value:
-    """A value wrapped in the containers that the rest of its path, from `depth` on, asks for."""
+    """A value wrapped in the containers of the rest of its path, from `depth` on."""
     for step in reversed(path[depth:]):
         if type(step) is str:
             value = map_of({step: value})
@@ -286,7 +286,7 @@ def _move(root: Maybe, op: Move) -> tuple[Maybe, Touches]:
         return moved, (taken,)
     (put,) = placed
     if put.path[: len(taken.path)] == taken.path:
-        # Put back into the list it was taken from, which is touched as a whole.
+        # Moved within one list, which is touched as a whole.
         return (root, ()) if same(get(root, taken.path), get(moved, taken.path)) else (moved, (taken,))
     if taken.path[: len(put.path)] == put.path:
         return moved, (put,)
@@ -342,7 +342,7 @@ def _sum(old: float | AbsentType, by: float) -> float:
     if type(by) is not int and type(by) is not float:
         raise RefusedError(f"{by!r} is not a number to add")
     SCALARS[type(by)](by)
-    # Nothing plus -0.0 is -0.0, as it came.
+    # A missing number plus -0.0 is -0.0.
     new = by if old is ABSENT else old + by
     SCALARS[type(new)](new)
     return new
@@ -352,10 +352,10 @@ def _remove_by_value(root: Maybe, op: RemoveByValue) -> tuple[Maybe, Touches]:
     array = _array_or_absent(root, op.path, "remove from")
     if array is ABSENT:
         return root, ()
-    kept = [old for old in array if not any(same(old, item) for item in op.items)]
-    if len(kept) == len(array):
+    rest = [old for old in array if not any(same(old, item) for item in op.items)]
+    if len(rest) == len(array):
         return root, ()
-    new = rebuild(root, op.path, len(op.path), array_of(kept), "remove from")
+    new = rebuild(root, op.path, len(op.path), array_of(rest), "remove from")
     return new, (Touch(op.path, reshaped=False),)
 
 

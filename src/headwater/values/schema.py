@@ -26,17 +26,17 @@ _SHOWN_MAX: Final = 60
 """Characters of a value that a message shows."""
 
 _DIGITS_MAX: Final = 10**40
-"""Above, an integer is told by its size: turning a really large one into text takes long, or is refused."""
+"""Larger integers are shown by their size: converting a very large one to text is slow, or refused by Python."""
 
 Forms: TypeAlias = dict[type, frozenset[Value] | None]
-"""What a schema stores, by type of the tree: these values only, or (None) whatever is of that type."""
+"""The trees of a schema, by type: these values only, or (None) every value of that type."""
 
 
 # --- refusing -----------------------------------------------------------------------------------------------
 
 
-class LinkFound(Exception):  # noqa: N818  # not a fault: the reader follows the link and comes back
-    """A link stands where the type has no handle. Collects the path backwards, as RefusedError does."""
+class LinkFound(Exception):  # noqa: N818  # not an error: the reader follows the link and loads again
+    """A link was found where the type has no handle. Collects the path backwards, as RefusedError does."""
 
     def __init__(self) -> None:
         self.steps: list[str | int] = []
@@ -47,13 +47,13 @@ class MisfitError(RefusedError):
 
 
 def short(value: object) -> str:
-    """A value for a message: its type and the beginning of it, whatever it is."""
+    """Any value for a message: its type and its beginning."""
     kind = kind_of(value)
     try:
         text = _shown(value)
     except BaseException:  # noqa: BLE001  # an author's __repr__, or the __len__ of an author's list, may raise anything
         return kind
-    # Most classes show themselves as a call, which names them.
+    # The repr of most classes is a call, which names the class.
     is_named = value is None or text.partition("(")[0].rpartition(".")[2] == kind
     return text if is_named else f"{kind} {text}"
 
@@ -72,12 +72,12 @@ def _shown(value: object) -> str:
 
 
 def misfit(expected: str, value: object) -> MisfitError:
-    """The refusal of a value that is of another type."""
+    """The refusal of a value of another type."""
     return MisfitError(f"expected {expected}, got {short(value)}")
 
 
 def too_deep() -> RefusedError:
-    """The refusal of what the stack has no room to walk."""
+    """The refusal of a value that is too deep for the call stack."""
     return RefusedError("nested too deep to walk (does it contain itself?)", limit=True)
 
 
@@ -96,7 +96,7 @@ class Schema:
         self.expected = expected
         self._facts: tuple[bool, bool] | None = None
 
-    # -- the two ways ----------------------------------------------------------------------------------------
+    # -- storing and loading ---------------------------------------------------------------------------------
 
     @abstractmethod
     def store(self, value: object) -> Value:
@@ -106,57 +106,57 @@ class Schema:
     def load(self, value: Value, binder: object) -> object:
         """The value of a tree. Raises RefusedError if the tree does not fit, LinkMet at a link that is no handle."""
 
-    # -- what it is made of ----------------------------------------------------------------------------------
+    # -- parts -----------------------------------------------------------------------------------------------
 
     def child(self, step: str | int) -> Schema | None:  # noqa: ARG002
-        """The schema one step below; None where there can be nothing."""
+        """The schema one step below; None if there is no such part."""
         return None
 
     def field_default(self, step: str | int) -> Value | AbsentType:  # noqa: ARG002
-        """What a record's field holds when nothing is stored for it."""
+        """The value of a record's field if nothing is stored for it."""
         return ABSENT
 
     def handle_steps(self) -> Iterable[str]:
-        """The fields of a record that are handles: some of them are there although nothing is stored for them."""
+        """The fields of a record that are handles: some exist although nothing is stored for them."""
         return ()
 
     def as_handle(self, *, linked: bool) -> Handle | None:  # noqa: ARG002
-        """The handle that stands here; `linked` says whether what is stored here is a link."""
+        """The handle of this type, if it is one; `linked`: a link is stored here."""
         return None
 
     def parts(self) -> Iterable[Schema]:
-        """Every schema directly below."""
+        """The schemas directly below."""
         return ()
 
     def has_rules(self) -> bool:
-        """May it refuse a whole whose every part fits? Then a write to a part is tried on the whole first."""
+        """Whether it may refuse a value whose parts all fit: a write to a part is then checked on the whole first."""
         return False
 
     def needs(self, step: str | int) -> bool:  # noqa: ARG002
-        """Tell whether it cannot be read without that part."""
+        """Whether it cannot be loaded without that part."""
         return False
 
     @property
     def bare(self) -> Schema:
-        """The type itself, without the rules that were added to it."""
+        """The type without its added rules."""
         return self
 
     def settle(self) -> None:
-        """Called once all types that this one names are known, before anything is stored or loaded."""
+        """Called when all types in it are complete, before anything is stored or loaded."""
 
     @property
     def has_handles(self) -> bool:
-        """A handle stands here, or somewhere below."""
+        """This is a handle, or contains one."""
         return self._scan()[0]
 
     @property
     def may_hold_links(self) -> bool:
-        """Anything at all may stand here or somewhere below: the tree must be scanned for links."""
+        """This is Any, or contains it: the tree must be scanned for links."""
         return self._scan()[1]
 
     def _scan(self) -> tuple[bool, bool]:
         if self._facts is None:
-            # By hand, not by asking the parts: types may contain themselves.
+            # Iteratively, not by recursion: types may contain themselves.
             seen, todo = {id(self)}, [self]
             handles = links = False
             while todo:
@@ -174,57 +174,57 @@ class Schema:
 
     @property
     def plain(self) -> frozenset[type]:
-        """Types of the tree whose every value loads as itself: a container of nothing else needs no second look."""
+        """Tree types whose values all load as themselves: a container of only these loads as itself."""
         return frozenset()
 
     @property
     def is_leaf(self) -> bool:
-        """What it loads has no parts that could be changed."""
+        """Its loaded values have no mutable parts."""
         return False
 
     def stores_all(self, values: Collection[object]) -> bool:  # noqa: ARG002
-        """Would each of these be stored as it is? Answers quickly, or not at all (False)."""
+        """Whether all of these are stored unchanged, if that is quick to check; else False."""
         return False
 
     def takes(self) -> tuple[type, ...]:
-        """Classes whose instances are worth trying to store. Nothing is known of a schema that names none."""
+        """Classes whose instances it may store. Empty: unknown."""
         return ()
 
     def forms(self) -> Forms:
-        """What it stores."""
+        """The trees it stores."""
         return {}
 
     def fits(self, value: Map) -> bool:  # noqa: ARG002
-        """The map has the names, and the tags, by which a union tells its options apart."""
+        """Whether the map has the keys and tags by which a union selects this option."""
         return True
 
     def differs_from(self, other: Schema) -> bool:  # noqa: ARG002
-        """What this one stores can be told from what the other one, of the same form, stores."""
+        """Whether its stored values can be distinguished from those of another schema of the same form."""
         return False
 
-    # -- as the key of a map, and with keys of its own ---------------------------------------------------------
+    # -- keys of maps ------------------------------------------------------------------------------------------
 
     is_key = False
-    """Can be the K of dict[K, V]."""
+    """Whether it can be the K of dict[K, V]."""
 
     def key_text(self, key: object) -> str:
-        """A value of this type as the key of a map. Raises RefusedError, always where `is_key` is not set."""
+        """A value of this type as the key of a map. Raises RefusedError; always if `is_key` is not set."""
         raise misfit(f"{self.expected} as key", key)
 
     def key_of(self, text: str) -> object:
-        """The way back. Raises RefusedError."""
+        """The inverse of `key_text`. Raises RefusedError."""
         raise misfit(f"{self.expected} as key", text)
 
     def store_key(self, key: object) -> str:
-        """The step to a key, of a dict."""
+        """The step of a key of this dict."""
         raise misfit(self.expected, key)
 
     def load_key(self, text: str) -> object:
-        """The key behind a step, of a dict."""
+        """The key of a step of this dict."""
         raise misfit(self.expected, text)
 
     def unfit(self, value: Value) -> Exception:
-        """What `load` raises for something that is not of this type."""
+        """The error of `load` for a tree of another type."""
         return LinkFound() if is_link(value) else misfit(self.expected, value)
 
     def __repr__(self) -> str:
@@ -232,7 +232,7 @@ class Schema:
 
 
 class Handle(Schema):
-    """A place rather than a value: reading what holds it hands out a handle, and stops there."""
+    """A handle instead of a value: reading the containing value returns the handle, and does not read its content."""
 
     __slots__ = ()
 
@@ -240,24 +240,24 @@ class Handle(Schema):
     may_hold_links = False
     is_leaf = True
     has_default: bool = False
-    """Is there something to hand out although nothing is stored?"""
+    """The handle exists although nothing is stored."""
     ceiling: str = "session"
     """The narrowest scope that a link to it may lead to."""
     optional: bool = False
-    """Does it read as None where its target does not exist?"""
+    """It reads as None if its target does not exist."""
     always_link: bool = False
-    """Is it never stored in any other way than as a link?"""
+    """It is always stored as a link."""
 
     def as_handle(self, *, linked: bool) -> Handle:  # noqa: ARG002
         return self
 
     def target(self) -> Schema | type | None:
-        """What it leads to: a value of a type, or a document of a class. None: nothing is known of it."""
+        """The type of its value, or the class of its document. None: unknown."""
         return None
 
 
 class LazySchema(Schema):
-    """Stands in for a type that is still being read, because it names itself."""
+    """The placeholder of a recursive type while it is being read."""
 
     __slots__ = ("target",)
 
@@ -296,7 +296,7 @@ class LazySchema(Schema):
 
 
 def solid(schema: Schema) -> Schema:
-    """What a lazy schema stands for; any other is itself."""
+    """The target of a lazy schema; any other schema itself."""
     while isinstance(schema, LazySchema):
         schema = schema.target
     return schema
@@ -308,7 +308,7 @@ _SCALARS: Final = frozenset({NoneType, bool, int, float, str, bytes})
 
 
 class AnySchema(Schema):
-    """Whatever `tree.freeze` takes, loaded as it is, except that wide containers become real dicts and lists."""
+    """Every value that `tree.freeze` accepts, loaded unchanged, but chunked containers as dicts and lists."""
 
     __slots__ = ()
 
@@ -331,7 +331,7 @@ ANY: Final[Schema] = AnySchema("Any")
 
 
 def _as_refusal(error: AddressError | LimitError) -> RefusedError:
-    """What `freeze` said, for the walk that called it on a part."""
+    """The error of `freeze` as a refusal, for the walk that called it on a part."""
     reason = str(error.facts["reason"])
     refused = too_deep() if reason == "recursion" else RefusedError(reason, limit=isinstance(error, LimitError))
     path = error.facts["path"]
@@ -341,7 +341,7 @@ def _as_refusal(error: AddressError | LimitError) -> RefusedError:
 
 
 def to_chunked(value: Value) -> Value:
-    """A long list or dict that `narrow` made, as the tree keeps such: else each later edit would copy it all."""
+    """A long list or dict from `to_flat` as a chunked one: otherwise each later edit would copy all of it."""
     if type(value) is FrozenList and len(value) > CHUNKED_FROM:
         return ChunkedList.of(value)
     if type(value) is FrozenDict and len(value) > CHUNKED_FROM:
@@ -350,7 +350,7 @@ def to_chunked(value: Value) -> Value:
 
 
 def to_flat(value: Value) -> Value:
-    """The tree with all wide containers as frozen dicts and lists; the very same tree if it has none."""
+    """The tree with all chunked containers as frozen dicts and lists; the identical tree if it has none."""
     kind = type(value)
     if kind is FrozenDict or kind is ChunkedMap:
         return _flat_map(value)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from headwater.values.tree import CONTAINERS, Value, freeze, same
 
 
 def value_of(choice: object) -> Value:
-    """What is stored for a member of an enum, or for a literal value. Raises ValueError if that cannot be stored."""
+    """The stored value of an enum member or a literal. Raises ValueError if it cannot be stored."""
     try:
         return freeze(choice.value if isinstance(choice, Enum) else choice)
     except (AddressError, LimitError) as error:
@@ -20,7 +20,7 @@ def value_of(choice: object) -> Value:
 
 
 class ChoiceSchema(LeafSchema):
-    """One of a few values, each kept as a tree of its own."""
+    """One of a few values, each with its own tree."""
 
     __slots__ = ("_by_text", "_odd", "loads")
 
@@ -30,7 +30,7 @@ class ChoiceSchema(LeafSchema):
         """Raises ValueError if one cannot be stored, or two would be stored alike."""
         super().__init__(expected)
         self.loads: dict[tuple[type, Value], object] = {}
-        # Members of enums may have lists or dicts as values, which cannot be looked up.
+        # Enum members may have lists or dicts as values, which are not hashable.
         self._odd: list[tuple[Value, object]] = []
         for choice in choices:
             stored = value_of(choice)
@@ -43,7 +43,7 @@ class ChoiceSchema(LeafSchema):
         self._by_text = {str(stored): choice for (_, stored), choice in self.loads.items()}
 
     def count(self) -> int:
-        """How many choices there are."""
+        """The number of choices."""
         return len(self.loads) + len(self._odd)
 
     def load(self, value: Value, binder: object) -> object:  # noqa: ARG002
@@ -66,14 +66,14 @@ class ChoiceSchema(LeafSchema):
         return found
 
     def holds(self, value: Value) -> bool:
-        """One of the choices is stored as this."""
+        """Whether a choice is stored as this value."""
         return type(value) not in CONTAINERS and (type(value), value) in self.loads
 
     def differs_from(self, other: Schema) -> bool:
         return isinstance(other, ChoiceSchema) and self.loads.keys().isdisjoint(other.loads)
 
     def has_keys(self) -> bool:
-        """Each choice can be told from the others as a key, which is text."""
+        """Whether the choices differ as keys, which are text."""
         return not self._odd and len(self._by_text) == len(self.loads)
 
     def key_text(self, key: object) -> str:
@@ -114,7 +114,7 @@ def _literal_text(choice: object) -> str:
 
 
 class EnumSchema(ChoiceSchema):
-    """Members of an enum, stored by value. What no member has is offered to the enum's own `_missing_`."""
+    """Members of an enum, stored by value. An unknown value is passed to the enum's own `_missing_`."""
 
     __slots__ = ("_stored", "kind")
 
@@ -143,7 +143,7 @@ class EnumSchema(ChoiceSchema):
 
 
 class FlagSchema(LeafSchema):
-    """Flags, alone or combined, stored as the number that they are."""
+    """Flags, alone or combined, stored as their number."""
 
     __slots__ = ("_kind",)
 

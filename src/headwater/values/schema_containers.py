@@ -19,7 +19,7 @@ from headwater.values.tree import LINK_TAG, Map, Value, array_of, is_link, is_ma
 
 @final
 class ReadList(ImmutableList, list[object]):
-    """A list as read, of things that are no trees. No FrozenList: `tree.freeze` takes what is in those as checked."""
+    """A loaded list of objects that are no trees. Not a FrozenList, whose content `tree.freeze` takes as checked."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ class ReadList(ImmutableList, list[object]):
 
 @final
 class ReadDict(ImmutableMap, dict[object, object]):
-    """A dict as read, with keys or values that are no trees. No FrozenDict, as above."""
+    """A loaded dict with keys or values that are no trees. Not a FrozenDict, for the same reason."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class ReadDict(ImmutableMap, dict[object, object]):
 
 
 def new_map(items: dict[str, Value]) -> Map:
-    """A map of the tree, as storing makes it."""
+    """A map of the tree from stored items."""
     made = map_of(items)
     if LINK_TAG in made and is_link(made):
         raise RefusedError("a dict of this very shape would be read as a link; use another key")
@@ -50,7 +50,7 @@ MAPS: Final = (dict, FrozenDict, ChunkedMap, ReadDict)
 
 
 class ListSchema(Schema):
-    """Elements of one type. Lists and tuples are taken."""
+    """list[T]: elements of one type. Lists and tuples are accepted."""
 
     __slots__ = ("item",)
 
@@ -125,7 +125,7 @@ class ListSchema(Schema):
 
 
 class RowSchema(ListSchema):
-    """tuple[T, ...]: as a list, but loaded as a tuple."""
+    """tuple[T, ...]: stored as a list, loaded as a tuple."""
 
     __slots__ = ()
 
@@ -137,7 +137,7 @@ class RowSchema(ListSchema):
 
 
 class TupleSchema(Schema):
-    """tuple[A, B]: so many elements, each of its own type."""
+    """tuple[A, B]: a fixed number of elements, each of its own type."""
 
     __slots__ = ("items",)
 
@@ -193,9 +193,9 @@ class TupleSchema(Schema):
 
 
 class MapSchema(Schema):
-    """dict[K, T]: values of one type under keys that are text, or (with `key`) are kept as text.
+    """dict[K, T]: values of one type, with keys that are text or (with `key`) stored as text.
 
-    Keys that are not text come back in the order of their text.
+    Keys that are not text are loaded in the order of their text.
     """
 
     __slots__ = ("item", "key")

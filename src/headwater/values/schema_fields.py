@@ -28,16 +28,16 @@ from headwater.values.schema_records import (
 )
 
 Read: TypeAlias = Callable[[object, str], Schema]
-"""Makes the schema of a hint; the text says whose it is."""
+"""Makes the schema of a hint; the text names its owner in messages."""
 
 _NO_DEFAULT: Final = object()
 
 QUALIFIERS: Final = frozenset({"Final", "Required", "NotRequired", "ReadOnly"})
-"""Words around a hint that say something about the field, not about its type."""
+"""Qualifiers of a hint that describe the field, not its type."""
 
 
 def record_kind(cls: type) -> type[RecordSchema] | None:
-    """How instances of this class are made; None if it is no record."""
+    """The schema class of a record class; None if it is no record."""
     if issubclass(cls, dict):
         return TypedDictSchema if hasattr(cls, "__required_keys__") else None
     if issubclass(cls, tuple):
@@ -50,13 +50,13 @@ def record_kind(cls: type) -> type[RecordSchema] | None:
 
 
 def _is_model(cls: type) -> bool:
-    # Nobody has a model without having imported pydantic, and nobody else has to.
+    # A model exists only if pydantic is imported, so it is not imported here.
     model = getattr(sys.modules.get("pydantic"), "BaseModel", None)
     return model is not None and issubclass(cls, model)
 
 
 def complete(record: RecordSchema, args: tuple[object, ...], read: Read) -> None:
-    """Tell a record its fields. `args` are those of Box[int], if the class is generic."""
+    """Set the fields of a record. `args` are those of a generic class, as in Box[int]."""
     match record:
         case TypedDictSchema():
             record.complete(_typed_dict_fields(record.cls, args, read), is_frozen=True)
@@ -75,12 +75,12 @@ def complete(record: RecordSchema, args: tuple[object, ...], read: Read) -> None
 
 
 def hints_of(cls: type, args: tuple[object, ...] = ()) -> dict[str, Any]:
-    """The annotations of a class and its bases, with names looked up and type parameters filled in."""
+    """The annotations of a class and its bases, with names resolved and type parameters replaced."""
     try:
         try:
             hints = typing.get_type_hints(cls, include_extras=True)
         except NameError:
-            # A class inside of a function is not found by its name, though it names itself.
+            # A class inside a function is not found by its name, although it names itself.
             own = {base.__name__: base for base in reversed(cls.__mro__)}
             hints = typing.get_type_hints(cls, localns=own, include_extras=True)
     except NameError as error:
@@ -105,7 +105,7 @@ def fill(hint: Any, arguments: Mapping[Any, object]) -> Any:  # noqa: ANN401  # 
 
 
 def _default(value: object, factory: Callable[[], object] | None) -> dict[str, Any]:
-    """The parts of a Field that tell its default."""
+    """The arguments of a RecordField for its default."""
     if factory is not None:
         return {"required": False, "default": factory}
     if value is _NO_DEFAULT:
@@ -131,7 +131,7 @@ def _complete_dataclass(record: RecordSchema, args: tuple[object, ...], read: Re
 
 
 def _check_constructor(cls: type) -> None:
-    """It must take the fields, and nothing else."""
+    """Check that the constructor takes exactly the fields."""
     mine = {each.name for each in dataclasses.fields(cls) if each.init}
     taken = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
     for each in taken:
@@ -160,7 +160,7 @@ def _complete_struct(record: RecordSchema, args: tuple[object, ...], read: Read)
         fields.append(RecordField(name, key, schema, **_default(value, factory)))
     config = cls.__struct_config__
     tag = None if config.tag is None else (config.tag_field, config.tag)
-    # Without fields there is nothing to write to, and no room for a twin.
+    # Without fields there is nothing to write, and a twin is not possible.
     is_ruled = hasattr(cls, "__post_init__")
     record.complete(fields, is_frozen=config.frozen or not names, is_ruled=is_ruled, tag=tag)
 
@@ -188,7 +188,7 @@ def _complete_model(record: ModelSchema, read: Read) -> None:
             default = _default(None, info.default_factory)
         else:
             default = _default(info.default, None)
-        # The rules of one field are those of its type: a part is then checked without the whole.
+        # The rules of one field belong to its type: a part is then checked without the whole.
         hint = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
         schema = read(hint, f"field {name!r} of {cls.__name__}")
         fields.append(RecordField(name, name, schema, **default))
@@ -219,7 +219,7 @@ def _named_tuple_fields(cls: Any, args: tuple[object, ...], read: Read) -> Itera
 def _typed_dict_fields(cls: Any, args: tuple[object, ...], read: Read) -> Iterator[RecordField]:  # noqa: ANN401
     for name, hint in hints_of(cls, args).items():
         is_required, inner = name in cls.__required_keys__, hint
-        # Written as text, as all annotations are under `from __future__ import annotations`, marks are seen only now.
+        # With `from __future__ import annotations` the qualifiers are known only now.
         while (mark := getattr(get_origin(inner), "_name", None)) in QUALIFIERS:
             is_required = {"Required": True, "NotRequired": False}.get(mark, is_required)
             inner = get_args(inner)[0]

@@ -24,7 +24,7 @@ from headwater.values.schema_twins import freeze_into, make_twin
 from headwater.values.tree import ABSENT, LINK_TAG, AbsentType, Map, Value, is_link
 
 _COPIES: Final = (list, dict, tuple)
-"""What a constructor may have made of what it was given, to own it."""
+"""Types of which a constructor may have made a copy."""
 
 
 class RecordField(msgspec.Struct, eq=False):
@@ -35,20 +35,20 @@ class RecordField(msgspec.Struct, eq=False):
     schema: Schema
     required: bool
     default: Callable[[], object] | None = None
-    """Makes the default, if there is one that can be made without the other fields."""
+    """Returns the default, if it does not depend on other fields."""
     fixed: bool = False
-    """The default is one and the same object each time: it can be looked at when the type is declared."""
+    """The default is always the same object: it is checked when the type is declared."""
     in_init: bool = True
-    """Given to the constructor; else set afterwards."""
+    """Passed to the constructor; else set afterwards."""
 
 
 class RecordSchema(Schema):
-    """What all records have in common. `fields` are set once they are known: a record may contain itself."""
+    """The base of all records. `fields` are set later by `complete`: a record may contain itself."""
 
     __slots__ = ("_deep", "_ruled", "_twin", "by_key", "cls", "fields", "needed", "tag", "tags")
 
     how: str | None = None
-    """How authors make a changed one of an instance that is frozen; None if instances never change anyway."""
+    """How authors make a changed copy of a frozen instance; None if instances are immutable anyway."""
 
     def __init__(self, cls: type, expected: str) -> None:
         super().__init__(expected)
@@ -70,9 +70,9 @@ class RecordSchema(Schema):
         is_ruled: bool = False,
         tag: tuple[str, Value] | None = None,
     ) -> None:
-        """Told once what it consists of. Raises ValueError for a class that cannot have a frozen twin.
+        """Set the fields, once. Raises ValueError for a class that cannot have a frozen twin.
 
-        `is_ruled`: its constructor may refuse fields that are of their types.
+        `is_ruled`: its constructor may refuse fields that fit their types.
         """
         self.fields = tuple(fields)
         self._ruled = is_ruled
@@ -89,7 +89,7 @@ class RecordSchema(Schema):
         if self.tag is not None:
             self.tags[self.tag[0]] = LiteralSchema([self.tag[1]])
             self.needed.add(self.tag[0])
-        # Those whose values have insides, where a constructor may have put something that can be changed.
+        # Fields with parts, where a constructor may have put something mutable.
         self._deep = tuple(field for field in self.fields if not field.schema.is_leaf)
 
     # -- storing ---------------------------------------------------------------------------------------------
@@ -116,12 +116,12 @@ class RecordSchema(Schema):
         if self.tag is not None:
             items[self.tag[0]] = self.tag[1]
         if self._ruled and type(value) is not self._twin:
-            # An attribute may have been assigned unchecked; storing that would make the place unreadable.
+            # An attribute may have been assigned unchecked; the stored record could not be read back.
             self._made({field.name: getattr(value, field.name) for field in self.fields if field.in_init})
         return new_map(items)
 
     def _refuse_more(self, cls: type) -> None:
-        """A subclass is taken if it has no fields of its own: they would be lost without a word."""
+        """Refuse a subclass with fields of its own: they would be lost silently."""
         for names in ("__dataclass_fields__", "__struct_fields__", "model_fields", "_fields"):
             found = getattr(cls, names, None)
             more = [name for name in found or () if name not in {field.name for field in self.fields}]
@@ -183,7 +183,7 @@ class RecordSchema(Schema):
     def _refrozen(
         self, made: object, given: dict[str, object], later: dict[str, object], binder: object
     ) -> dict[str, object]:
-        """Frozen versions of what the constructor put there itself: a default list, a copy, something changed."""
+        """Frozen versions of values that the constructor set itself: a default list, a copy, a changed value."""
         found: dict[str, object] = {}
         for field in self._deep:
             item, mine = getattr(made, field.name, ABSENT), given.get(field.name, ABSENT)
@@ -255,7 +255,7 @@ class RecordSchema(Schema):
 
 
 class DataclassSchema(RecordSchema):
-    """A dataclass. Fields that its constructor does not take are set afterwards, to what was stored."""
+    """A dataclass. Fields that its constructor does not take are set afterwards, to the stored value."""
 
     __slots__ = ()
 
@@ -263,7 +263,7 @@ class DataclassSchema(RecordSchema):
 
 
 class StructSchema(RecordSchema):
-    """A msgspec.Struct, with the names and the tag that it would have in JSON."""
+    """A msgspec.Struct, with the field names and the tag of its JSON encoding."""
 
     __slots__ = ()
 
@@ -276,7 +276,7 @@ class StructSchema(RecordSchema):
 
 
 class ModelSchema(RecordSchema):
-    """A pydantic model. What it says of its fields is checked by it, also before anything is stored."""
+    """A pydantic model. It validates its fields, also before anything is stored."""
 
     __slots__ = ("_aliases",)
 
@@ -287,7 +287,7 @@ class ModelSchema(RecordSchema):
         self._aliases: dict[str, str] = {}
 
     def set_aliases(self, aliases: dict[str, str]) -> None:
-        """Told once under which names the model takes its fields."""
+        """Set the names under which the model takes its fields, once."""
         self._aliases = aliases
 
     def _construct(self, given: dict[str, object]) -> object:
@@ -296,7 +296,7 @@ class ModelSchema(RecordSchema):
 
 
 class NamedTupleSchema(RecordSchema):
-    """A named tuple: kept as a map, so that fields can be added later."""
+    """A named tuple: stored as a map, so that fields can be added later."""
 
     __slots__ = ()
 
@@ -305,7 +305,7 @@ class NamedTupleSchema(RecordSchema):
 
 
 class TypedDictSchema(RecordSchema):
-    """A dict with given keys. One that is not declared is refused: it would be lost."""
+    """A typed dict. An undeclared key is refused: it would be lost."""
 
     __slots__ = ()
 

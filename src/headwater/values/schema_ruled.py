@@ -23,7 +23,7 @@ from headwater.values.schema import Forms, Handle, Schema, short, solid
 from headwater.values.tree import AbsentType, Map, Value
 
 Rule: TypeAlias = Callable[[Any], object]
-"""Takes a value and returns it, or what it makes of it. Raises RefusedError."""
+"""Returns the value, or a changed one. Raises RefusedError."""
 
 _COMPARED: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
     "gt": (operator.gt, "greater than"),
@@ -37,11 +37,11 @@ _MEASURED: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
 }
 
 BOUNDS: Final = (*_COMPARED, *_MEASURED, "multiple_of", "pattern")
-"""Names of rules that are nothing but a bound."""
+"""Names of rules that are simple bounds."""
 
 
 class RuledSchema(Schema):
-    """A type, and what is said of its values beyond it."""
+    """A type with rules for its values."""
 
     __slots__ = ("bounds", "extras", "inner", "rules")
 
@@ -51,7 +51,7 @@ class RuledSchema(Schema):
         super().__init__(inner.expected)
         self.inner = inner
         self.rules = tuple(rules)
-        # Those of the rules that can be told in words: {"ge": 0}.
+        # The rules that can be stored as data: {"ge": 0}.
         self.bounds: dict[str, Value] = dict(bounds)
         # As the author wrote them: part of the code that a result depends on.
         self.extras = tuple(extras)
@@ -72,7 +72,7 @@ class RuledSchema(Schema):
     def has_rules(self) -> bool:
         return True
 
-    # -- all else is that of the type -------------------------------------------------------------------------
+    # -- delegated to the type --------------------------------------------------------------------------------
 
     @property
     def bare(self) -> Schema:
@@ -83,7 +83,7 @@ class RuledSchema(Schema):
         return self.inner.is_leaf
 
     @property
-    def is_key(self) -> bool:  # type: ignore[override]  # that of what it stands for
+    def is_key(self) -> bool:  # type: ignore[override]  # a property instead of a class attribute
         return self.inner.is_key
 
     def child(self, step: str | int) -> Schema | None:
@@ -153,7 +153,7 @@ def rules_of(hint: object, extras: Iterable[object]) -> list[Rule]:
 
 
 def bounds_of(extras: Iterable[object]) -> dict[str, Value]:
-    """The rules that are nothing but a bound, under the names that msgspec gives them."""
+    """The rules that are simple bounds, by their names in msgspec."""
     found: dict[str, Value] = {}
     for extra in _spread(extras):
         if isinstance(extra, msgspec.Meta) or type(extra).__module__.partition(".")[0] == "annotated_types":
@@ -165,7 +165,7 @@ def bounds_of(extras: Iterable[object]) -> dict[str, Value]:
 
 
 def _spread(extras: Iterable[object]) -> Iterable[object]:
-    """What is said one by one: a pydantic `Field`, an `Interval`, a `Len` are several."""
+    """The single constraints: a pydantic `Field`, an `Interval` or a `Len` contains several."""
     for extra in extras:
         home = type(extra).__module__.partition(".")[0]
         if type(extra).__name__ == "FieldInfo" and home == "pydantic":
@@ -177,12 +177,12 @@ def _spread(extras: Iterable[object]) -> Iterable[object]:
 
 
 def _constraints(extra: Any) -> Iterable[Rule]:  # noqa: ANN401  # of msgspec or annotated-types
-    for name, (holds, told) in _COMPARED.items():
+    for name, (holds, phrase) in _COMPARED.items():
         if (bound := getattr(extra, name, None)) is not None:
-            yield _compared(holds, told, bound)
-    for name, (holds, told) in _MEASURED.items():
+            yield _compared(holds, phrase, bound)
+    for name, (holds, phrase) in _MEASURED.items():
         if (bound := getattr(extra, name, None)) is not None and bound != 0:
-            yield _measured(holds, told, bound)
+            yield _measured(holds, phrase, bound)
     if (step := getattr(extra, "multiple_of", None)) is not None:
         yield _tested(lambda value: value % step == 0, f"a multiple of {step}")
     if (pattern := getattr(extra, "pattern", None)) is not None:
@@ -203,7 +203,7 @@ def _name(test: object) -> str:
     return str(getattr(test, "__qualname__", None) or type(test).__name__)
 
 
-def _tested(holds: Callable[[Any], bool], told: str) -> Rule:
+def _tested(holds: Callable[[Any], bool], phrase: str) -> Rule:
     def rule(value: object) -> object:
         try:
             if holds(value):
@@ -211,20 +211,20 @@ def _tested(holds: Callable[[Any], bool], told: str) -> Rule:
         except RefusedError:
             raise
         except Exception as error:  # noqa: BLE001  # an author's own test, or values that cannot be compared
-            raise RefusedError(f"must be {told}, got {short(value)} ({describe(error)})") from None
-        raise RefusedError(f"must be {told}, got {short(value)}")
+            raise RefusedError(f"must be {phrase}, got {short(value)} ({describe(error)})") from None
+        raise RefusedError(f"must be {phrase}, got {short(value)}")
 
     return rule
 
 
-def _compared(holds: Callable[[Any, Any], bool], told: str, bound: object) -> Rule:
-    return _tested(lambda value: holds(value, bound), f"{told} {bound!r}")
+def _compared(holds: Callable[[Any, Any], bool], phrase: str, bound: object) -> Rule:
+    return _tested(lambda value: holds(value, bound), f"{phrase} {bound!r}")
 
 
-def _measured(holds: Callable[[Any, Any], bool], told: str, bound: int) -> Rule:
+def _measured(holds: Callable[[Any, Any], bool], phrase: str, bound: int) -> Rule:
     def rule(value: Any) -> object:  # noqa: ANN401
         if not holds(len(value), bound):
-            raise RefusedError(f"must have a length of {told} {bound}, got {len(value)}")
+            raise RefusedError(f"must have a length of {phrase} {bound}, got {len(value)}")
         return value
 
     return rule
@@ -238,9 +238,9 @@ def _by_pydantic(hint: object) -> Rule:
         try:
             adapter = pydantic.TypeAdapter(hint, config={"arbitrary_types_allowed": True})
         except pydantic.PydanticUserError:
-            # A model or a dataclass has a configuration of its own, and takes no other.
+            # A model or a dataclass has its own configuration, and accepts no other.
             adapter = pydantic.TypeAdapter(hint)
-    except Exception as error:  # noqa: BLE001  # whatever pydantic makes of it
+    except Exception as error:  # noqa: BLE001  # pydantic may raise anything
         first = (text_of(error).splitlines() or [kind_of(error)])[0]
         raise ValueError(f"pydantic cannot check {hint!r}: {first}") from None
 
@@ -255,9 +255,9 @@ def _by_pydantic(hint: object) -> Rule:
 
 
 def message_of_check(error: Exception) -> str:
-    """What an author's own check has said, in one line; of a pydantic error each finding with its place."""
+    """The message of an author's own check, in one line; each finding of a pydantic error with its path."""
     try:
-        told = [("/".join(map(str, found["loc"])), found["msg"]) for found in error.errors()]  # type: ignore[attr-defined]
+        findings = [("/".join(map(str, found["loc"])), found["msg"]) for found in error.errors()]  # type: ignore[attr-defined]
     except Exception:  # noqa: BLE001  # not an error of pydantic's, or one of an author's that only looks like it
         return text_of(error) or kind_of(error)
-    return "; ".join(f"{place}: {message}" if place else message for place, message in told)
+    return "; ".join(f"{path}: {message}" if path else message for path, message in findings)

@@ -22,7 +22,7 @@ _check_text: Final = SCALARS[str]
 
 
 class LeafSchema(Schema):
-    """Has no parts, and loads as something that never changes."""
+    """A schema without parts, whose values are immutable."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class LeafSchema(Schema):
 
 
 class IntSchema(LeafSchema):
-    """64 bits, signed or unsigned. A bool is no int here, although Python says so."""
+    """64 bits, signed or unsigned. A bool is no int here, other than in Python."""
 
     __slots__ = ()
 
@@ -64,14 +64,14 @@ class IntSchema(LeafSchema):
         return str(self.store(key))
 
     def key_of(self, text: str) -> object:
-        # Only what `key_text` writes: "07" and "7" would be the same key.
+        # Only texts from `key_text`: "07" and "7" would be the same key.
         if text.removeprefix("-").isdecimal() and len(text) <= len(str(INT_MIN)) and str(number := int(text)) == text:
             return number
         raise misfit(f"{self.expected} as key", text)
 
 
 class FloatSchema(LeafSchema):
-    """An int is taken, and becomes a float: on the way in, and where an int was stored by hand."""
+    """An int is accepted and converted to a float, when stored and when loaded."""
 
     __slots__ = ()
 
@@ -102,7 +102,7 @@ class FloatSchema(LeafSchema):
         raise self.unfit(value)
 
     def stores_all(self, values: Collection[Any]) -> bool:
-        # The sum is finite only if all are; where it overflows, they are looked at one by one.
+        # The sum is finite only if all are; if it overflows, the values are checked one by one.
         return set(map(type, values)) == {float} and (total := sum(values)) - total == 0.0
 
     def takes(self) -> tuple[type, ...]:
@@ -113,7 +113,7 @@ class FloatSchema(LeafSchema):
 
 
 class StrSchema(LeafSchema):
-    """Text; of a subclass of str the plain text."""
+    """Text; a subclass of str is stored as plain text."""
 
     __slots__ = ()
 
@@ -194,7 +194,7 @@ NONE: Final = PlainSchema(NoneType, "None")
 
 
 class TextSchema(LeafSchema):
-    """A type whose values are kept as text, which `write` makes and `read` takes back."""
+    """A type that is stored as text: `write` makes the text and `read` parses it."""
 
     __slots__ = ("_but", "_kind", "_read", "_write")
 
@@ -207,7 +207,7 @@ class TextSchema(LeafSchema):
         self._kind = kind
         self._write = write
         self._read = read
-        # Subclasses that are another type to us: a datetime is a date only to Python.
+        # Subclasses that count as another type: a datetime is a subclass of date.
         self._but = but
 
     def store(self, value: object) -> Value:
@@ -234,7 +234,7 @@ class TextSchema(LeafSchema):
 
     def key_of(self, text: str) -> object:
         key = self.load(text, None)
-        # As for int: one key, one text.
+        # As for int: each key has one text.
         if self.key_text(key) == text:
             return key
         raise misfit(f"{self.expected} as key", text)

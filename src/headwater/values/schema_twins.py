@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _set_class: Final[Callable[[object, type], None]] = object.__dict__["__class__"].__set__
-"""The way around the `__class__` of a twin, which names the original."""
+"""Bypasses the `__class__` of a twin, which is the original."""
 
 
 def _refuse(twin: object, verb: str, name: str) -> NoReturn:
@@ -35,7 +35,7 @@ def _refuse(twin: object, verb: str, name: str) -> NoReturn:
 
 
 def plain(value: object) -> Any:  # noqa: ANN401  # an instance of the author's class
-    """Of a twin a copy that can be changed, its fields shared; anything else is itself."""
+    """A mutable copy of a twin that shares its fields; any other object itself."""
     kind = type(value)
     if not issubclass(kind, _Frozen):
         return value
@@ -45,7 +45,7 @@ def plain(value: object) -> Any:  # noqa: ANN401  # an instance of the author's 
         _set_class(made, original)
         return made
     made = object.__new__(original)
-    # The base's own notion of state, whatever the author's class says for pickle: attributes, slots.
+    # The state of `object` (attributes, slots), even if the author's class overrides it for pickle.
     state = cast("Any", object).__getstate__(value)
     for part in state if isinstance(state, tuple) else (state,):
         for name, item in (part or {}).items():
@@ -54,7 +54,7 @@ def plain(value: object) -> Any:  # noqa: ANN401  # an instance of the author's 
 
 
 class _Frozen:
-    """What all twins have in front of their class."""
+    """The first base of all twins."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class _Frozen:
     hw_replace: str
 
     def __init_subclass__(cls) -> None:
-        """Ends here: the author's class is not told."""
+        """Does not call the author's class."""
 
     def __setattr__(self, name: str, value: object) -> None:
         _refuse(self, "set", name)
@@ -74,7 +74,7 @@ class _Frozen:
     def __class__(self) -> type:
         return type(self).hw_original
 
-    # The author's methods may look at types: they are shown originals.
+    # The author's methods may check types: they get plain copies.
 
     def __eq__(self, other: object) -> bool:
         return self is other or bool(plain(self) == plain(other))
@@ -94,7 +94,7 @@ class _Frozen:
     def __ge__(self, other: object) -> bool:
         return bool(plain(self) >= plain(other))
 
-    __hash__ = None  # type: ignore[assignment]  # each twin has that of its class
+    __hash__ = None  # type: ignore[assignment]  # each twin has the hash of its class
 
     def __copy__(self) -> object:
         return plain(self)
@@ -107,9 +107,9 @@ class _Frozen:
 
 
 def make_twin(original: type, how: str) -> type:
-    """The frozen twin of a class. `how` tells authors how to make a changed one of it, with {name} for a field.
+    """The frozen twin of a class. `how` is the advice for making a changed copy, with {name} for a field.
 
-    Raises ValueError for a class whose instances are more than attributes (an exception, a dict), or abstract.
+    Raises ValueError for a class whose instances have more than attributes (an exception, a dict), or are abstract.
     """
     namespace: dict[str, Any] = {
         "__module__": original.__module__,
@@ -128,7 +128,7 @@ def make_twin(original: type, how: str) -> type:
     metaclass = type(original)
 
     def mro(twin: type) -> list[type]:
-        # As a base, it would change the layout of the instances, and no class could be assigned.
+        # As a real base it would change the layout of the instances, and the class could not be assigned.
         return [twin, _Frozen, *original.__mro__]
 
     def call(_twin: type, *args: object, **kwargs: object) -> object:
@@ -140,7 +140,7 @@ def make_twin(original: type, how: str) -> type:
 
 def _struct_twin(original: type, namespace: dict[str, Any]) -> type:
     def post_init(made: object) -> None:
-        # msgspec made a new one of the twin's type: by `replace`, or because someone called type(note)(...).
+        # msgspec made a new instance of the twin: by `replace`, or by type(note)(...).
         _set_class(made, original)
         if hasattr(original, "__post_init__"):
             original.__post_init__(made)

@@ -32,7 +32,7 @@ _CHUNKED: Final[dict[type, type]] = {ChunkedList: FrozenList, ChunkedMap: Frozen
 
 
 def _rank(option: Schema) -> int:
-    """The narrow are asked before the wide."""
+    """The order of options: specific ones first."""
     bare = option.bare
     if isinstance(bare, ChoiceSchema):
         return 0
@@ -42,7 +42,7 @@ def _rank(option: Schema) -> int:
 
 
 class UnionSchema(Schema):
-    """One of several types. Options that cannot be told apart are found by `clash`; here the first that fits wins."""
+    """One of several types. `clash` finds options that cannot be distinguished; here the first that fits wins."""
 
     __slots__ = ("_by_class", "_by_form", "_handles", "_plain", "options")
 
@@ -77,14 +77,14 @@ class UnionSchema(Schema):
         return all(option.is_leaf for option in self.options)
 
     def store(self, value: object) -> Value:
-        told: RefusedError | None = None
-        # The class it says it is: a frozen twin says it is the original.
+        worst: RefusedError | None = None
+        # By `__class__`: that of a frozen twin is the original.
         for option in self._by_class.get(value.__class__, self.options):
             try:
                 return option.store(value)
             except RefusedError as refused:
-                told = _deeper(told, refused)
-        raise misfit(self.expected, value) if told is None else told
+                worst = _deeper(worst, refused)
+        raise misfit(self.expected, value) if worst is None else worst
 
     def load(self, value: Value, binder: object) -> object:
         if type(value) is FrozenDict and LINK_TAG in value and is_link(value):
@@ -93,15 +93,15 @@ class UnionSchema(Schema):
                 raise LinkFound
         else:
             fitting = self._by_form[type(value)]
-        told: RefusedError | None = None
+        worst: RefusedError | None = None
         for option in fitting:
             if len(fitting) > 1 and is_map(value) and not option.fits(value):
                 continue
             try:
                 return option.load(value, binder)
             except RefusedError as refused:
-                told = _deeper(told, refused)
-        raise misfit(self.expected, value) if told is None else told
+                worst = _deeper(worst, refused)
+        raise misfit(self.expected, value) if worst is None else worst
 
     def child(self, step: str | int) -> Schema | None:
         children = list(dict.fromkeys(below for option in self.options if (below := option.child(step)) is not None))
@@ -117,7 +117,7 @@ class UnionSchema(Schema):
         return self.options
 
     def has_rules(self) -> bool:
-        # A part may be what tells which of several records it is.
+        # A part may decide which of several records it is.
         records = [option for option in self.options if FrozenDict in option.forms()]
         return len(records) > 1 or any(option.has_rules() for option in self.options)
 
@@ -125,15 +125,15 @@ class UnionSchema(Schema):
         return any(option.needs(step) for option in self.options)
 
 
-def _deeper(told: RefusedError | None, refused: RefusedError) -> RefusedError | None:
-    """Of two refusals the one that looked further inside; none that only says that the whole is something else."""
+def _deeper(worst: RefusedError | None, refused: RefusedError) -> RefusedError | None:
+    """The refusal with the longer path. A refusal of the whole value as another type does not count."""
     if not refused.steps and isinstance(refused, MisfitError):
-        return told
-    return refused if told is None or len(refused.steps) > len(told.steps) else told
+        return worst
+    return refused if worst is None or len(refused.steps) > len(worst.steps) else worst
 
 
 def _flat(union: UnionSchema, seen: set[int]) -> Iterable[Schema]:
-    """The options that are no unions; a recursive alias may have turned out to be one."""
+    """The options without nested unions, which a recursive alias may contain."""
     seen.add(id(union))
     for option in map(solid, union.options):
         if not isinstance(option, UnionSchema):
@@ -143,7 +143,7 @@ def _flat(union: UnionSchema, seen: set[int]) -> Iterable[Schema]:
 
 
 def union_of(options: Iterable[Schema]) -> Schema:
-    """A union of settled schemas, without asking whether they can be told apart."""
+    """A union of settled schemas, without the check of `clash`."""
     made = UnionSchema(options)
     made.settle()
     if ANY in made.options and not any(isinstance(option, Handle) for option in made.options):
@@ -155,7 +155,7 @@ def union_of(options: Iterable[Schema]) -> Schema:
 
 
 def clash(union: UnionSchema) -> tuple[Schema, Schema] | None:
-    """Two options that what is stored does not tell apart."""
+    """Two options whose stored values cannot be distinguished."""
     for a, b in combinations(union.options, 2):
         mine, theirs = a.forms(), b.forms()
         for form in mine.keys() & theirs.keys():

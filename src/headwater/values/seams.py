@@ -9,16 +9,16 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Where time comes from; simulated in tests."""
+    """The source of time; simulated in tests."""
 
     def now_ms(self) -> Millis:
-        """Wall-clock time. Used to label commits, never to order them."""
+        """Wall-clock time. Stored with commits, never used to order them."""
         ...
 
 
 class Entropy(Protocol):
-    """Where chance comes from: only for what has no cause inside the system, such as a session's name."""
+    """The source of randomness: only for names without a cause inside the system, such as a session's."""
 
     def token(self) -> str:
-        """A fresh name of 128 random bits."""
+        """A new name of 128 random bits."""
         ...

@@ -43,7 +43,7 @@ _NAMES: Final = {schema: word for word, schema in _WORDS.items()}
 
 
 class Shaping:
-    """One table of records, and the shapes that use it. Classes of documents that were met are in `classes`."""
+    """One table of records, and the shapes that use it. `classes` has the document classes that were found."""
 
     def __init__(self) -> None:
         self.records: dict[str, Value] = {}
@@ -80,7 +80,7 @@ class Shaping:
                 return "any"
 
     def name(self, thing: object, wanted: str) -> str:
-        """A name of its own for a class, the same each time."""
+        """A unique name for a class, the same each time."""
         if thing not in self._taken:
             names = set(self._taken.values())
             made, number = wanted, 1
@@ -91,7 +91,7 @@ class Shaping:
         return self._taken[thing]
 
     def put(self, name: str, fields: Mapping[str, Schema], required: list[str]) -> None:
-        """A record with these fields."""
+        """Add a record with these fields."""
         shapes = {key: self.shape(schema) for key, schema in fields.items()}
         self.records[name] = freeze({"fields": shapes, "required": sorted(required)})
 
@@ -118,16 +118,16 @@ class Shaping:
 
 def _choice(schema: ChoiceSchema) -> Value:
     values = [stored for _, stored in schema.loads]
-    # An enum may make members of values that it does not list.
+    # `_missing_` of an enum may accept values that it does not list.
     is_open = isinstance(schema, EnumSchema) and schema.kind._missing_.__func__ is not Enum._missing_.__func__  # type: ignore[attr-defined]
     return "any" if is_open or len(values) != schema.count() else freeze({"choice": values})
 
 
-# --- and back -----------------------------------------------------------------------------------------------------
+# --- from shapes to types -----------------------------------------------------------------------------------------
 
 
 class StoredRecord(RecordSchema):
-    """A record of which only the shape is known. It is read as a dict."""
+    """A record without its class. It is read as a dict."""
 
     __slots__ = ()
 
@@ -154,7 +154,7 @@ class LinkSchema(Schema):
 
 
 class Shapes:
-    """Types, read from shapes that use one table of records."""
+    """Types from shapes that use one table of records."""
 
     def __init__(self, records: Value) -> None:
         self._records: dict[str, StoredRecord] = {}
@@ -177,7 +177,7 @@ class Shapes:
         record.complete(made, is_frozen=True)
 
     def schema(self, shape: Value) -> Schema:
-        """The type of a shape; anything, if it is not understood."""
+        """The type of a shape; Any if the shape is unknown."""
         try:
             made = self._schema(shape)
         except (RefusedError, ValueError, TypeError):
@@ -230,7 +230,7 @@ def _items(part: Value) -> list[Value]:
 
 
 def misfit_of(schema: Schema, tree: Value) -> tuple[tuple[str | int, ...], str] | None:
-    """Where a tree does not fit a type, and why; None if it does, or if that depends on where a link leads."""
+    """The path where a tree does not fit a type, and why; None if it fits, or if that depends on a link."""
     try:
         schema.load(tree, None)
     except LinkFound:

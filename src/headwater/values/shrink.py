@@ -9,16 +9,16 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 SLACK_BYTES: Final = 16 * 1024
-"""Smaller tables are left as they are: a hundred entries, which come again soon."""
+"""Smaller tables, of about a hundred entries, are left alone: they would grow again soon."""
 
 ENTRY_BYTES: Final = 200
-"""More than an entry takes in any table, however full it is."""
+"""More than an entry takes in any table, at any load factor."""
 
 
 def shrunk(table: dict[K, V]) -> dict[K, V]:
-    """The same entries in a table of their size; the very same table, if it is not much larger than they need.
+    """The same entries in a smaller table; the identical table if it is not much too large.
 
-    Whoever has the old one keeps that: it is for an owner whom others ask for it each time.
+    Other references keep the old table: only for a dict that its owner alone refers to.
     """
     size = getsizeof(table)
     return dict(table) if size > SLACK_BYTES and size > ENTRY_BYTES * (len(table) + 1) else table

@@ -7,7 +7,7 @@ from typing import Final
 from headwater.errors import NameRefusedError
 
 NAME_MAX: Final = 200
-"""Characters: enough for people, and for the name of a file made from it."""
+"""Characters: enough for people, and short enough for a file name made from it."""
 
 
 def check_space_name(space: str) -> str:

@@ -28,7 +28,7 @@ from headwater.values.value_limits import DEPTH_MAX
 
 
 def existing(root: Maybe, path: Path, verb: str) -> Value:
-    """What stands at the path, which must be something."""
+    """The value at a path, which must exist."""
     if root is ABSENT:
         message = f"cannot {verb} {shown(path)}: the document does not exist; add or set it first"
         raise AddressError(message, path=path)
@@ -42,7 +42,7 @@ def existing(root: Maybe, path: Path, verb: str) -> Value:
 
 
 def existing_or_absent(root: Maybe, path: Path, verb: str) -> Maybe:
-    """What stands at the path, ABSENT if `Add` could put something there."""
+    """The value at a path; ABSENT if `Add` could create it."""
     node: Maybe = root
     for depth, step in enumerate(path):
         if node is ABSENT:
@@ -53,14 +53,14 @@ def existing_or_absent(root: Maybe, path: Path, verb: str) -> Maybe:
 
 
 def check_steps(path: Path, verb: str) -> None:
-    """Refuse a step that no container could have, such as True, where nothing stands that would refuse it."""
+    """Refuse a step that no container can have, such as True, where there is no container to refuse it."""
     for step in path:
         if type(step) is not str and type(step) is not int:
             raise AddressError(f"cannot {verb} {shown(path)}: {step!r} is neither key nor index", path=path)
 
 
 def step_into(node: Value, step: Step, path: Path, depth: int, verb: str) -> Maybe:
-    """What stands one step below. The container must suit the step; the place itself may be free."""
+    """The value one step below. The container must fit the step; the value may be absent."""
     if is_map(node) and not is_link(node) and type(step) is str:
         return child(node, step)
     last = depth == len(path) - 1
@@ -70,7 +70,7 @@ def step_into(node: Value, step: Step, path: Path, depth: int, verb: str) -> May
 
 
 def rebuild(root: Maybe, path: Path, length: int, value: Value, verb: str) -> Value:
-    """Copy the spine along the first `length` steps of a path, down to a place in a container; put a value there."""
+    """Copy the spine along the first `length` steps of a path, and set the value at its end."""
     steps = path[:length]
     spine: list[Any] = []
     node = root
@@ -89,10 +89,10 @@ def rebuild(root: Maybe, path: Path, length: int, value: Value, verb: str) -> Va
 
 
 def refuse_link(edited: Value, verb: str, path: Path, depth: int) -> None:
-    """Links are leaves: if a map became one by an edit inside, places beside the edited one would vanish unsaid."""
+    """Refuse an edit that turns a map into a link: links are leaves, so its other keys would vanish silently."""
     if is_link(edited):
-        place = shown(path[:depth])
-        message = f"cannot {verb} {shown(path)}: {place} would become a link; write the link in one piece"
+        where = shown(path[:depth])
+        message = f"cannot {verb} {shown(path)}: {where} would become a link; write the link in one piece"
         raise AddressError(message, path=path)
 
 
@@ -129,13 +129,13 @@ def shown(path: Path) -> str:
 
 def misfit(verb: str, path: Path, depth: int, found: Value) -> AddressError:
     """What stood in the way, and where."""
-    place = shown(path[:depth])
+    where = shown(path[:depth])
     if depth < len(path) and is_array(found):
-        what = f"{place} is a list of {len(found)}, which has no {path[depth]!r}"
+        what = f"{where} is a list of {len(found)}, which has no {path[depth]!r}"
     elif depth < len(path) and is_container(found):
-        what = f"{place} has no {'key' if type(path[depth]) is str else 'element'} {path[depth]!r}"
+        what = f"{where} has no {'key' if type(path[depth]) is str else 'element'} {path[depth]!r}"
     else:
-        what = f"{place} holds {_describe(found)}"
+        what = f"{where} holds {_describe(found)}"
     return AddressError(f"cannot {verb} {shown(path)}: {what}", path=path)
 
 

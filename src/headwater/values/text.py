@@ -18,8 +18,8 @@ _ACTIVE: Final = re.compile(
     "\U000e0000-\U0010ffff"  # tags (invisible letters), variations, private use
     "]"
 )
-"""All that Unicode calls control, format, surrogate, private use or default ignorable. Spaces of any width stay, and so
-do the two variation selectors that say whether a sign is shown as text or as a picture."""
+"""All characters that Unicode classifies as control, format, surrogate, private use or default ignorable, except spaces
+of any width and the two variation selectors for text and emoji presentation."""
 
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -31,14 +31,14 @@ _UNITS: Final = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE
 
 
 def inert(text: str) -> str:
-    r"""The text on one line, with what would act or not be seen as \u001b and the like: an escape of JSON."""
+    r"""The text on one line, with active or invisible characters escaped as in JSON, such as \u001b."""
     if text.isascii() and text.isprintable():
         return text
     return _ACTIVE.sub(_escaped, text)
 
 
 def inert_lines(text: str) -> str:
-    """The same for text of several lines, which stay lines."""
+    """The same for text of several lines; line breaks stay."""
     return "\n".join(inert(line.removesuffix("\r")) for line in text.split("\n"))
 
 
@@ -53,7 +53,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def span(ms: float) -> str:
-    """How long something took or will take, in two units at most: `250 ms`, `1.5 s`, `3 min 20 s`, `1 h 30 min`."""
+    """A duration in at most two units: `250 ms`, `1.5 s`, `3 min 20 s`, `1 h 30 min`."""
     ms = max(ms, 0)
     if ms < _SECOND:
         return f"{ms:.0f} ms"
@@ -67,7 +67,7 @@ def span(ms: float) -> str:
 
 
 def rough_span(ms: float) -> str:
-    """The same of a distance to now: whole seconds, from a minute on whole minutes, from a day on whole hours."""
+    """A rounded duration: whole seconds, from a minute on whole minutes, from a day on whole hours."""
     for step, below in ((_SECOND, _MINUTE), (_MINUTE, _DAY)):
         rounded = int((ms + step // 2) // step) * step
         if rounded < _MINUTE:

@@ -33,7 +33,7 @@ Path: TypeAlias = tuple[Step, ...]
 
 
 class AbsentType(Enum):
-    """The one thing that is not a value: nothing is there. None is a value."""
+    """The type of ABSENT, which is no value. None is a value."""
 
     ABSENT = "absent"
 
@@ -48,7 +48,7 @@ ABSENT: Final = AbsentType.ABSENT
 Maybe: TypeAlias = Value | AbsentType
 
 set_key: Final = dict.__setitem__
-"""The way around FrozenDict's refusal, for a map that nobody has seen yet."""
+"""Bypasses FrozenDict's refusal, for a map that is still being built."""
 LINK_TAG: Final = "/"
 LINK_VERSION: Final = "link@1"
 """A link is a map of one key, the tag, with a map that has the version as a key."""
@@ -68,7 +68,7 @@ def is_array(value: object) -> TypeIs[Array]:
 
 
 def is_link(value: object) -> TypeGuard[FrozenDict]:
-    """A link stands in a document as a map of this one shape; it is a leaf, not a container."""
+    """Whether a value is a link: a map of this one shape. A link is a leaf, not a container."""
     if type(value) is not FrozenDict or LINK_TAG not in value or len(value) != 1:
         return False
     inner = value[LINK_TAG]
@@ -76,7 +76,7 @@ def is_link(value: object) -> TypeGuard[FrozenDict]:
 
 
 def is_container(value: object) -> TypeGuard[Map | Array]:
-    """May have children: maps and arrays, but not links."""
+    """Whether it may have children: maps and arrays, but not links."""
     kind = type(value)
     if kind is FrozenDict:
         return not is_link(value)
@@ -84,7 +84,7 @@ def is_container(value: object) -> TypeGuard[Map | Array]:
 
 
 def child(value: Maybe, step: Step) -> Maybe:
-    """What stands one step below, ABSENT if nothing does: so below a link, and at a negative index."""
+    """The value one step below; ABSENT if there is none, as below a link and at a negative index."""
     if type(value) is FrozenDict:
         if LINK_TAG in value and is_link(value):
             return ABSENT
@@ -97,15 +97,15 @@ def child(value: Maybe, step: Step) -> Maybe:
 
 
 def get(value: Maybe, path: Path) -> Maybe:
-    """What stands at the end of a path, ABSENT if it leads nowhere."""
+    """The value at a path; ABSENT if there is none."""
     for step in path:
         value = child(value, step)
     return value
 
 
 def depth_of(value: Maybe) -> int:
-    """How many containers stand in one another: 0 for a scalar, 1 for []. Walks the whole value."""
-    # Every write of a container pays for this: level by level, with as much of it in C as can be.
+    """The nesting depth of containers: 0 for a scalar, 1 for []. Walks the whole value."""
+    # Every write of a container pays for this: level by level, with as much as possible in C.
     depth = 0
     level: list[Any] = [value]
     while level := [item for item in level if type(item) in CONTAINERS]:
@@ -124,21 +124,21 @@ _SAME_IF_EQUAL: Final = frozenset({str, int, bool, bytes, NoneType})
 
 
 def same(a: Maybe, b: Maybe) -> bool:
-    """The one equality of the project. Type-exact: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    """The equality of values. Type-exact: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if a is b:
         return True
-    # `==` runs in C and skips shared parts; only values it calls equal need the exact walk.
+    # `==` runs in C and skips shared parts; only equal values need the exact walk.
     return a == b and _exact(a, b)
 
 
 def _exact(a: Maybe, b: Maybe) -> bool:
-    """Of two values that are `==`: are all types and zero signs equal, too."""
+    """Whether two values that are `==` also have equal types and signs of zero."""
     kind = type(a)
     if kind in _SAME_IF_EQUAL:
         return kind is type(b)
     pairs: Iterable[tuple[Value, Value]]
     if is_map(a) and is_map(b):
-        # The keys of both are sorted, so the values pair up. One may be wide by where it came from.
+        # The keys of both are sorted, so the values pair up. One of two equal maps may be chunked.
         x, y = unshared(a, b)
         pairs = zip(x.values(), y.values(), strict=True)
     elif type(a) is ChunkedList and type(b) is ChunkedList:
@@ -147,7 +147,7 @@ def _exact(a: Maybe, b: Maybe) -> bool:
         pairs = zip(a, b, strict=True)
     else:
         return kind is type(b) and str(a) == str(b)  # floats: 0.0 and -0.0
-    # No `all(...)`: a generator would take a second frame of the stack for each level.
+    # No `all(...)`: a generator would take a second stack frame for each level.
     for old, new in pairs:
         if old is not new and not _exact(old, new):
             return False
@@ -155,12 +155,12 @@ def _exact(a: Maybe, b: Maybe) -> bool:
 
 
 def unshared(a: Map, b: Map) -> tuple[Mapping[str, Value], Mapping[str, Value]]:
-    """Two maps without entries that are known to be the same in both, at a cost far below looking at each."""
+    """Two maps without the entries of shared chunks, which is far cheaper than comparing each entry."""
     return a.unshared(b) if type(a) is ChunkedMap and type(b) is ChunkedMap else (a, b)
 
 
 def same_shape(a: Maybe, b: Maybe) -> bool:
-    """What a shallow read sees: a map's keys, an array's length, a link's target, anything else by value."""
+    """Equality for a shallow read: a map's keys, an array's length, a link's target, any other value itself."""
     if a is b:
         return True
     if is_container(a) and is_container(b):
@@ -213,7 +213,7 @@ def put_index(container: Array, index: int, value: Value) -> Array:
 
 
 def splice(container: Array, index: int, delete: int, items: Sequence[Value]) -> Array:
-    """The array with a run of elements replaced by others. Bounds are the caller's business."""
+    """The array with a run of elements replaced by others. The caller checks the bounds."""
     length = len(container) - delete + len(items)
     if type(container) is ChunkedList:
         if length >= CHUNKED_UNTIL:
@@ -242,14 +242,14 @@ _sizer: Final = msgspec.msgpack.Encoder(enc_hook=methodcaller("flat"))
 
 
 def freeze(value: object, at: str = "the value") -> Value:
-    """Check a value from outside and take it into the tree's own types. Frozen parts are shared, not copied."""
+    """Check a value from outside and convert it to tree types. Frozen parts are shared, not copied."""
     budget = [DOCUMENT_BYTES_MAX]
     try:
         size_of = SCALARS.get(type(value))
         if size_of is not None and size_of(value) * SIZE_SPREAD <= DOCUMENT_BYTES_MAX:
             return value  # type: ignore[return-value]  # its type is a key of SCALARS
         frozen = _freeze(value, 1, budget)
-        # The walk has counted the least that each part can take, to stop early; a large value is now encoded.
+        # The walk has counted minimum sizes, to stop early; a possibly too large value is now encoded.
         least = DOCUMENT_BYTES_MAX - budget[0]
         if least * SIZE_SPREAD > DOCUMENT_BYTES_MAX:
             spend(len(_sizer.encode(frozen)), [DOCUMENT_BYTES_MAX])
@@ -269,7 +269,7 @@ def _freeze(value: object, depth: int, budget: list[int]) -> Value:
     if is_map(value) or is_array(value):
         _measure(value, depth, budget)
         return value
-    # Map and array are handled in this one function: a level of nesting costs one frame of Python's stack.
+    # Map and array are handled in this one function: a level of nesting costs one stack frame.
     if isinstance(value, dict | Mapping):
         _enter(depth, budget)
         result: dict[str, Value] = {}
@@ -302,7 +302,7 @@ def _freeze(value: object, depth: int, budget: list[int]) -> Value:
 
 
 def _measure(value: Value, depth: int, budget: list[int]) -> None:
-    """A frozen part was checked once, but may now stand deeper or in a larger whole."""
+    """A frozen part was checked before, but may now be deeper or in a larger value."""
     if is_map(value):
         _enter(depth, budget)
         for key, item in value.items():

@@ -144,7 +144,7 @@ def test_block_that_is_stale_at_its_end_raises_a_conflict() -> None:
     error = caught.value
     assert "space 'notes'" in error.message
     assert "a/n changed while the transaction was open" in error.message
-    assert "Do it again" in error.message
+    assert "Run it again" in error.message
     assert (error.facts["doc"], error.facts["path"]) == (A, ("n",))
     assert (stage.now("b"), stage.home.unreported) == (NOTHING, []), "told once, not by sync again"
 
@@ -305,7 +305,7 @@ def test_single_write_that_is_taken_back_is_remembered_until_sync_tells() -> Non
     stage.settle()
     [lost] = stage.home.unreported
     assert isinstance(lost, ConflictError)
-    assert "a transaction in space 'notes' was taken back" in lost.message
+    assert "a transaction in space 'notes' was rejected" in lost.message
     assert stage.home.rejected_count == 1
 
 

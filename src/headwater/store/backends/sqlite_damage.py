@@ -97,10 +97,10 @@ class DamageCheck:
 
     def newest(self, branch: str, doc: str, through: int) -> Seq:
         """The newest revision up to a commit: by the link of the next one, or by the head."""
-        place = f"branch = {BRANCH} and doc = {DOC}"
-        query = f"select before from revision where {place} and seq > ? order by seq limit 1"
+        row_key = f"branch = {BRANCH} and doc = {DOC}"
+        query = f"select before from revision where {row_key} and seq > ? order by seq limit 1"
         above = self._read(query, (branch, doc, through))
-        found = above or self._read(f"select seq from head where {place}", (branch, doc))
+        found = above or self._read(f"select seq from head where {row_key}", (branch, doc))
         return Seq(int(str(found[0][0]))) if found else NEVER
 
     def revisions(self, doc: str, rows: Rows, newest: Seq, ends: range) -> None:

@@ -207,7 +207,7 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
             return UnavailableError(f"cannot write {path}: the file is read-only", path=path)
         case apsw.IOError():
             message = (
-                f"the disk failed while writing {path} ({error}); nobody knows what it holds now, so this opening is "
+                f"the disk failed while writing {path} ({error}); its content is unknown now, so this opening is "
                 "over; every confirmed commit was on disk before; check the disk, then open the space again"
             )
             return PoisonedError(message, path=path, found=str(error))
