@@ -8,26 +8,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from headwater.declare.events.handler import Handler
 from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UsageError
 from headwater.inspect.answers import EventReport
 from headwater.inspect.commands import DropEvent, EventCommand, RedeliverEvent, SendEvent
 from headwater.inspect.inspector import Scope
 from headwater.inspect.live_events import choose, show_event
 from headwater.inspect.names import is_called
+from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.stored_events import droppable, find_failed, json_of, reader
 from headwater.machine import machine
 from headwater.scheduler.events.event import EventRecord, EventState
+from headwater.scheduler.events.event import HandlerRecord as Record
 from headwater.scheduler.events.outcomes import HANDLED
 from headwater.scheduler.graph.node import titled
 from headwater.values.codec import from_json
 from headwater.values.ids import BranchId
-
-if TYPE_CHECKING:
-    from headwater.declare.events.handler import Handler
-    from headwater.inspect.view import Window
-    from headwater.scheduler.events.event import HandlerRecord as Record
 
 TURN_MS: Final = 10_000.0
 """How long a command without a timeout waits for its turn."""
@@ -42,7 +40,9 @@ _DISK_S: Final = 5.0
 """How long the disk is waited for."""
 
 
-def deliver(openings: Sequence[Window], scope: Scope, command: EventCommand, *, apart: bool = False) -> EventReport:
+def deliver(
+    openings: Sequence[OpeningPort], scope: Scope, command: EventCommand, *, apart: bool = False
+) -> EventReport:
     """Carry it out, and report its outcome. Raises HeadwaterError: then nothing was done.
 
     In a plain program, the thread that sends also handles. `apart`: a thread of its own does, so that a report comes
@@ -61,7 +61,7 @@ def deliver(openings: Sequence[Window], scope: Scope, command: EventCommand, *, 
 # --- sending --------------------------------------------------------------------------------------------------
 
 
-def _send(openings: list[Window], command: SendEvent) -> Delivery:
+def _send(openings: list[OpeningPort], command: SendEvent) -> Delivery:
     opening, handler, record = _addressee(openings, command.handler)
     space = opening.space
     fields = _fields(command.fields)
@@ -90,8 +90,8 @@ def _fields(text: str) -> dict[str, object]:
     return fields
 
 
-def _addressee(openings: list[Window], text: str) -> tuple[Window, Handler[..., Any], Record]:
-    found: list[tuple[Window, Handler[..., Any], Record]] = []
+def _addressee(openings: list[OpeningPort], text: str) -> tuple[OpeningPort, Handler[..., Any], Record]:
+    found: list[tuple[OpeningPort, Handler[..., Any], Record]] = []
     there: dict[str, None] = {}
     known: dict[str, None] = {}
     for opening in openings:
@@ -112,7 +112,7 @@ def _addressee(openings: list[Window], text: str) -> tuple[Window, Handler[..., 
     return found[0]
 
 
-def _several(text: str, found: list[tuple[Window, Record]]) -> UsageError:
+def _several(text: str, found: list[tuple[OpeningPort, Record]]) -> UsageError:
     """The error for a text that means several handlers, with a name for each of them if there is one."""
     names = [titled(record.name, record.spec.piece) for _, record in found]
     openings = {id(opening): opening.app for opening, _ in found}
@@ -149,7 +149,7 @@ def no_handler(text: str, known: list[str], there: list[str]) -> NotFoundError:
 # --- events that are there --------------------------------------------------------------------------------------------
 
 
-def _redeliver(openings: list[Window], scope: Scope, command: RedeliverEvent) -> Delivery:
+def _redeliver(openings: list[OpeningPort], scope: Scope, command: RedeliverEvent) -> Delivery:
     kept = _find(openings[0], scope.branch, command.event)
     able = [opening for opening in openings if kept.stream in opening.space.scheduler.streams.handlers]
     if not able:
@@ -167,7 +167,7 @@ def _redeliver(openings: list[Window], scope: Scope, command: RedeliverEvent) ->
     return Delivery(opening, command.timeout_ms, deliver)
 
 
-def _drop(openings: list[Window], scope: Scope, command: DropEvent) -> EventReport:
+def _drop(openings: list[OpeningPort], scope: Scope, command: DropEvent) -> EventReport:
     kept = droppable(show_event(openings, Scope(space=scope.space, branch=scope.branch), command.event, _LOOK_S))
     # Of several openings, the one that it waits in.
     live = [opening for opening in openings if kept.event in opening.space.scheduler.outcomes.live]
@@ -181,7 +181,7 @@ def _drop(openings: list[Window], scope: Scope, command: DropEvent) -> EventRepo
     return kept
 
 
-def _find(opening: Window, branch: str, event: str) -> EventReport:
+def _find(opening: OpeningPort, branch: str, event: str) -> EventReport:
     opening.space.wait_for_disk(_DISK_S)
     if opening.space.connection.state != "local":
         return find_failed(opening.space.replica.read, event)
@@ -191,7 +191,7 @@ def _find(opening: Window, branch: str, event: str) -> EventReport:
 # --- the end of an event --------------------------------------------------------------------------------------
 
 
-def _busy(opening: Window, what: str) -> EventTimeoutError:
+def _busy(opening: OpeningPort, what: str) -> EventTimeoutError:
     scheduler = opening.space.scheduler
     handled = [lane.running.title for lane in scheduler.lanes if lane.running is not None]
     at_work = [*handled, *(node.title for node in list(scheduler.runner.stack))]
@@ -202,7 +202,7 @@ def _busy(opening: Window, what: str) -> EventTimeoutError:
 class Delivery:
     """An event that is sent, handled and waited for."""
 
-    def __init__(self, opening: Window, timeout_ms: float | None, deliver: Deliver) -> None:
+    def __init__(self, opening: OpeningPort, timeout_ms: float | None, deliver: Deliver) -> None:
         self.opening = opening
         self.is_awaited = timeout_ms is not None
         self.end = machine().monotonic() + (TURN_MS if timeout_ms is None else timeout_ms) / 1000
@@ -266,7 +266,7 @@ def _finished(delivery: Delivery, verb: str, *, apart: bool) -> EventReport:
     return report_of(delivery.opening, delivery.event)
 
 
-def report_of(opening: Window, event: EventRecord) -> EventReport:
+def report_of(opening: OpeningPort, event: EventRecord) -> EventReport:
     """The state of an event that was sent here."""
     handler = event.handler
     is_ours = event.state is EventState.CONFIRMED or event.reason is HANDLED

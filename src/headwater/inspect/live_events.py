@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -11,17 +11,15 @@ from headwater.cells.context import open_spaces
 from headwater.errors import NotFoundError, UnavailableError, UsageError
 from headwater.inspect import stored_events, stored_pieces
 from headwater.inspect.answers import Activity, EventReport, PieceReport, PiecesPage
+from headwater.inspect.inspector import Scope
 from headwater.inspect.names import check_space, kind_of, labels
+from headwater.inspect.opening_port import OpeningPort
 from headwater.runtime.inspection_port import InspectedSpace
 from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.events.outbox import OUTBOX
 from headwater.scheduler.inspect.event_queries import WaitingEvent, error_of
 from headwater.values.address import doc_key
 from headwater.values.ids import BranchId
-
-if TYPE_CHECKING:
-    from headwater.inspect.inspector import Scope
-    from headwater.inspect.view import Window
 
 WAITING_MAX: Final = 2000
 """Waiting events in one answer. Each stream may have ten thousand."""
@@ -36,7 +34,7 @@ _DISK_S: Final = 1.0
 """How long the disk is waited for: a failed event is read from there."""
 
 
-def failed_events(opening: Window) -> tuple[EventReport, ...]:
+def failed_events(opening: OpeningPort) -> tuple[EventReport, ...]:
     """Failed events, as far as they are on disk."""
     settle_disk(opening)
     return tuple(
@@ -46,7 +44,7 @@ def failed_events(opening: Window) -> tuple[EventReport, ...]:
     )
 
 
-def waiting_events(opening: Window) -> tuple[EventReport, ...]:
+def waiting_events(opening: OpeningPort) -> tuple[EventReport, ...]:
     """Events that were sent in this opening and have not ended, and why; and those without a handler."""
     live = [_report(opening, each) for each in opening.space.scheduler.event_queries.waiting()[:WAITING_MAX]]
     known = {event.event for event in live}
@@ -55,18 +53,18 @@ def waiting_events(opening: Window) -> tuple[EventReport, ...]:
     return tuple(map(stored_events.shortened, found[:WAITING_MAX]))
 
 
-def _homes(opening: Window) -> list[InspectedSpace]:
+def _homes(opening: OpeningPort) -> list[InspectedSpace]:
     """All openings that this process has of the same branch of the file."""
     key = opening.space.storage_key
     return [home for home in list(open_spaces()) if home.storage_key == key and isinstance(home, InspectedSpace)]
 
 
-def _streams(opening: Window) -> set[str]:
+def _streams(opening: OpeningPort) -> set[str]:
     """Streams that have a handler in any of these."""
     return {stream for home in _homes(opening) for stream in list(home.scheduler.streams.handlers)}
 
 
-def _explained(opening: Window, event: EventReport) -> EventReport:
+def _explained(opening: OpeningPort, event: EventReport) -> EventReport:
     """Of an event in the file whose app is open: why it has no handler."""
     apps = [home.window.app for home in _homes(opening)]
     app = next((app for app in apps if event.stream.startswith((f"{app}.", f"{app}+"))), None)
@@ -86,7 +84,7 @@ def _explained(opening: Window, event: EventReport) -> EventReport:
     return msgspec.structs.replace(event, reason=reason, app=app)
 
 
-def show_event(openings: Sequence[Window], scope: Scope, event: str, wait_s: float) -> EventReport:
+def show_event(openings: Sequence[OpeningPort], scope: Scope, event: str, wait_s: float) -> EventReport:
     """All that is known of one event: waiting in an opening, failed, or handled."""
     chosen = choose(openings, scope)
     letters = event.strip().removeprefix("event:")
@@ -115,7 +113,7 @@ def show_event(openings: Sequence[Window], scope: Scope, event: str, wait_s: flo
     return live.get(kept.event) or _explained(chosen[0], kept)
 
 
-def choose(openings: Sequence[Window], scope: Scope) -> list[Window]:
+def choose(openings: Sequence[OpeningPort], scope: Scope) -> list[OpeningPort]:
     """The openings of a scope. Raises NotFoundError if there is none."""
     if openings:
         check_space(openings[0].space.name, scope.space)
@@ -129,7 +127,7 @@ def choose(openings: Sequence[Window], scope: Scope) -> list[Window]:
     return chosen
 
 
-def handler_activities(opening: Window) -> tuple[Activity, ...]:
+def handler_activities(opening: OpeningPort) -> tuple[Activity, ...]:
     """What the handlers have done; those of all pieces of a pattern together."""
     inquiry = opening.space.scheduler.event_queries
     groups: dict[str, list[HandlerRecord]] = {}
@@ -160,7 +158,7 @@ def _activity(name: str, handlers: list[HandlerRecord], states: list[str]) -> Ac
     )
 
 
-def _report(opening: Window, waiting: WaitingEvent) -> EventReport:
+def _report(opening: OpeningPort, waiting: WaitingEvent) -> EventReport:
     event = waiting.event
     return EventReport(
         event=event.id,
@@ -175,7 +173,7 @@ def _report(opening: Window, waiting: WaitingEvent) -> EventReport:
     )
 
 
-def settle_disk(opening: Window) -> None:
+def settle_disk(opening: OpeningPort) -> None:
     """Wait for the disk, but not for long."""
     try:
         opening.storage.wait(_DISK_S)
@@ -187,7 +185,7 @@ def settle_disk(opening: Window) -> None:
 # --- pieces ---------------------------------------------------------------------------------------------------
 
 
-def pieces(openings: Sequence[Window], branch: str, pattern: str) -> PiecesPage:
+def pieces(openings: Sequence[OpeningPort], branch: str, pattern: str) -> PiecesPage:
     """Those of all openings of a branch, as far as they are on disk, and which of them are running."""
     found: dict[str, PieceReport] = {}
     left_out: dict[str, int] = {}
@@ -200,7 +198,7 @@ def pieces(openings: Sequence[Window], branch: str, pattern: str) -> PiecesPage:
     return PiecesPage(pieces=tuple(stored_pieces.ordered(found.values())), left_out=left_out)
 
 
-def _pieces_of(opening: Window, pattern: str) -> tuple[list[PieceReport], int]:
+def _pieces_of(opening: OpeningPort, pattern: str) -> tuple[list[PieceReport], int]:
     settle_disk(opening)
     branch, call, has = BranchId(opening.branch), opening.storage.call, opening.space.has_at_work
     docs = call(lambda engine: stored_pieces.pieces_in(engine, branch, opening.app, pattern))

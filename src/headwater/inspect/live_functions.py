@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -17,19 +17,16 @@ from headwater.errors import UsageError
 from headwater.inspect.answers import Activity, Explanation, Missed, TakenOver, WhyView
 from headwater.inspect.live_events import handler_activities
 from headwater.inspect.names import function_of, is_called, kind_of
+from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.snapshot import StoredOpening, fewer
 from headwater.machine import machine
-from headwater.scheduler.graph.node import NodeStatus, titled
+from headwater.scheduler.events.event import HandlerRecord
+from headwater.scheduler.graph.node import Node, NodeStatus, titled
 from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
 from headwater.scheduler.inspect.trace import EventParked, NodeGated, RunStarted, TraceRecord
 from headwater.store.resumption import observations_size
 from headwater.values.address import doc_key
 from headwater.values.ids import BranchId
-
-if TYPE_CHECKING:
-    from headwater.inspect.view import Window
-    from headwater.scheduler.events.event import HandlerRecord
-    from headwater.scheduler.graph.node import Node
 
 T = TypeVar("T")
 
@@ -60,7 +57,7 @@ _TRIES: Final = 3
 """Attempts to read what changes meanwhile. Python notices a change, and the second attempt nearly always succeeds."""
 
 
-def mark_of(opening: Window) -> str:
+def mark_of(opening: OpeningPort) -> str:
     """Changes when something happens: cheap, and read without a turn."""
     scheduler, replica = opening.space.scheduler, opening.space.replica
     runner, nodes = scheduler.runner, scheduler.registry.nodes
@@ -70,7 +67,7 @@ def mark_of(opening: Window) -> str:
     return f"{id(opening):x}:{'.'.join(map(str, (*counts, *events)))}{'.'.join(node.id for node in at_work)}"
 
 
-def last_state(opening: Window) -> StoredOpening | None:
+def last_state(opening: OpeningPort) -> StoredOpening | None:
     """Everything, for when it is closed: the caller has the turn. None if there are no functions."""
     try:
         scheduler = opening.space.scheduler
@@ -80,7 +77,7 @@ def last_state(opening: Window) -> StoredOpening | None:
         return None
 
 
-def _everything(opening: Window) -> StoredOpening:
+def _everything(opening: OpeningPort) -> StoredOpening:
     every = snapshot_of(opening)
     snapshot = fewer(every, STORED_NODES_MAX)
     chosen = {node.id for node in snapshot.nodes}
@@ -96,7 +93,7 @@ def _everything(opening: Window) -> StoredOpening:
     )
 
 
-def since_1970(opening: Window, record: TraceRecord) -> dict[str, object]:
+def since_1970(opening: OpeningPort, record: TraceRecord) -> dict[str, object]:
     """A record of the trace, with times since 1970."""
     behind = machine().time() * 1000 - opening.now()
     moved = msgspec.structs.replace(record, at_ms=round(record.at_ms + behind, 3))
@@ -123,7 +120,7 @@ def seen(ask: Callable[[], T]) -> T | None:
     return None
 
 
-def opening_fields(opening: Window, *, busy: bool) -> dict[str, Any]:
+def opening_fields(opening: OpeningPort, *, busy: bool) -> dict[str, Any]:
     """The fields that all views of an opening have."""
     return {
         "app": opening.app,
@@ -136,21 +133,21 @@ def opening_fields(opening: Window, *, busy: bool) -> dict[str, Any]:
     }
 
 
-def _nodes(opening: Window) -> list[Node]:
+def _nodes(opening: OpeningPort) -> list[Node]:
     return list(opening.space.scheduler.registry.nodes)
 
 
-def _functions(opening: Window) -> list[Node | HandlerRecord]:
+def _functions(opening: OpeningPort) -> list[Node | HandlerRecord]:
     return [*_nodes(opening), *opening.space.scheduler.event_queries.handlers()]
 
 
-def _handled_now(opening: Window) -> list[str]:
+def _handled_now(opening: OpeningPort) -> list[str]:
     """Handlers that are running."""
     at_work = [lane.running for lane in opening.space.scheduler.lanes]
     return [handling.event.handler.name for handling in at_work if handling is not None]
 
 
-def snapshot_of(opening: Window) -> Snapshot:
+def snapshot_of(opening: OpeningPort) -> Snapshot:
     """With the time of day, and with the functions that run at this moment."""
     at_work = {node.id for node in list(opening.space.scheduler.runner.stack)}
     snapshot = opening.space.scheduler.get_graph_snapshot()
@@ -162,7 +159,7 @@ def snapshot_of(opening: Window) -> Snapshot:
     return msgspec.structs.replace(snapshot, at_ms=int(machine().time() * 1000), nodes=nodes)
 
 
-def drawn(opening: Window, form: str) -> str:
+def drawn(opening: OpeningPort, form: str) -> str:
     """The graph of one opening."""
     from headwater.draw import mermaid, svg, text_tree  # noqa: PLC0415  # most programs draw nothing
 
@@ -180,7 +177,7 @@ def drawn(opening: Window, form: str) -> str:
             raise UsageError(f"{form!r} is no form of a graph; text, svg, mermaid or json is expected", form=form)
 
 
-def activities_of(opening: Window) -> tuple[Activity, ...]:
+def activities_of(opening: OpeningPort) -> tuple[Activity, ...]:
     """What each function has done."""
     runner = opening.space.scheduler.runner
     at_work = {*runner.in_flight, *runner.stack}
@@ -210,13 +207,13 @@ def activities_of(opening: Window) -> tuple[Activity, ...]:
     return of_nodes + handler_activities(opening)
 
 
-def _times(opening: Window, node: Node) -> int:
+def _times(opening: OpeningPort, node: Node) -> int:
     """Its runs; of a resource, its requests."""
     source = opening.space.source_of(node)
     return node.runs if source is None else source.requests
 
 
-def counts_of(opening: Window) -> dict[str, int]:
+def counts_of(opening: OpeningPort) -> dict[str, int]:
     """All counters, by name."""
     scheduler = opening.space.scheduler
     counts: dict[str, int] = msgspec.structs.asdict(scheduler.get_stats())
@@ -227,7 +224,7 @@ def counts_of(opening: Window) -> dict[str, int]:
     return counts | {name: stats[name] for name in ("seq", "commits", "pending", "rejected", "groups", "documents")}
 
 
-def taken_over(opening: Window, limit: int = MISSED_MAX) -> TakenOver:
+def taken_over(opening: OpeningPort, limit: int = MISSED_MAX) -> TakenOver:
     """What was taken over from earlier openings."""
     found = opening.space.explain_resume()
     shown = found.missed[:limit]
@@ -241,14 +238,14 @@ def taken_over(opening: Window, limit: int = MISSED_MAX) -> TakenOver:
     )
 
 
-def with_size(opening: Window, taken: TakenOver) -> TakenOver:
+def with_size(opening: OpeningPort, taken: TakenOver) -> TakenOver:
     """With what the file holds for the next opening. Waits for the disk."""
     branch, prefix = BranchId(opening.branch), doc_key(f"{opening.app}.")
     rows, size = opening.storage.call(lambda engine: observations_size(engine, branch, prefix))
     return msgspec.structs.replace(taken, rows=rows, size=size)
 
 
-def _why(opening: Window, node: Node | HandlerRecord) -> Explanation:
+def _why(opening: OpeningPort, node: Node | HandlerRecord) -> Explanation:
     source = opening.space.source_of(node)
     if source is not None:
         # The scheduler does not know what it was asked for.
@@ -260,14 +257,14 @@ def _why(opening: Window, node: Node | HandlerRecord) -> Explanation:
     return Explanation(node.id, node.name, _named(opening, opening.space.scheduler.why(node)), node.spec.piece)
 
 
-def _named(opening: Window, words: str) -> str:
+def _named(opening: OpeningPort, words: str) -> str:
     """With `row(3)` for the generated name of the document that it writes."""
     if ":instance:" in words:
         words = _INSTANCE.sub(lambda found: opening.name_of(found[0]), words)
     return opening.space.captioned(words)
 
 
-def explain(opening: Window, fields: dict[str, Any], text: str) -> WhyView:
+def explain(opening: OpeningPort, fields: dict[str, Any], text: str) -> WhyView:
     """Why the nodes that a text means ran, or do not run. `fields`: those of the opening."""
     nodes = _functions(opening)
     meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app, node.spec.piece)]
@@ -279,6 +276,6 @@ def explain(opening: Window, fields: dict[str, Any], text: str) -> WhyView:
     return WhyView(**fields, whys=found, left_out=len(meant) - len(found))
 
 
-def trace_of(opening: Window, kind: str | None) -> tuple[dict[str, object], ...]:
+def trace_of(opening: OpeningPort, kind: str | None) -> tuple[dict[str, object], ...]:
     """The recorded steps, oldest first."""
     return tuple(since_1970(opening, record) for record in opening.space.scheduler.get_trace(kind))

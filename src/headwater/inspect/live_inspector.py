@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from headwater.errors import ClosedError, UsageError
 from headwater.host.storage import Storage
@@ -25,6 +25,7 @@ from headwater.inspect.commands import AnyCommand, DropEvent, RedeliverEvent, Se
 from headwater.inspect.envelope import WAIT_MS
 from headwater.inspect.inspector import BaseInspector, Scope
 from headwater.inspect.names import check_space, labelled
+from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.questions import (
     NODES_MAX,
     AnyQuestion,
@@ -48,9 +49,6 @@ from headwater.inspect.snapshot import fewer
 from headwater.machine import machine
 from headwater.runtime.workflows.hub import Hub, hub_of
 
-if TYPE_CHECKING:
-    from headwater.inspect.view import Window
-
 A = TypeVar("A")
 
 _WAIT_MAX_MS: Final = 5000
@@ -63,7 +61,12 @@ class LiveInspector(BaseInspector):
     is_live = True
 
     def __init__(
-        self, openings: Sequence[Window], scope: Scope | None = None, *, wait_ms: int = WAIT_MS, apart: bool = False
+        self,
+        openings: Sequence[OpeningPort],
+        scope: Scope | None = None,
+        *,
+        wait_ms: int = WAIT_MS,
+        apart: bool = False,
     ) -> None:
         """`apart`: events are handled in a thread of their own, so that a report comes in time."""
         self._openings = openings
@@ -168,7 +171,7 @@ class LiveInspector(BaseInspector):
                 return workflow_commands.carry_out(self._hub(), command)
 
 
-def _view(opening: Window, label: str, question: FunctionQuestion, wait_s: float) -> OpeningView | None:  # noqa: PLR0911  # one for each question
+def _view(opening: OpeningPort, label: str, question: FunctionQuestion, wait_s: float) -> OpeningView | None:  # noqa: PLR0911  # one for each question
     """The view of one opening; None if it is closed."""
     with opening.in_turn(wait_s) as has_turn:
         if opening.space.closed:
@@ -197,7 +200,7 @@ def _view(opening: Window, label: str, question: FunctionQuestion, wait_s: float
         return None
 
 
-def _graph(opening: Window, fields: dict[str, Any], limit: int) -> GraphView:
+def _graph(opening: OpeningPort, fields: dict[str, Any], limit: int) -> GraphView:
     snapshot = live_functions.seen(lambda: live_functions.snapshot_of(opening))
     if snapshot is None:
         return GraphView(**fields)

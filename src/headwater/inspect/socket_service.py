@@ -25,9 +25,9 @@ from headwater.inspect.commands import AnyCommand
 from headwater.inspect.envelope import VERSION, ErrorRecord, Request, Response, answered, read_request
 from headwater.inspect.live_functions import since_1970
 from headwater.inspect.live_inspector import LiveInspector
+from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.questions import GetTrace
 from headwater.inspect.sockets import LINGER_S, LOOK_S, FileSocket, SocketRegistry, Waker, log
-from headwater.inspect.view import Window
 from headwater.machine import machine
 from headwater.scheduler.inspect.trace import TRACE_KINDS, TraceRecord
 from headwater.values.author_text import describe
@@ -56,12 +56,12 @@ class TraceFollower:
     def __init__(self, kind: str, waker: Waker) -> None:
         self._kind = TRACE_KINDS.get(kind)
         self._waker = waker
-        self._records: deque[tuple[Window, TraceRecord]] = deque(maxlen=RECORDS_MAX)
+        self._records: deque[tuple[OpeningPort, TraceRecord]] = deque(maxlen=RECORDS_MAX)
         self._recorded = 0
         self._sent = 0
-        self._ends: dict[Window, Callable[[], None]] = {}
+        self._ends: dict[OpeningPort, Callable[[], None]] = {}
 
-    def listen_to(self, openings: list[Window]) -> None:
+    def listen_to(self, openings: list[OpeningPort]) -> None:
         """Record what happens in these openings, and in no other."""
         for opening in openings:
             if opening not in self._ends:
@@ -69,7 +69,7 @@ class TraceFollower:
         for opening in [opening for opening in self._ends if opening not in openings]:
             self._ends.pop(opening)()
 
-    def _record(self, opening: Window, record: TraceRecord) -> None:
+    def _record(self, opening: OpeningPort, record: TraceRecord) -> None:
         """Called during a pass: nothing here waits, and nothing raises."""
         if self._kind is None or type(record) is self._kind:
             self._records.append((opening, record))
@@ -281,7 +281,7 @@ class SocketService:
             return Response(v=VERSION, pid=self._pid, mark=mark)
         return answered(inspector.ask(question), pid=self._pid, mark=mark)
 
-    def _follow(self, peer: SocketPeer, openings: list[Window], kind: str) -> Response:
+    def _follow(self, peer: SocketPeer, openings: list[OpeningPort], kind: str) -> Response:
         if kind and kind not in TRACE_KINDS:
             return self._refused(f"{kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
         if peer.follower is not None:

@@ -12,13 +12,11 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from select import select
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from headwater.inspect.opening_port import OpeningPort
+from headwater.inspect.socket_paths import ListeningSocket
 from headwater.machine import Thread, machine
-
-if TYPE_CHECKING:
-    from headwater.inspect.socket_paths import ListeningSocket
-    from headwater.inspect.view import Window
 
 GRACE_S = 0.05
 """A program that ends before has no socket, and does not pay for one."""
@@ -40,7 +38,7 @@ class FileSocket:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.openings: list[Window] = []
+        self.openings: list[OpeningPort] = []
         self.due = machine().monotonic() + GRACE_S
         # Set by the thread: the socket, and that it tried to open one.
         self.listening: ListeningSocket | None = None
@@ -99,7 +97,7 @@ class SocketRegistry:
         self._thread: Thread | None = None
         self._waker: Waker | None = None
 
-    def enter(self, opening: Window, file: str) -> Callable[[], None]:
+    def enter(self, opening: OpeningPort, file: str) -> Callable[[], None]:
         """From now on answers about the file include this opening. Returns the function that ends this."""
         with self.lock:
             file_socket = self.sockets.get(file)
@@ -129,7 +127,7 @@ class SocketRegistry:
         elif not self.polls:
             waker.wake()
 
-    def _leave(self, file_socket: FileSocket, opening: Window) -> None:
+    def _leave(self, file_socket: FileSocket, opening: OpeningPort) -> None:
         with self.lock:
             if self.sockets.get(file_socket.file) is not file_socket:
                 return  # it is that of the parent, from which this process was forked
