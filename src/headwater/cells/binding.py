@@ -18,7 +18,7 @@ from headwater.values.link import link_to, parse_link, target
 from headwater.values.schema import ANY, Schema
 from headwater.values.tree import ABSENT, Maybe, Path, Value, array_of, get, is_array, is_link, is_map, map_of
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a slot binds the handles in its value to itself
     from headwater.cells.slot import Slot
 
 _NO_BASE: Final = Address(doc_key("-"))

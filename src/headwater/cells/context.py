@@ -13,7 +13,7 @@ from headwater.cells.cross_space import crossing_error
 from headwater.errors import AmbiguousError, NotOpen
 from headwater.machine import machine
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a frame refers to the space and the transaction, which use the context
     from headwater.cells.space_port import SpacePort
     from headwater.cells.transaction import Transaction
 

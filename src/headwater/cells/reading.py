@@ -21,7 +21,7 @@ from headwater.values.schema import ANY, LinkFound, Schema
 from headwater.values.text import inert
 from headwater.values.tree import ABSENT, Maybe, Path, Step, Value, child, get, is_link
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the subclass: parts of a slot are slots
     from headwater.cells.slot import Slot
 
 ScopeName: TypeAlias = Literal["space", "user", "session"]

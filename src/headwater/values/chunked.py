@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final, overload
 from headwater.values.frozen import ImmutableList, ImmutableMap
 from headwater.values.value_limits import CHUNK_MAX
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the tree is made of these containers, and their items are trees
     from headwater.values.tree import Value
 
 _HALF: Final = CHUNK_MAX // 2

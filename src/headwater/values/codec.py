@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from headwater.errors import AddressError
 from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
-from headwater.values.tree import is_array, is_map
+from headwater.values.tree import Value, is_array, is_map
 from headwater.values.value_limits import CHUNKED_FROM
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from headwater.values.tree import Value
 
 Plain: TypeAlias = object
 """Decoded by msgspec: built-in dicts and lists."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from headwater.values.chunked import ChunkedList
 from headwater.values.frozen import FrozenDict
+from headwater.values.ids import DocKey
 from headwater.values.notifications import Change
-from headwater.values.tree import ABSENT, Maybe, Path, get, is_array, is_container, is_map, same, unshared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from headwater.values.ids import DocKey
-    from headwater.values.patch import Touches
-    from headwater.values.tree import Array, Value
+from headwater.values.patch import Touches
+from headwater.values.tree import ABSENT, Array, Maybe, Path, Value, get, is_array, is_container, is_map, same, unshared
 
 
 def differences(  # noqa: C901  # one function: one stack frame for each level of nesting

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self, final
 
 from headwater.errors import FrozenError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the tree is made of these containers, and their items are trees
     from headwater.values.tree import Value
 
 

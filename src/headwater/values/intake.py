@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headwater.errors import AddressError, LimitError
 from headwater.values.author_text import kind_of
 from headwater.values.value_limits import DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN, KEY_BYTES_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PATH_STEPS_MAX: Final = 8
 """Steps of a path that a message shows; the middle of longer ones is left out."""

@@ -6,8 +6,9 @@ a cycle of links is detected.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -17,10 +18,6 @@ from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocId, DocKey, SpaceId
 from headwater.values.tree import ABSENT, LINK_TAG, LINK_VERSION, Maybe, Path, Value, array_of, is_link, map_of
 from headwater.values.value_limits import LINK_HOPS_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 DECLARED_SCOPES: Final = frozenset({"user", "session"})
 """Scopes without an instance: the instance is that of the reader who follows the link."""

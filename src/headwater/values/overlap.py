@@ -10,13 +10,9 @@ value above the end is a container; the end itself may be absent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from headwater.values.address import Depth
+from headwater.values.notifications import Change
 from headwater.values.tree import ABSENT, Maybe, Path, child, is_container, same, same_shape
-
-if TYPE_CHECKING:
-    from headwater.values.notifications import Change
 
 
 def is_touched(read: Path, depth: Depth, change: Change) -> bool:

@@ -9,6 +9,7 @@ map into a link, which is a leaf: links are written as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
@@ -67,8 +68,6 @@ Touches: TypeAlias = tuple[Touch, ...]
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Carried: TypeAlias = Value
     CarriedItems: TypeAlias = Array
 else:

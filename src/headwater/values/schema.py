@@ -8,8 +8,9 @@ see. There is one subclass for each kind of type, in the modules next to this on
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection, Iterable
 from types import NoneType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from headwater.errors import AddressError, LimitError
 from headwater.values.author_text import clean, kind_of
@@ -18,9 +19,6 @@ from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import RefusedError
 from headwater.values.tree import ABSENT, CONTAINERS, AbsentType, Map, Value, freeze, is_link
 from headwater.values.value_limits import CHUNKED_FROM
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 _SHOWN_MAX: Final = 60
 """Characters of a value that a message shows."""

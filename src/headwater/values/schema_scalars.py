@@ -5,16 +5,14 @@ Storing or loading a value that fits takes one look at its type.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from headwater.values.intake import SCALARS, RefusedError, as_scalar
 from headwater.values.schema import Forms, Schema, misfit
 from headwater.values.tree import Value
 from headwater.values.value_limits import INT_MAX, INT_MIN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 _check_int: Final = SCALARS[int]
 _check_float: Final = SCALARS[float]

@@ -12,14 +12,12 @@ Hooks of authors do not run for the twin: neither `__init_subclass__` nor a meta
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex, cast
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, SupportsIndex, cast
 
 import msgspec
 
 from headwater.errors import FrozenError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _set_class: Final[Callable[[object, type], None]] = object.__dict__["__class__"].__set__
 """Bypasses the `__class__` of a twin, which is the original."""

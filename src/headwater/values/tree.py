@@ -20,7 +20,7 @@ from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import SCALARS, SIZE_SPREAD, RefusedError, as_scalar, check_key, spend
 from headwater.values.value_limits import CHUNKED_FROM, CHUNKED_UNTIL, DEPTH_MAX, DOCUMENT_BYTES_MAX
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # not a dependency at run time
     from typing_extensions import TypeIs
 
 Scalar: TypeAlias = bool | int | float | str | bytes | None
