@@ -54,7 +54,7 @@ def test_why_says_that_nobody_is_looking(bench: Bench) -> None:
         assert "It has not run yet" in hw.why(doubled)
         doubled()
         count.value = 2
-        assert "It does not run although it is invalid (bench.count changed): nobody is looking" in hw.why(doubled)
+        assert "It does not run although it is invalid (bench.count changed): it is not observed" in hw.why(doubled)
 
 
 def test_why_of_what_is_no_function_of_an_app_is_refused(bench: Bench) -> None:

@@ -262,7 +262,7 @@ def test_what_would_lose_something_is_refused_unless_it_is_forced(run: Run) -> N
     with hosting() as hosted:
         _, errors = hosted.rest()
         assert hosted.process.returncode == 4
-        assert "1 event of topic letters, which nobody consumes any more" in errors
+        assert "1 event of topic letters, which no consumer takes any more" in errors
     with hosting("--force") as hosted:
         hosted.begun()
         until(lambda: any(each["id"] > 6 for each in runs(run, "--all")))

@@ -269,10 +269,10 @@ def words(shop: Workshop, node: Node) -> list[str]:
 
 def test_why_of_a_computation_that_never_ran(shop: Workshop) -> None:
     assert words(shop, shop.sum("sum", "a")) == [
-        "sum() is a computation, never-ran, dormant: nobody who is live reads it",
+        "sum() is a computation, never-ran, dormant: no live node reads it",
         "It has not run yet",
-        "It does not run: nobody is looking",
-        "It would be woken by somebody who reads it, or a call",
+        "It does not run: it is not observed",
+        "It would be woken by a reader, or a call",
     ]
 
 
@@ -300,7 +300,7 @@ def test_why_of_one_that_was_called(shop: Workshop) -> None:
     assert words(shop, node)[1] == "It ran once, the last time because it had not run before, for 0.0 ms"
     shop.put(a=1)
     shop.run()
-    assert words(shop, node)[2] == "It does not run although it is invalid (a changed): nobody is looking"
+    assert words(shop, node)[2] == "It does not run although it is invalid (a changed): it is not observed"
 
 
 def test_why_of_one_that_failed(shop: Workshop) -> None:

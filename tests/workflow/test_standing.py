@@ -257,7 +257,7 @@ def test_what_runs_next_is_said_by_what_waits_and_what_is_in_the_way(desk: Desk)
     assert after(desk, Hosts((FLOW,))) == "work is tried again first."
     desk.do(operator_actions.retry, run.id)
     desk.fail(desk.begin(), FailureKind.LOGIC)
-    assert after(desk).startswith("Nothing runs before somebody has answered: `headwater workflow show")
+    assert after(desk).startswith("Nothing runs before a person has answered: `headwater workflow show")
     desk.do(operator_actions.pause, FLOW)
     assert after(desk) == f"Nothing runs before `headwater workflow resume {FLOW}`: it is paused."
     desk.do(operator_actions.archive, FLOW)

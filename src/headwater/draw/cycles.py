@@ -1,7 +1,4 @@
-"""Which edges of a graph run in circles.
-
-Must never know: what the edges stand for.
-"""
+"""The edges of a graph that are part of a cycle."""
 
 from __future__ import annotations
 

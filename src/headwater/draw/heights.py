@@ -1,7 +1,4 @@
-"""How high each point of a column stands: level with its neighbours, as far as there is room.
-
-Must never know: what a point stands for, or which way links lead.
-"""
+"""Vertical positions of boxes."""
 
 from __future__ import annotations
 

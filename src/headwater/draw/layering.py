@@ -1,10 +1,8 @@
-"""Which column each point of a graph belongs to: every edge leads to the right, after some have been turned round.
+"""Columns of boxes.
 
-Edges are taken in the order given, and one that would close a circle is turned: whoever wants some edges to keep their
-direction gives them first. The columns are longest paths; then a point with more edges to its right than to its left
-moves right, as far as it can, since that makes the edges shorter.
-
-Must never know: sizes and positions, or what a point stands for.
+Edges are taken in the order given, and one that would close a cycle is turned: give edges that have to keep their
+direction first. The columns are longest paths; then a point with more edges to its right than to its left moves right,
+as far as it can, since that makes the edges shorter.
 """
 
 from __future__ import annotations

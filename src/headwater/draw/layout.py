@@ -1,4 +1,4 @@
-"""Where boxes stand and how edges run between them: columns from left to right, in the manner of Sugiyama.
+"""Positions of boxes and routes of arrows.
 
 Boxes get columns (`layering`), every edge that is longer than one column gets a bend in each column it passes, the
 columns are ordered (`ordering`) and levelled (`placing`). Parts that do not hang together are laid out one by one and

@@ -1,9 +1,7 @@
-"""A snapshot as a Mermaid flowchart: for Markdown pages that render it.
+"""A picture as Mermaid text.
 
 Names may hold anything. In a label every sign that Mermaid, Markdown or HTML might take for its own is written as its
 number; the ids are ours.
-
-Must never know: how Mermaid places things.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from headwater.draw.picture import Arrow, Box, Picture, picture
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 
 TEXT_MAX: Final = 50_000
-"""Characters of a diagram. Mermaid refuses longer ones, unless whoever renders has changed its `maxTextSize`."""
+"""Characters of a diagram. Mermaid refuses longer ones, unless its `maxTextSize` was changed."""
 
 EDGES_MAX: Final = 500
 """Likewise its `maxEdges`."""

@@ -1,9 +1,7 @@
-"""What pictures say about a node, in words that fit: names, states, numbers, and the long text behind a box.
+"""Texts in and beside boxes.
 
 Everything that leaves here is inert: it holds no character that could move a cursor, turn the direction of what
 follows, or be refused by XML.
-
-Must never know: which picture the words are for.
 """
 
 from __future__ import annotations

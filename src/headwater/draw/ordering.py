@@ -1,7 +1,4 @@
-"""In which order the points of a column stand, so that few links cross: each near the middle of its neighbours.
-
-Must never know: sizes and positions, or what a point stands for.
-"""
+"""The order of boxes in a column, with few crossings."""
 
 from __future__ import annotations
 

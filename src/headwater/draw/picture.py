@@ -1,9 +1,7 @@
-"""What is to be drawn: boxes and arrows, few enough to be looked at.
+"""From a snapshot to boxes and arrows.
 
 A box stands for a node or a document. If there are too many, those of one function share a box (`row x 412`), the most
 numerous first; and if that is not enough, those of the same rank, then of neighbouring ranks. The picture says so.
-
-Must never know: geometry, or a format.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""How the SVG looks: colours for light and dark, and the outlines that tell kinds and states apart without them.
+"""Colours, shapes and signs.
 
 Rules name plain classes and plain colours, so that viewers without CSS variables show the light picture; every class
 begins with `hw-`, and there are no ids: many pictures may stand in one page.
-
-Must never know: nodes, or where anything stands.
 """
 
 from __future__ import annotations

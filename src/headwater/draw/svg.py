@@ -1,9 +1,7 @@
-"""A snapshot as an SVG picture: for a browser, a notebook, a page. It needs no script, no font and no other file.
+"""A picture as SVG.
 
 Kinds differ in outline, states in a sign and a word; colours only repeat it. What does not fit in a box stands in its
 tip, which browsers show when the pointer rests on it.
-
-Must never know: how positions are found.
 """
 
 from __future__ import annotations

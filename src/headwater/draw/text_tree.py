@@ -1,8 +1,6 @@
-"""A snapshot as a tree for terminals: every effect and handler, below it what it reads, below that what it is made of.
+"""A picture as an indented text tree.
 
 What is shared is shown in full once, and named with a mark after that; so a line is at most an arrow.
-
-Must never know: colours, or whether anybody is looking.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ class _Tree:
         self.roots: set[str] = set()
 
     def rest(self) -> Iterator[str]:
-        """What has not been shown: first what nobody else in it reads, in the end what runs in circles."""
+        """What has not been shown: first boxes without a reader, in the end the cycles."""
         left = [box for box in self.boxes if box not in self.seen]
         for box in left:
             if box not in self.seen and not self.out.get(box, set()).difference(self.seen):

@@ -1,4 +1,4 @@
-"""The scheduler of one open space: builds the parts and forwards to them. It has no rules of its own.
+"""The facade: builds the parts of a scheduler and forwards to them.
 
 Callers may use the parts directly: `scheduler.graph`, `scheduler.gates`, `scheduler.inspect`, `scheduler.streams`.
 

@@ -1,7 +1,4 @@
-"""What a scheduler is given to work with: clocks, chance, and whom to tell.
-
-Must never know: what it is used for.
-"""
+"""What a scheduler is given: clocks, jitter, lock, error reports."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ class SchedulerEnvironment:
     # Told of what went wrong, and whether there is something to do.
     report: Callable[[UserCodeError], None]
     tick: Callable[[bool], None]
-    # Held by whoever uses the scheduler where other threads may.
+    # The lock of the scheduler, where several threads use it.
     lock: AbstractContextManager[object]
     space: str
     # Events that failed and are kept, at most.

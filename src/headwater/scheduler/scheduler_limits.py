@@ -1,7 +1,4 @@
-"""Every bound and default of the scheduler, each with its reason.
-
-Must never know: what is bounded.
-"""
+"""Every limit and default of the scheduler, with its reason."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ NESTED_MAX: Final = 40
 stack, of which a thousand are usual, and authors want some, too."""
 
 FAILURES_MAX: Final = 10
-"""Times in a row that a run is done again because the store failed, not because somebody was faster."""
+"""Times in a row that a run is repeated because the store failed, not because of a conflict."""
 
 SPLIT_MAX: Final = 16
 """Places of one document of which an opening asks one by one which have changed: each answer replays its log."""
@@ -40,7 +37,7 @@ CAUSES_MAX: Final = 64
 """Places remembered of why a node is invalid. Of more, the documents: a dormant node must not grow with each write."""
 
 UNREAD_MAX: Final = 1000
-"""Instances of a function with parameters that are kept although nobody reads them any more. Older ones are forgotten:
+"""Unread instances of a function with parameters that are kept. Older ones are forgotten:
 called again, they run again."""
 
 LOWERED_MAX: Final = 8
@@ -50,7 +47,7 @@ TRACE_MAX: Final = 10_000
 """Records of each kind that a trace keeps."""
 
 BACKLOG_MAX: Final = 10_000
-"""Events of one stream that may wait. Whoever sends more is told at once, before memory tells everybody."""
+"""Events of one stream that may wait. The next sender gets an error at once, before memory is full."""
 
 RESUMED_MAX: Final = 3
 """Openings that may end without a word while an event of the outbox waits or is handled. One that ends the process each
@@ -61,7 +58,7 @@ HANDLER_READS_MAX: Final = 64
 is made current when it is read."""
 
 EVENTS_MAX: Final = 100
-"""Events that are handled in one pass. An event loop gets its turn in between; whoever waits for quiet goes on."""
+"""Events that are handled in one pass. An event loop gets its turn in between; `settle` goes on."""
 
 QUIET_MAX_MS: Final = 10_000.0
 """How much longer than the quiet of a function an event waits for that function. All events behind it wait, too; and
@@ -79,7 +76,7 @@ RETRY_MAX_MS: Final = 1000.0
 """The longest such wait."""
 
 RETRY_WINDOW_MS: Final = 30_000.0
-"""How long an event is tried. Whoever is overtaken for so long will be overtaken for ever."""
+"""How long an event is tried. A handling that conflicts for so long would conflict for ever."""
 
 FAILED_MAX: Final = 1000
 """Failed events that are kept. Enough to find out what is wrong; one stream that always fails must not fill a disk."""

@@ -1,7 +1,4 @@
-"""Names of those who act: one rule for programs, servers and grants.
-
-Must never know: who they are.
-"""
+"""The form of actor names."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ _SHOWN: Final = 40
 
 
 def check_actor(actor: str) -> None:
-    """Raises NameRefusedError. The empty name is nobody's, and no name."""
+    """Raises NameRefusedError. The empty name stands for no actor."""
     if not actor or len(actor) > ACTOR_MAX or not actor.isprintable() or actor != actor.strip():
         shown = repr(actor) if len(actor) <= _SHOWN else f"{actor[:_SHOWN]!r}... ({len(actor):,} characters)"
         message = (

@@ -1,7 +1,4 @@
-"""What a client's session tells whoever looks: verdicts, what others did, and documents as they are.
-
-Must never know: connections, and when something is told.
-"""
+"""Verdicts, commits and documents, as a client session delivers them."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ Item: TypeAlias = CommitOutcome | Failure | Pulled
 
 
 class Brought(Pulled, frozen=True, gc=False):
-    """A document that the commit after it makes, and that nobody here has asked for: it is watched from now on."""
+    """A document that the next commit creates, and that was not asked for here: it is watched from now on."""
 
 
 _ABSENT: Final = StoredDocument(ABSENT, NEVER)

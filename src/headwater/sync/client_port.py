@@ -1,7 +1,4 @@
-"""What a client's session asks of the thread that carries its frames, and what it has asked of the server.
-
-Must never know: sockets, threads, time.
-"""
+"""The port of a client session: what it needs of its connection."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""The client's side of a shared space: what is sent, what has no answer yet, how it goes on after a lost connection.
+"""The client side of a connection, without sockets.
 
 A session outlives its connections. Commits are kept until their verdict is here, and sent again over the next
 connection; the server knows by their numbers what it has decided before. What was watched is watched again, and only
-what has changed meanwhile is sent. Until all of that is here nothing is told: it is one step for whoever looks.
-
-Must never know: sockets, threads, time, replicas.
+what has changed meanwhile is sent. Until all of that is here nothing is delivered: it is one step for the replica.
 
 Length: what is held back, and until when, is seen only where all that comes and goes is in one place.
 """
@@ -179,7 +177,7 @@ class ClientSession:
             return
         self.error = error
         self.phase = ClientPhase.OVER
-        # Without what was missed, what came after it means nothing: then nobody knows more than that it has ended.
+        # Without what was missed, later news mean nothing: then only the end is known.
         own = [each.commit for each in own_of(self._held, self._session)] if self._rejoin else []
         items: list[Item] = [] if self._rejoin else self._held
         self._held = []
@@ -311,7 +309,7 @@ class ClientSession:
             self._line.send(Ack(self.seq))
 
     def _written(self, new: Written) -> list[Item]:
-        """Somebody else's commit. What is not held any more was let go of while this was on its way."""
+        """A commit of another session. Documents that were released meanwhile are left out."""
         for doc in new.brought:
             self.watched[doc] = NEVER
         kept = [operation.doc in self.watched or self.covers(operation.doc) for operation in new.operations]
@@ -328,7 +326,7 @@ class ClientSession:
         if isinstance(verdict, Committed):
             asked = {doc for question in self._questions.values() for doc in named_in(question.frame)}
             for doc in docs:
-                # Whoever writes a document watches it, says the server. What it was before may still be on its way.
+                # The server watches a document for its writer. Its state before may still be on its way.
                 if doc not in asked:
                     self._have(doc, verdict.seq)
             return
@@ -385,7 +383,7 @@ class ClientSession:
             newer = {each.doc for each in news}
             news += [each for each in docs.docs if each.doc not in newer]
         if news:
-            # First of all: whoever has the answer takes these in with what came before them.
+            # First of all: the receiver of the answer takes these in with what came before them.
             self._give([*pulled(news), up_to(docs.seq, self._opening.branch)])
         self._answered(docs.number, docs)
 
@@ -457,7 +455,7 @@ class ClientSession:
     def ask(self, frame: Watch | Pull | AskObservations | AskChanged | Ping, done: OnAnswer | None) -> None:
         """Ask the server. Answered when it can be: over this connection, or the next.
 
-        If nobody waits for the answer, documents are delivered like what others do to them.
+        Without a callback for the answer, documents are delivered like commits of others.
         """
         if self.phase is ClientPhase.OVER:
             if done is not None:

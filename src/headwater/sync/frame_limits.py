@@ -1,4 +1,4 @@
-"""The bounds of the protocol, each with its reason. A server may set lower ones; `welcome` says which."""
+"""Every limit of the protocol, with its reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PENDING_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 """The same in bytes: a thousand of the largest would be more than the machine has."""
 
 PARTS_MAX: Final = 250_000
-"""Operations, reads and conditions of one commit together. They are looked at one by one before anybody else's turn."""
+"""Operations, reads and conditions of one commit together. They are checked one by one, while others wait."""
 
 WINDOW: Final = 256
 """Commits that a client has sent and knows no verdict of. Enough to fill groups while one is being written."""

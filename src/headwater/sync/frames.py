@@ -1,4 +1,4 @@
-"""What travels between a client and a server: one record for each frame, and the bytes it is on the wire.
+"""The frames of the protocol, and their bytes.
 
 A frame is a MessagePack map, its kind under `t`. Fields that are not known are passed over, so that either side may be
 newer; what has no default must be there. Values are those of documents, in the one codec (`values.codec`). The frames
@@ -8,8 +8,6 @@ What a client sends has one spelling: each number, text, list and map in its sho
 a map twice. So no two programs that read the same bytes find different things in them.
 
 Length: every frame in one place, as in docs/protocol.md.
-
-Must never know: who sends a frame, and when.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ VERSION: Final = 1
 """Of the wire format. Raised when an old client, or an old server, would misread a frame."""
 
 SUBPROTOCOL: Final = "headwater.v1"
-"""What a WebSocket is asked for: whoever does not offer it is no client of ours."""
+"""The WebSocket subprotocol: a peer that does not offer it is no client of ours."""
 
 WireNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """A place in the log, or the number of a commit or a question. What is no such number is refused when it is read."""
@@ -168,7 +166,7 @@ class Ack(_Frame, frozen=True, tag="ack"):
 
 
 class Ping(_Frame, frozen=True, tag="ping"):
-    """Answered by `pong`, after everything before it: whoever hears it knows that all of that was heard."""
+    """Answered by `pong`, after the answers to everything before it."""
 
     number: WireNumber
 
@@ -236,7 +234,7 @@ class Docs(_Frame, frozen=True, tag="docs"):
 
 
 class Written(msgspec.Struct, frozen=True, tag="w", tag_field="t", omit_defaults=True, gc=False):
-    """Somebody else's commit: what it does to what is watched here.
+    """A commit of another session: its operations on watched documents.
 
     `brought`: documents that were not, and are from now on: the commit has made them, and linked to them.
     """

@@ -1,7 +1,4 @@
-"""What a server says went wrong, as an error of this program; and what of it is trouble of the server's disk.
-
-Must never know: connections.
-"""
+"""Error frames as exceptions."""
 
 from __future__ import annotations
 

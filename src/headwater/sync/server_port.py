@@ -1,7 +1,4 @@
-"""Whoever does what the server's side of a connection asks for: between the protocol and the spaces.
-
-Must never know: how it is done.
-"""
+"""The port of a server session: what it needs of the spaces."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from headwater.values.ids import DocKey, Seq
 
 
 class ServerPort(Protocol):
-    """Whoever does what a session asks for."""
+    """What a server session needs of the connection and of the spaces."""
 
     def send(self, frame: FromServer) -> None:
         """Send a frame."""
@@ -33,7 +30,7 @@ class ServerPort(Protocol):
 
     @property
     def head(self) -> Seq:
-        """The newest place of the log that anybody was told of."""
+        """The newest seq that clients were sent."""
         ...
 
     def open(self, asked: Open) -> None:

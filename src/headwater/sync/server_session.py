@@ -1,9 +1,7 @@
-"""The server's side of one connection: what may come when, and whether it may be asked.
+"""The server side of a connection, without sockets.
 
 Frames come in by `receive`. What is to be done with them is handed to a `Desk`, which does it in its own time and
 answers by the session's methods. Rights are asked for with every frame: they may have been taken away meanwhile.
-
-Must never know: sockets, threads, where spaces are.
 
 Length: one session, from its first frame to its last; what each frame may do is read together.
 """
@@ -149,7 +147,7 @@ class ServerSession:
             case Unwatch():
                 self._desk.unwatch(frame)
             case PutObservations():
-                # Nobody waits for an answer: what may not be kept is not.
+                # No answer is expected: what may not be stored is dropped.
                 with suppress(AccessError):
                     self._note(frame)
             case Ack(seq):
@@ -235,7 +233,7 @@ class ServerSession:
         )
         if not frame.number:
             raise RemoteProtocolError("commits are numbered from 1")
-        # What was decided before is told to whoever has lost the right since; it changes nothing any more.
+        # Decided commits are sent even if the right was revoked since; they change nothing any more.
         notes = () if is_told_again else self._notes(frame.notes)
         self.pending += 1
         self._sizes.append(size)

@@ -1,9 +1,7 @@
-"""What one session can name: documents of its own scopes, places of the log that it can have heard of.
+"""The documents that a session may name.
 
-What is somebody else's is answered like what does not exist. What no client that follows the protocol would send ends
+A document of another user is answered like one that does not exist. What no client that follows the protocol sends ends
 the connection.
-
-Must never know: frames, commands.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class SessionScope:
         return doc.startswith(self._own)
 
     def check(self, doc: DocKey) -> None:
-        """Raise RemoteProtocolError for what is no key, AccessError for what is somebody else's."""
+        """Raise RemoteProtocolError for what is no key, AccessError for a document of another user."""
         try:
             check_doc(doc)
         except NameRefusedError as refused:
@@ -75,6 +73,6 @@ class SessionScope:
 
 
 def check_place(seq: Seq, head: Seq) -> None:
-    """Raise RemoteProtocolError unless somebody who was told everything up to `head` can know of a place."""
+    """Raise RemoteProtocolError unless a client that was sent everything up to `head` can know this seq."""
     if not 0 <= seq <= head:
         raise RemoteProtocolError(f"{seq} is no place of the log that this client can know of")

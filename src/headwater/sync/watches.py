@@ -1,8 +1,6 @@
-"""Who watches what in one branch of a space, and what each is told of a group of commits.
+"""Which sessions watch which documents, and what each is sent.
 
-Whoever watches the same documents is told the same: a frame is made once, however many it is for.
-
-Must never know: how a frame is sent, and what a session may do.
+Sessions that watch the same documents get the same frame: it is made once.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class Watches(Generic[W]):
             self._by_prefix.setdefault(prefix, {})[watcher] = None
 
     def remove(self, watcher: W, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
-        """It watches these no more. What nobody watches takes no room."""
+        """It watches these no more. Entries without a watcher are removed."""
         for doc in docs:
             if doc in watcher.watched:
                 del watcher.watched[doc]
@@ -116,7 +114,7 @@ class Watches(Generic[W]):
                 told.setdefault(mine, []).append(_judged(outcome))
             if type(outcome) is CommitOutcome and type(outcome.verdict) is Committed:
                 if mine is not None:
-                    # Whoever writes a document holds it, and has to hear what others do to it.
+                    # The writer of a document holds it, and has to be notified of other commits to it.
                     self.add(mine, (each.doc for each in outcome.commit.operations))
                 place = outcome.verdict.seq
                 for watcher, written in self._written(outcome, place, mine) if place > before else ():
@@ -183,7 +181,7 @@ def _part(
     brought: tuple[DocKey, ...],
     tells: bool = True,  # noqa: FBT001, FBT002  # part of a key
 ) -> Written:
-    """As much of a commit as somebody watches. What a run has read goes along only if its result does."""
+    """The part of a commit that is watched. The observation of a run goes along only if its result does."""
     commit = outcome.commit
     chosen = [index for index, each in enumerate(commit.operations) if each.doc in docs]
     seen = commit.seen if tells else None

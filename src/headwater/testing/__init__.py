@@ -5,7 +5,7 @@
 `PowerLossVFS`: real files whose un-synced writes die with the process, so SIGKILL is a power loss.
 `SimClock` and `SeededEntropy`: time that moves when told, and names that are the same in every run. `open_at` opens an
 app whose workflows go by such a clock.
-`SimLoop` and `simulate`: an event loop in which whoever sleeps is awake at once, in the right order.
+`SimLoop` and `simulate`: an event loop in which every sleep ends at once, in the right order.
 """
 
 from headwater.testing.disk import CrashImage, Disk, DiskVFS

@@ -1,4 +1,4 @@
-"""A disk in memory that remembers every operation, and may be unplugged after any of them.
+"""A disk in memory that records operations and shows every state after a power loss.
 
 `DiskVFS` lets SQLite keep its files on a `Disk`. The disk records what reached it, so one recorded run gives
 every crash point of that run: `crash_images` builds, for each, the files as they could be when power returns.
@@ -214,7 +214,7 @@ class Disk:
         self._powered = False
 
     def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
-        """Let one bit of a file rot: to the disk, a one-byte write that nobody asked for."""
+        """Let one bit of a file rot: to the disk, an unrequested one-byte write."""
         file = self._files[name]
         file.change(WriteOp(file.number, offset, bytes([file.data[offset] ^ 1 << bit])))
 

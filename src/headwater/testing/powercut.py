@@ -1,4 +1,4 @@
-"""Run a program so that killing it is a power cut: what it has not synced is lost.
+"""A command that runs a program on files that lose unsynced writes.
 
     python -m headwater.testing.powercut program.py ARGS
     python -m headwater.testing.powercut -m headwater serve --store spaces/

@@ -1,4 +1,4 @@
-"""Real files on which SIGKILL is a power loss.
+"""Real files whose unsynced writes die with the process.
 
 An ordinary kill proves nothing about fsync, for what a dead process wrote stays with the operating system.
 Under `PowerLossVFS` writes and truncations wait in the memory of this process until SQLite syncs the file,
@@ -150,7 +150,7 @@ class PowerLossVFS(apsw.VFS):
     """The operating system's files, with a `WriteBuffer` before each database, journal and WAL."""
 
     def __init__(self, name: str) -> None:
-        """Register with SQLite. Keep a reference: APSW withdraws a VFS that nobody holds."""
+        """Register with SQLite. Keep a reference: APSW withdraws a VFS without one."""
         self._base = apsw.vfs_names()[0]
         # Path -> buffer, of files that are open or would lose something.
         self._buffers: dict[str, WriteBuffer] = {}
@@ -197,7 +197,7 @@ class PowerLossVFS(apsw.VFS):
             return buffer
 
     def detach(self, path: str, buffer: WriteBuffer) -> None:
-        """Forget the buffer of a file nobody has open, unless it holds what the real file does not."""
+        """Forget the buffer of a closed file, unless it holds what the real file does not."""
         with self._lock:
             buffer.user_count -= 1
             if buffer.user_count == 0 and not buffer.is_dirty() and self._buffers.get(path) is buffer:

@@ -1,13 +1,11 @@
-"""`probe`: an app opened for a test, with time and restarts in the test's hands.
+"""An app opened for a test, with controlled time and restarts.
 
-    with probe(app) as t:
-        query.value = "app"
-        t.advance("1s")
-        assert t.runs(hits) == 2
-        t.restart()
-        assert t.runs(hits) == 2
-
-Must never know: how a function is run, and what an app is for.
+with probe(app) as t:
+    query.value = "app"
+    t.advance("1s")
+    assert t.runs(hits) == 2
+    t.restart()
+    assert t.runs(hits) == 2
 """
 
 from __future__ import annotations
@@ -83,7 +81,7 @@ class Probe:
         self._runs: dict[object, int] = {}
         self._errors: list[UserCodeError] = []
         self._differences: list[Difference] = []
-        # How many of these somebody has looked at.
+        # How many of these were read by the test.
         self._errors_read = self._differences_read = 0
 
     # -- around the block ----------------------------------------------------------------------------------
@@ -124,7 +122,7 @@ class Probe:
             raise wrong[0]
 
     def _wrong(self) -> list[Exception]:
-        """What nobody has looked at."""
+        """Errors and differences that the test has not read."""
         found: list[Exception] = list(self._errors[self._errors_read :])
         differences = self._differences[self._differences_read :]
         return [*found, ProbeError(_told(differences))] if differences else found
@@ -226,7 +224,7 @@ class Probe:
 
     @property
     def errors(self) -> list[UserCodeError]:
-        """What functions have raised that nobody was there to be told. What was looked at here does not fail the test.
+        """Errors of functions without a caller. Errors read here do not fail the test.
 
         Errors of computed functions are raised where these are called, and those of handlers at their tickets.
         """
@@ -352,7 +350,7 @@ def probe(
     It lives in memory, in a store that outlives `t.restart()`. Time stands still until `t.advance("1s")`: that of
     `debounce=` and the like, and that of the clock on the wall, which begins at `start`. Ids that would be random come
     from `seed`. With `idempotency`, each run of a computed is repeated, and what comes out differently fails the test
-    at the end of the block; so does what sinks have raised, unless somebody has looked at `t.errors`. An app with async
+    at the end of the block; so does what sinks have raised, unless the test has read `t.errors`. An app with async
     functions, or resources, has a simulated event loop beside the test, which stays plain code; `event_loop` says so of
     one whose patterns have some.
     """

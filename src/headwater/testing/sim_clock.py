@@ -1,7 +1,4 @@
-"""Time and chance that a test controls: the two seams of the core, simulated.
-
-Must never know: what time it is.
-"""
+"""Simulated time and seeded entropy."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ class SimClock:
         return Millis(self._now_ms)
 
     def advance(self, ms: int) -> None:
-        """Let time pass. Negative: somebody set the clock back, which real ones do, too."""
+        """Let time pass. Negative: the clock is set back, as real ones are, too."""
         self._now_ms += ms
 
 

@@ -1,10 +1,8 @@
-"""An event loop whose time passes when nothing else is left to do: who sleeps for an hour is awake at once.
+"""An event loop in simulated time.
 
 While anything is ready its clock stands still; then it jumps to the next timer. Work for threads is done in the loop
 itself, one piece after another, so two runs of one program do the same in the same order. Other threads may still wake
 it with `call_soon_threadsafe`; only if there is nothing ready and no timer, it really waits for them.
-
-Must never know: what time it is.
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ class SimLoop(BaseEventLoop):
                 return
             try:
                 result = func(*args)
-            except Exception as error:  # noqa: BLE001  # for whoever waits for it
+            except Exception as error:  # noqa: BLE001  # handed to the future
                 future.set_exception(error)
             else:
                 future.set_result(result)

@@ -1,7 +1,4 @@
-"""Opening an app whose workflows go by a clock that a test moves.
-
-Must never know: what time it is.
-"""
+"""Opens an app at a simulated clock."""
 
 from __future__ import annotations
 

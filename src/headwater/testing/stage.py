@@ -1,8 +1,6 @@
-"""Where a probed app is open: in plain code, or in an event loop that turns only when it is told to.
+"""How a probe drives an app: plain or in an event loop.
 
 Either way time passes only when a test says so, and the store is in memory and outlives every opening.
-
-Must never know: what is tested.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ TURNS_MAX: Final = 10_000
 """Rounds of an event loop without any time passing. Each may run a hundred events; few tests want a thousand rounds."""
 
 CLOSING_S: Final = 1.0
-"""How much time passes at least for whoever sleeps while a space is closed: that waits for a few seconds, not steps."""
+"""How much time passes at least for a sleeper while a space is closed: that waits for a few seconds, not steps."""
 
 EXACT: Final = 6
 """Digits behind a millisecond that count: what is lost in rounding must not keep a timer from ringing."""
@@ -64,7 +62,7 @@ class Stage(ABC):
 
     @abstractmethod
     def due_at(self) -> float | None:
-        """When there may be something to do, if whoever holds the time has to come for it."""
+        """When there may be something to do, if the owner of the time has to come for it."""
 
     @abstractmethod
     def move_to(self, at_ms: float) -> None:
@@ -79,7 +77,7 @@ class Stage(ABC):
         """Nothing is opened any more."""
 
     def sleep(self, seconds: float) -> None:
-        """Whoever sleeps lets time pass."""
+        """A sleep lets time pass."""
         self.move_to(self.now_ms() + seconds * 1000)
 
     def opened(self) -> Space | AsyncSpace:
@@ -241,11 +239,11 @@ class HandRuntime(AsyncRuntime):
         """From now on this thread turns the loop."""
         self._thread = threading.get_ident()
 
-    # Nobody yet: while it is opened, the loop turns by itself.
+    # None yet: while it is opened, the loop turns by itself.
     _thread = 0
 
     async def calm(self) -> None:
-        """An opening waits for nothing that takes time: that passes in the block, if somebody says so."""
+        """An opening waits for nothing that takes time: that passes in the block, when the test says so."""
         if self._thread:
             await super().calm()
             return
@@ -253,7 +251,7 @@ class HandRuntime(AsyncRuntime):
             await self._pass_now()
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
-        # Asked in the middle of a commit, in which nothing may run: whoever commits catches up after it.
+        # Called in the middle of a commit, in which nothing may run: the committer catches up after it.
         SpaceRuntime._tick(self, due)  # noqa: SLF001  # past the next above, which would catch up now
         if due and not self.is_passing:
             super().catch_up()

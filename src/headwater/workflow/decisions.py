@@ -1,7 +1,4 @@
-"""What people decided about runs: who, what, when and why. Kept as long as the run.
-
-Must never know: what follows from a decision.
-"""
+"""Decisions of people about runs: who, what, when, why."""
 
 from __future__ import annotations
 

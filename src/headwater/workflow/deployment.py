@@ -1,9 +1,7 @@
-"""A program's workflow meets what is kept of it: the first time, unchanged, or as another version.
+"""A declared workflow against its stored version: new, unchanged or upgraded.
 
 Everything is checked before anything changes. Topics, events, states and inputs are kept; what waits goes on under the
 new version. What would lose something silently is refused, unless it is forced.
-
-Must never know: how handlers are found in a program.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ def check(spec: FlowSpec) -> None:
             consumed[topic] = consumer.name
     for topic in spec.topics:
         if topic not in consumed:
-            message = f"workflow {name}: nobody consumes topic {topic}; what is published there would wait for ever"
+            message = f"workflow {name}: no consumer takes topic {topic}; what is published there would wait for ever"
             raise DeclarationError(f"{message}: declare a consumer for it, or drop the topic", flow=name, topic=topic)
 
 
@@ -144,7 +142,7 @@ def add_version(  # noqa: PLR0917  # one for each column
 
 
 def _check_loss(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force: bool) -> None:
-    """L14: events that nobody would consume any more, and a chain that nobody could finish."""
+    """L14: events without a consumer, and a chain that no handler could finish."""
     consumed = {topic for consumer in spec.consumers for topic in consumer.topics}
     for name, topic in tables.topics(flow.id).items():
         left = topic.unfinished + topic.parked
@@ -152,7 +150,7 @@ def _check_loss(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force:
             continue
         if not force:
             message = (
-                f"workflow {flow.name}: {left} event{'s' if left > 1 else ''} of topic {name}, which nobody consumes "
+                f"workflow {flow.name}: {left} event{'s' if left > 1 else ''} of topic {name}, which no consumer takes "
                 "any more, are not done with; bring its consumer back until they are, or skip them: deploy with "
                 "force=True (headwater run --force)"
             )
@@ -182,7 +180,7 @@ def _holds(tables: WorkflowTables, run_id: int, topic: int) -> bool:
 
 
 def _give_up(tables: WorkflowTables, flow: FlowRow, head: RunRow) -> FlowRow:
-    """The chain ends here, because somebody insists. What it holds is skipped."""
+    """The chain ends here, because a person insists. What it holds is skipped."""
     run_rows.release(tables, head, "skipped", "skipped")
     run_rows.mark(tables, head, cancelled=1)
     return set_flow(tables, flow, head=None, retry_at=None, block=None, block_kind=None, failures=0)

@@ -1,8 +1,6 @@
-"""What becomes of a workflow's state and sentence where nobody executes it, or the program does not have it any more.
+"""The state of workflows that no host executes.
 
-The rows do not know: whoever asks says who has the file open.
-
-Must never know: how that is found out.
+The rows do not know: the caller says which hosts have the file open.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ class Hosts(msgspec.Struct, frozen=True):
     """Who has a file open."""
 
     running: tuple[str, ...] = ()
-    """Workflows that somebody executes."""
+    """Workflows that a host executes."""
     apps: tuple[str, ...] = ()
     """Apps that have it open."""
     declared: tuple[str, ...] = ()
@@ -30,7 +28,7 @@ class Hosts(msgspec.Struct, frozen=True):
 
 
 def as_seen(tables: WorkflowTables, row: FlowRow, view: FlowView, hosts: Hosts) -> FlowView:
-    """A workflow as it is with these hosts: nothing is said to go on that nobody takes further."""
+    """A workflow as it is with these hosts: without a host, nothing is said to go on."""
     if row.intent == Intent.ARCHIVED:
         return view
     # What belongs to an app that is not open is not gone: it is only not executed.

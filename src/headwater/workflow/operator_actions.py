@@ -1,8 +1,6 @@
-"""What people do to workflows and runs: each one transaction, refused if things are not so that it makes sense.
+"""Actions of people on workflows and runs, one transaction each.
 
 A second click finds that the first one was heard: it is refused and says what is so now.
-
-Must never know: who asks, and whether a host is at work.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ def pause(tables: WorkflowTables, name: str) -> FlowRow:
 
 
 def resume(tables: WorkflowTables, name: str) -> FlowRow:
-    """Go on; whoever says so has mended what was in the way. If not, it stops again."""
+    """Go on: the person says that the cause is fixed. If not, it stops again."""
     flow = find_flow(tables, name)
     head = None if flow.head is None else tables.run(flow.head)
     if flow.intent == Intent.ARCHIVED:
@@ -165,7 +163,7 @@ def plan_digest(run: RunRow) -> bytes:
 
 def digest_of(plan: bytes) -> bytes:
     """The same, of a plan that is not kept yet."""
-    from hashlib import sha256  # noqa: PLC0415  # only where somebody is asked
+    from hashlib import sha256  # noqa: PLC0415  # only where a person is asked
 
     return sha256(plan).digest()
 
@@ -259,7 +257,7 @@ def _pausing(tables: WorkflowTables, run: RunRow) -> str:
     return f"`headwater workflow pause {tables.flow(run.flow).name}`"
 
 
-# --- calls that nobody knows of -------------------------------------------------------------------------------
+# --- calls with an unknown outcome ----------------------------------------------------------------------------
 
 
 def _unknown(tables: WorkflowTables, run_id: int) -> CallRow:

@@ -1,10 +1,8 @@
-"""The one table of what can happen to a run, and what follows from where it stopped.
+"""The table of steps of a run, and how a stopped run restarts.
 
 Phase, status and outcome are three things: how far it came, what it waits for, and what is known of its effect. A step
 moves them; a pair that is not in the table is refused. What becomes of a run that stopped, and of the events it
 held, is decided by the outcome alone (`restart_of`): never by the phase.
-
-Must never know: rows, and who asks.
 """
 
 from __future__ import annotations
@@ -121,7 +119,7 @@ STEPS: Final[dict[RunStep, tuple[StepRule, ...]]] = {
         ),
     ),
     RunStep.RECONCILIATION: (StepRule(phases=(_P.MUTATING,), outcomes=(_O.UNKNOWN,), status=_S.RECONCILIATION),),
-    # Never of an unknown outcome: whoever repairs code must not be handed a call that may have happened.
+    # Never with an unknown outcome: a repair must not be handed a call that may have happened.
     RunStep.LOGIC: (
         StepRule(
             phases=(_P.PREPARING, _P.PREPARED, _P.MUTATED, _P.EMITTING),
@@ -162,7 +160,7 @@ class Restart(Enum):
     EMIT = "emit"
     """From `next`, with what was prepared and what came of it: the effect is there, or was given up by a person."""
     WAIT = "wait"
-    """Not before somebody knows what became of the call."""
+    """Not before the outcome of the call is known."""
 
 
 _RESTARTS: Final = {

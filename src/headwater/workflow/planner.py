@@ -1,8 +1,6 @@
-"""Which run of a workflow is next: what is not finished before what is new, consumers before producers, oldest first.
+"""The next run of a workflow.
 
 Flags are in memory only: they change with every event, and after a restart they are made again from what is kept.
-
-Must never know: threads, and other workflows.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ class Flags:
     fresh: set[str] = field(default_factory=set)
     # Consumers with events that they have not looked at.
     dirty: set[str] = field(default_factory=set)
-    # The chain that is not finished was taken up by somebody: that is why it goes on.
+    # The unfinished chain was taken up by an action: that is why it goes on.
     resumed: RunCause | None = None
 
 
@@ -45,7 +43,7 @@ class IdleUntil(msgspec.Struct, frozen=True):
 
 def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | IdleUntil:
     """The next run that follows from none. The workflow is idle, and no chain of it is open."""
-    # W14: whoever paused it, or is asked about it, is heard first.
+    # W14: a pause, or a question to a person, comes first.
     if flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing:
         return IdleUntil()
     topics = tables.topics(flow.id)

@@ -1,7 +1,4 @@
-"""Events into topics: each id once, and the inputs that they are about.
-
-Must never know: who consumes them, and what is in them.
-"""
+"""Publishing events to topics, each id once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Repairs by a program: a new version for code that is wrong, or a stop that a person sees.
-
-Must never know: who repairs.
-"""
+"""The outcome of an automatic repair."""
 
 from __future__ import annotations
 

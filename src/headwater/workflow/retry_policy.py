@@ -1,7 +1,4 @@
-"""How often something is tried again, and when.
-
-Must never know: chance (it is handed a number), and what is tried.
-"""
+"""How often and when to retry."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ class Retry:
         if longest < self.backoff_ms:
             message = f"hw.Retry(backoff={backoff!r}, max={max!r}): the longest wait is shorter than the first one"
             raise DeclarationError(message)
-        # Whoever says how long the first wait is means that, also if it is more than the longest is otherwise.
+        # An explicit first wait counts, also if it is longer than the default maximum.
         is_meant = max is not None or longest > BACKOFF_MAX_MS
         self.max_ms: float = longest if is_meant else float(BACKOFF_MAX_MS)
         self.tries: int = tries

@@ -1,7 +1,4 @@
-"""The records of workflows: one struct for each row, and the words that stand in them.
-
-Must never know: how they come about.
-"""
+"""The rows of the workflow tables, and the words in them."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ class RunStatus(StrEnum):
 
 
 class EffectOutcome(StrEnum):
-    """What is known of the one effect of a run. Unknown from the moment the call leaves until somebody knows."""
+    """What is known of the one effect of a run. Unknown from the moment the call leaves until its outcome is known."""
 
     NONE = "none"
     UNKNOWN = "unknown"

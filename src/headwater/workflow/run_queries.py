@@ -1,8 +1,6 @@
-"""What can be asked about workflows, runs and inputs: for lists, pictures and programs. Only reads.
+"""Queries about workflows and runs. Reads only.
 
-Lists come in pages, so that nobody holds the file for long: `before` is the last id of the page before.
-
-Must never know: how it is shown.
+Lists come in pages, so that no query holds the file for long: `before` is the last id of the page before.
 """
 
 from __future__ import annotations
@@ -149,7 +147,7 @@ def _handlers(spec: FlowSpec, rows: Iterable[HandlerRow]) -> list[HandlerView]:
 
 
 def _due_at(tables: WorkflowTables, row: FlowRow, head: RunRow | None, rows: Iterable[HandlerRow]) -> Millis | None:
-    """None: not before somebody does something, or something comes in."""
+    """None: not before an action or an event."""
     if row.intent != Intent.ACTIVE or row.block is not None:
         return None
     if head is None or head.status == RunStatus.ACTIVE:

@@ -1,9 +1,7 @@
-"""What a restart finds: runs that a host was in the middle of when it ended.
+"""Runs that were active when their host ended.
 
 One transaction for each, so that it does not matter if this ends in the middle, too: a run is either still active, and
 found again, or it is crashed and the head of its chain, from which the chain goes on as from any other stop.
-
-Must never know: when that is.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from headwater.workflow.transitions import crashed
 
 
 def left_active(tables: WorkflowTables, alive: Collection[int] = ()) -> list[int]:
-    """Runs that nobody executes any more."""
+    """Active runs without a host."""
     # Put in order here: asked to do it, the database would rather walk through all runs there ever were.
     found = tables.execute("select id from flow_run where status = 'active'")
     return sorted(row[0] for row in found if row[0] not in alive)

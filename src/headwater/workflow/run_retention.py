@@ -1,7 +1,4 @@
-"""Letting go of finished runs. Events and inputs stay: an id that was published once is never taken for new.
-
-Must never know: when that is.
-"""
+"""Deleting old finished runs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Rows of runs, calls and reservations: the only place that writes them.
+"""The only writer of the rows of runs, calls and reservations.
 
-Every move of a run goes through the table of `phases`; the database holds what must be true of the rows whoever writes.
-
-Must never know: when a run is due, and what users are told.
+Every move of a run goes through the table of `phases`; the database checks what must be true of the rows.
 """
 
 from __future__ import annotations
@@ -131,7 +129,7 @@ def move(tables: WorkflowTables, run: RunRow, *steps: RunStep, **columns: object
         **columns,
     }
     given = [*map(_plain, values.values()), run.id, before.phase.value, before.status.value, before.outcome.value]
-    # W2: whoever was faster has moved it: then nothing of this happens.
+    # W2: another transaction has moved it: then nothing of this happens.
     if tables.write(f"{_update(tuple(values))} and phase = ? and status = ? and outcome = ?", *given) != 1:
         raise InvariantError(f"run {run.id} is no longer {before}", run=run.id)
     return tables.remember_run(msgspec.structs.replace(run, **values))
@@ -143,7 +141,7 @@ def _update(names: tuple[str, ...]) -> str:
 
 
 def mark(tables: WorkflowTables, run: RunRow, **columns: object) -> RunRow:
-    """Write what is no move: an approval, that somebody has asked to cancel it."""
+    """Write what is no move: an approval, a request to cancel."""
     tables.write(_update(tuple(columns)), *map(_plain, columns.values()), run.id)
     return tables.remember_run(msgspec.structs.replace(run, **columns))
 
@@ -157,7 +155,7 @@ def _plain(value: object) -> object:
 
 
 def key_of(flow: FlowRow, run_id: int) -> str:
-    """The idempotency key of a run's call: the same whenever it is asked for, and nobody else's."""
+    """The idempotency key of a run's call: the same at every retry, and unique."""
     return derive_id("effect", flow.salt, flow.name, run_id).partition(":")[2]
 
 
@@ -192,7 +190,7 @@ def resolve_call(tables: WorkflowTables, run: RunRow, by: ResolvedBy, *, result:
 def leave_call_open(
     tables: WorkflowTables, run: RunRow, next_at: Millis | None, *, tries: int = 0, error: str = ""
 ) -> None:
-    """Nobody knows yet. Asked again at a time; at none: only a person can tell."""
+    """The outcome is unknown. Asked again at a time; without one, only a person can tell."""
     tables.execute(
         "update flow_call set status = ?, next_at = ?, tries = ?, error = ? where run = ?",
         "indeterminate" if next_at is None else "needs_reconcile",

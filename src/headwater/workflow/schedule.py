@@ -1,4 +1,4 @@
-"""When a producer fires: the next time after a given one, and how a schedule is told to people.
+"""Schedules of producers: intervals and cron.
 
 An interval counts from the time it is given. A cron names times of a clock on the wall, so the two nights on which
 that clock is put forward or back are decided here, the way Debian's cron decides them:
@@ -10,8 +10,6 @@ that clock is put forward or back are decided here, the way Debian's cron decide
 
 The next fire depends on the time it is asked for and on nothing else. So fires that were missed come to one, and a
 clock that was put right, in either direction, leaves nothing behind.
-
-Must never know: what time it is, and what fires.
 """
 
 from __future__ import annotations

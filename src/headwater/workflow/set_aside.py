@@ -1,10 +1,8 @@
-"""Runs that are put aside after their effect, and taken up again: dead letters whose plan and result are kept.
+"""Runs put aside after their effect, and taken up again.
 
 A run whose effect is there can only go on with `next`. If that never succeeds, the run is put aside: its chain ends,
 its events are parked, and the workflow goes on with other events. Taken up again, a successor begins with `next`, with
 the same plan and result. The events of such a run never wait for `prepare` again: that could repeat the effect (W5).
-
-Must never know: who decides that.
 """
 
 from __future__ import annotations

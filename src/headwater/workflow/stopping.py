@@ -1,8 +1,6 @@
-"""Runs that stop: what went wrong, what becomes of what they hold, and when their chain goes on.
+"""Runs that stop: failure, block, retry time.
 
 Part of `transitions`, which says what else happens to a run; each function is part of one transaction.
-
-Must never know: who calls handlers, and how.
 """
 
 from __future__ import annotations
@@ -182,7 +180,7 @@ def after_crash(tables: WorkflowTables, flow: FlowRow, run: RunRow) -> None:
 
 
 def active(tables: WorkflowTables, run_id: int) -> RunRow:
-    """A run that is being executed. Raises TransitionError: somebody else has ended it."""
+    """A run that is being executed. Raises TransitionError if another transaction has ended it."""
     run = tables.run(run_id)
     if run.status != RunStatus.ACTIVE:
         raise TransitionError(f"run {run_id} of {run.handler} is not active any more: it is {run.status}", run=run_id)
@@ -190,7 +188,7 @@ def active(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def unknown(tables: WorkflowTables, run_id: int) -> RunRow:
-    """A run whose call nobody knows of. Raises TransitionError: somebody was faster, and what they said counts."""
+    """A run whose call has an unknown outcome. Raises TransitionError if it was resolved meanwhile."""
     run = tables.run(run_id)
     if run.outcome != EffectOutcome.UNKNOWN:
         raise TransitionError(f"what became of run {run_id} is known already: {run.outcome}", run=run_id)

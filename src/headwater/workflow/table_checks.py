@@ -1,11 +1,9 @@
-"""What must always hold of workflows, as far as it can be seen in the tables: W1 to W9 and W12. Reads only.
+"""Invariants W1 to W9 and W12, checked on the tables.
 
 `check_all` is for any moment between two transactions. What can only be seen over time stands in `watch`. The first
 thing that does not hold is raised as an InvariantError, which names the invariant and shows the record.
 
 `docs/internals/workflow-invariants.md` says what each of them promises, and where it is upheld.
-
-Must never know: how any of it is kept true.
 """
 
 from __future__ import annotations
@@ -221,7 +219,7 @@ def w7_reset(tables: WorkflowTables, rows: Rows | None = None) -> None:
             continue
         match restart_of(EffectOutcome(before.outcome)):
             case Restart.WAIT:
-                raise broken("W7", f"it follows run {before.id}, of which nobody knows what became", run)
+                raise broken("W7", f"it follows run {before.id}, whose outcome is unknown", run)
             case Restart.EMIT:
                 copied = (before.call, before.outcome, before.prepare_result, before.mutation_result)
                 is_so = (run.call, run.outcome, run.prepare_result, run.mutation_result) == copied
@@ -233,11 +231,11 @@ def w7_reset(tables: WorkflowTables, rows: Rows | None = None) -> None:
 
 
 def _check_unknown(run: RunRow, flow: FlowRow, call: CallRow | None) -> None:
-    """Never failed, never repaired; what nobody can find out is a person's to say, and they are told."""
+    """Never failed, never repaired; an outcome that cannot be found out is left to a person, and reported."""
     if run.status not in (RunStatus.ACTIVE, RunStatus.RECONCILIATION, RunStatus.CRASHED):
-        raise broken("W7", "nobody knows what became of its call, and it is told as failed", run)
+        raise broken("W7", "the outcome of its call is unknown, and it is shown as failed", run)
     if run.status != RunStatus.ACTIVE and (call is None or call.status == CallStatus.IN_FLIGHT):
-        raise broken("W7", f"it has stopped, and nobody asks what became of its call ({call})", run)
+        raise broken("W7", f"it has stopped, and its call is not asked about ({call})", run)
     if run.cancelled or call is None or call.status != CallStatus.INDETERMINATE:
         return
     if flow.head != run.id or flow.block_kind != "indeterminate" or flow.repairing:
@@ -269,7 +267,7 @@ def _check_end(tables: WorkflowTables, rows: Rows, last: RunRow, alive: Collecti
     flow = rows.flows[last.flow]
     if last.status == RunStatus.ACTIVE:
         if alive is not None and last.id not in alive:
-            raise broken("W8", "nobody executes it, and it is active", last)
+            raise broken("W8", "no host executes it, and it is active", last)
     elif flow.head == last.id:
         _check_seen(flow, last, rows.call_of.get(last.call))
     elif last.status != RunStatus.COMMITTED and not _is_given_up(tables, flow, last):
@@ -277,11 +275,11 @@ def _check_end(tables: WorkflowTables, rows: Rows, last: RunRow, alive: Collecti
 
 
 def _check_seen(flow: FlowRow, head: RunRow, call: CallRow | None) -> None:
-    """It goes on at a time, or somebody is told."""
+    """It goes on at a time, or it is reported."""
     waits = restart_of(EffectOutcome(head.outcome)) is Restart.WAIT
     at = flow.retry_at if not waits else None if call is None else call.next_at
     if flow.block is None and not flow.repairing and at is None:
-        raise broken("W8", f"it has stopped, nothing takes it up again, and nobody is told ({flow})", head)
+        raise broken("W8", f"it has stopped, nothing takes it up again, and it is not reported ({flow})", head)
 
 
 def _is_given_up(tables: WorkflowTables, flow: FlowRow, run: RunRow) -> bool:
@@ -295,7 +293,7 @@ def _is_given_up(tables: WorkflowTables, flow: FlowRow, run: RunRow) -> bool:
 
 
 def w9_reserve(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """An event is consumed with the commit of its run; a run that has not ended holds what it took, and nobody else."""
+    """An event is consumed with the commit of its run; a run that has not ended alone holds what it took."""
     rows = rows or Rows(tables)
     by_event: dict[int, list[Take]] = {}
     for take in rows.takes:
@@ -379,7 +377,7 @@ ANY_TIME: Final[tuple[Callable[[WorkflowTables, Rows], None], ...]] = (
 
 
 def check_all(tables: WorkflowTables, alive: Collection[int] | None = None) -> None:
-    """All that must hold between two transactions. `alive`: the runs that somebody executes, if that is known."""
+    """All that must hold between two transactions. `alive`: the runs that a host executes, if that is known."""
     wrong = tables.refresh_cache()
     if wrong:
         raise InvariantError(f"what is remembered of the tables is not so: {wrong}", wrong=wrong)

@@ -1,10 +1,8 @@
-"""One transaction on the tables of workflows: what it can look up, and what it has touched.
+"""One transaction on the workflow tables, with a cache of rows.
 
-Rows that every run needs are remembered from one transaction to the next (`Tables.known`): those of workflows, handlers
-and topics, and of runs that are active. Whoever writes one of these says what it is now; a write of which nobody says
-what it changes makes everything forgotten.
-
-Must never know: what a transition is for.
+Rows that every run needs are remembered from one transaction to the next (`cache`): those of workflows, handlers
+and topics, and of active runs. A writer of one of these rows updates the cache; a statement whose effect is not
+reported clears it.
 """
 
 from __future__ import annotations

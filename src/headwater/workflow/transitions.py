@@ -1,4 +1,4 @@
-"""What happens to a run, from its beginning to its end: each function is one transaction, whole or not at all.
+"""The transitions of a run, one transaction each.
 
     begin -> prepared -> in_flight -> applied | not_applied | uncertain -> consumed
           failed, at any of these; and the chain goes on with `begin`
@@ -6,8 +6,6 @@
 Length: every transition of a run stands here, so that what can happen to one is read in one place.
 
 What users do to runs is in `resolution`, what a restart finds in `recovery`.
-
-Must never know: who calls handlers, and how.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 class ReconcileCall(msgspec.Struct, frozen=True):
-    """A call whose outcome nobody knows is to be asked about now."""
+    """A call with an unknown outcome is to be asked about now."""
 
     flow: FlowRow
     run: RunRow
@@ -279,7 +277,7 @@ def prepared(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec
         columns["approval"] = None
     if plan.acts is None or asks or not taken or run.cancelled or flow.intent != Intent.ACTIVE:
         return run_rows.move(tables, run, RunStep.PREPARED, **columns)
-    # W6, as in `in_flight`: with the plan, because nobody has a say in between.
+    # W6, as in `in_flight`: with the plan, because nothing decides in between.
     run_rows.write_call(tables, flow, run, plan.acts, plan.result)
     return run_rows.move(tables, run, RunStep.PREPARED, RunStep.IN_FLIGHT, **columns)
 
@@ -294,7 +292,7 @@ def ask(tables: WorkflowTables, run_id: int) -> RunRow:
 def in_flight(tables: WorkflowTables, run_id: int, operation: str, params: bytes) -> RunRow:
     """W6: that a call is about to leave is on disk before it does. From here on its outcome is unknown.
 
-    Whoever paused the workflow or cancelled the run before this, has prevented it.
+    A pause of the workflow or a cancellation of the run before this has prevented it.
     """
     run = active(tables, run_id)
     flow = tables.flow(run.flow)
@@ -307,7 +305,7 @@ def in_flight(tables: WorkflowTables, run_id: int, operation: str, params: bytes
 
 
 def skipped(tables: WorkflowTables, run_id: int) -> RunRow:
-    """Nothing was called, because somebody cancelled the run."""
+    """Nothing was called, because the run was cancelled."""
     return run_rows.move(tables, active(tables, run_id), RunStep.SKIPPED)
 
 
@@ -350,17 +348,17 @@ def _known_now(tables: WorkflowTables, run: RunRow, by: ResolvedBy) -> None:
 
 
 def uncertain(tables: WorkflowTables, run_id: int, error: str, next_at: Millis | None, details: str = "") -> RunRow:
-    """Nobody knows, and the run cannot wait for it. Events stay with it (D4)."""
+    """The outcome is unknown, and the run cannot wait for it. Events stay with it (D4)."""
     active(tables, run_id)
     run = unknown(tables, run_id)
     run_rows.leave_call_open(tables, run, next_at, error=error[:ERROR_MAX])
     block = None if next_at is not None else "indeterminate"
-    message = f"nobody knows whether {run_caption(run)} happened: {error}"
+    message = f"it is unknown whether {run_caption(run)} happened: {error}"
     return stop(tables, run, RunStep.RECONCILIATION, FailureKind.INDETERMINATE, message, block=block, details=details)
 
 
 def hung(tables: WorkflowTables, run_id: int, error: str) -> RunRow:
-    """A call has not come back in time, and may still have its effect: nobody is asked about it before it has ended."""
+    """A call has not come back in time, and may still have its effect: it is not asked about before it has ended."""
     run = uncertain(tables, run_id, error, tables.now)
     set_flow(tables, tables.flow(run.flow), block=error[:ERROR_MAX], block_kind="hung")
     return run
@@ -378,7 +376,7 @@ def still_uncertain(tables: WorkflowTables, run_id: int, error: str, tries: int,
     run = unknown(tables, run_id)
     run_rows.leave_call_open(tables, run, next_at, tries=tries, error=error[:ERROR_MAX])
     if next_at is None:
-        text = f"nobody knows whether {run_caption(run)} happened"
+        text = f"it is unknown whether {run_caption(run)} happened"
         set_flow(tables, tables.flow(run.flow), block=text, block_kind="indeterminate")
     return run
 
@@ -390,7 +388,7 @@ def consumed(tables: WorkflowTables, run_id: int, state: bytes | None, spec: Flo
     """W9: what the run took is consumed with its commit, or never."""
     run = active(tables, run_id)
     if run.cancelled and run.taken and run.outcome == EffectOutcome.NONE:
-        # Somebody was faster: it has nothing to call, so this was its last moment.
+        # The cancellation came first: it has nothing to call, so this was its last moment.
         raise TransitionError(f"run {run_id} was cancelled before it had ended", run=run_id, cancelled=True)
     row = tables.handler(run.flow, "consumer", run.handler)
     if run.outcome == EffectOutcome.SKIPPED:

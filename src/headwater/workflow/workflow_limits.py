@@ -1,14 +1,14 @@
-"""Every bound and default of workflows, each with its reason."""
+"""Every limit and default of workflows, with its reason."""
 
 from __future__ import annotations
 
 from typing import Final
 
 BACKOFF_MS: Final = 10_000
-"""Before the first retry: what is down for a moment is up again, and nobody is hammered."""
+"""Before the first retry: a short outage is over, and the service is not flooded."""
 
 BACKOFF_MAX_MS: Final = 600_000
-"""Between two retries at most: whoever has mended something does not wait longer than for a coffee."""
+"""Between two retries at most: after a repair, the next try comes within minutes."""
 
 TRIES: Final = 5
 """Retries of what should pass by itself. With the waits between them that is five minutes; then a person is told."""
@@ -32,7 +32,7 @@ WAKE_MIN_MS: Final = 30_000
 """The soonest that a consumer can ask to be woken: a mistake in it must not become a loop."""
 
 WAKE_MAX_MS: Final = 86_400_000
-"""The latest: whoever asks for more is woken once a day, and can ask again."""
+"""The latest: a handler that asks for more is woken once a day, and can ask again."""
 
 PHASE_MS: Final = 300_000
 """How long one phase of a run may take, unless its handler says otherwise."""
@@ -56,7 +56,7 @@ RECENT: Final = 5
 """Lines of recent activity in the status: as many as fit beside a workflow's name."""
 
 STALE_MS: Final = 7 * 86_400_000
-"""An input that has waited for a week is something that somebody should look at."""
+"""An input that has waited for a week needs attention."""
 
 CONFLICT_MS: Final = 30_000
 """How long `next` is called again because cells it read were written by others."""
@@ -65,7 +65,7 @@ STOP_MS: Final = 30_000
 """How long a host that is told to end waits for runs to come to a place where they can stop."""
 
 CLOCK_MS: Final = 60_000
-"""How long a host that waits for a time goes without a look at the clock: somebody sets it, or shuts a laptop."""
+"""How long a waiting host goes without checking the clock: it may be set, or a laptop sleeps."""
 
 CONCURRENCY: Final = 16
 """Workflows that run at the same time in one host: most of the time they wait for the outside."""

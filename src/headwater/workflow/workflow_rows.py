@@ -1,7 +1,4 @@
-"""Rows of workflows and handlers: the only place that writes them after they were made.
-
-Must never know: why.
-"""
+"""The only writer of the rows of workflows and handlers."""
 
 from __future__ import annotations
 

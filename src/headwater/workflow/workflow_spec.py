@@ -1,7 +1,4 @@
-"""What a program says of a workflow: its topics, its handlers and their rules. Kept with each version of it.
-
-Must never know: the functions themselves.
-"""
+"""The declaration of a workflow, as stored with each version."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A transition on its way: parts that are done in one transaction, and what is told when they are on disk.
-
-Must never know: threads, and how it is brought to the store.
-"""
+"""A list of transitions that commit together, and their results."""
 
 from __future__ import annotations
 

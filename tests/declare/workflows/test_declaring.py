@@ -347,7 +347,7 @@ def test_what_nobody_consumes_is_refused_when_the_app_is_opened(mill: Mill) -> N
     with pytest.raises(DeclarationError, match="neither a producer nor a consumer"), mill.open():
         pass
     mill.flow.producer(every="5m")(numbers_once)
-    with pytest.raises(DeclarationError, match="nobody consumes topic notes"), mill.open():
+    with pytest.raises(DeclarationError, match="no consumer takes topic notes"), mill.open():
         pass
     mill.take()
     mill.flow.consumer(mill.notes, name="other")(mill.taker())

@@ -94,7 +94,7 @@ def test_children_of_a_computed_that_nobody_looks_at_do_nothing(desk: Desk) -> N
             piece.outputs["click"].send()
         assert "handles nothing: the piece sleeps while nobody looks at view()" in hw.why(piece.outputs["click"])
         shows = next(each for each in space.nodes if isinstance(each, hw.Sink) and each.name == "show")
-        assert hw.why(shows).startswith("show() of card is an effect, invalid, asleep: nobody looks at view()")
+        assert hw.why(shows).startswith("show() of card is an effect, invalid, asleep: view() is not observed")
         desk.on.value = True
         log = told.taken()
         assert ("show", "B", 2) in log

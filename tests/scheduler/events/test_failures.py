@@ -111,7 +111,7 @@ def test_an_event_whose_handler_was_removed_fails_and_is_kept(office: Office, an
     ann.run()
     office.decide()
     assert (event.state, stored(ann.replica)[0]["payload"]) == (FAILED, 1)
-    with pytest.raises(NotFoundError, match="nobody handles stream add"):
+    with pytest.raises(NotFoundError, match="no handler for stream add"):
         ann.send("add", 2)
 
 

@@ -236,7 +236,7 @@ def test_a_stream_has_one_handler_and_the_second_is_told_of_the_first(ann: Clerk
 
 
 def test_a_stream_without_a_handler_takes_nothing(ann: Clerk) -> None:
-    with pytest.raises(NotFoundError, match="nobody handles stream none"):
+    with pytest.raises(NotFoundError, match="no handler for stream none"):
         ann.scheduler.queue_event("none", freeze(None))
 
 

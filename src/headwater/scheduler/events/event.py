@@ -1,9 +1,7 @@
-"""The records of events: who handles a stream, one event on its way, and one attempt to handle it.
+"""The records of handlers, events and handlings; the table of event states.
 
 An event is sent, waits for its turn, is handled in one transaction, and is then confirmed, refused or failed: the table
 says what follows from what. Its receipt is the document that its handling creates; the two share their letters.
-
-Must never know: which event comes next.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ EVENT_TRANSITIONS: Final[dict[tuple[EventState, EventSignal], EventState]] = {
     (EventState.RUNNING, EventSignal.REFUSED): EventState.REFUSED,
     (EventState.RUNNING, EventSignal.FAILED): EventState.FAILED,
     (EventState.PENDING, EventSignal.ACCEPTED): EventState.CONFIRMED,
-    # Somebody was faster: once more, from the head of its lane.
+    # A conflict: again, from the head of its lane.
     (EventState.PENDING, EventSignal.ROLLED_BACK): EventState.QUEUED,
     (EventState.PENDING, EventSignal.REFUSED): EventState.REFUSED,
     (EventState.PENDING, EventSignal.REJECTED): EventState.REJECTED,
@@ -178,7 +176,7 @@ class EventRecord:
     sent_ms: int = 0
     # What it was sent in; None for a gesture, or if that has come to be.
     origin: Origin | None = None
-    # Its id was made here: nobody else can have handled it.
+    # Its id was made here: no other runtime can have handled it.
     is_fresh: bool = False
     # streams: how often it was tried when it was delivered before, and failed.
     tried_before: int = 0
@@ -225,7 +223,7 @@ class EventRecord:
 
     @property
     def is_only_here(self) -> bool:
-        """Nobody else can have it yet. What stands in the outbox, everybody can."""
+        """No other runtime can have it yet. An event in the outbox is visible to all."""
         launch = self.origin
         return self.is_fresh and not (self.is_stored and launch is not None and launch.state is OriginState.COMMITTED)
 
@@ -292,4 +290,4 @@ class Handling:
         return None, error
 
     def cancel(self) -> None:
-        """Stop it, if it is under way: whoever starts it puts the way to do so here."""
+        """Stop it, if it is running. The host that starts it replaces this method."""

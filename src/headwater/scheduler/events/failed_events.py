@@ -1,8 +1,6 @@
-"""Events that failed are kept: each in a document with payload, cause and traceback, and one document that lists them.
+"""The documents of failed events.
 
 They are there to be looked at, delivered again, or dropped. The oldest go when there are too many.
-
-Must never know: why an event failed.
 """
 
 from __future__ import annotations
@@ -79,7 +77,7 @@ def _thin_out(tx: Transaction, listed: Mapping[str, Value], kept_max: int) -> No
 
 
 def forget(tx: Transaction, letters: str) -> bool:
-    """It is handled after all, or nobody wants it any more. Whether it was there."""
+    """Delete it: it was handled after all, or dropped. Returns whether it existed."""
     listed = tx.document(FAILED)
     there = is_map(listed) and letters in cast("Mapping[str, Value]", listed)
     if there:

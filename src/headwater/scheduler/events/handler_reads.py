@@ -1,10 +1,8 @@
-"""What an event's handler is known to read before it is called.
+"""The documents that a handler is known to read.
 
 That is what it was declared to read and what the payload names, with whatever these lead to, and what it has read
 lately of what nodes write. If it reads more, that is found when it does: then as here, everything above is made current
 before it sees any of it.
-
-Must never know: which node writes what.
 """
 
 from __future__ import annotations

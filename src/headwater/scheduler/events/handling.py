@@ -1,4 +1,4 @@
-"""Events: whose turn it is, and one attempt to handle each.
+"""Which event is handled next, and one handling from its transaction to its commit.
 
 The head of a lane is handled when everything above what its handler reads is current (I4), in one transaction that also
 creates its receipt: if the receipt is there already, or what sent the event did not come to be, the store refuses the
@@ -79,7 +79,7 @@ class EventDispatcher:
 
     @property
     def is_due(self) -> bool:
-        """Some event can be looked at, or somebody told."""
+        """Some event can be checked, or some listener has to be notified."""
         return bool(self._outcomes.unnotified) or self.is_ready
 
     @property
@@ -98,12 +98,12 @@ class EventDispatcher:
         return spent
 
     def recheck(self) -> None:
-        """A pass begins: whoever waits is looked at anew."""
+        """A pass begins: check the parked events again."""
         for lane in self._lanes:
             lane.parked = None
 
     def tell(self) -> None:
-        """Whoever asked is told how events ended."""
+        """Notify the listeners of ended events."""
         self._outcomes.tell()
 
     def steps(self) -> Iterator[PassStep]:
@@ -157,7 +157,7 @@ class EventDispatcher:
     def _park(self, lane: Lane, event: EventRecord, parking: Parking) -> None:
         lane.parked = parking
         if lane.head is not event or (event.awaits_server and not self.away()):
-            # Another thread has taken it back just now: whoever is next is not held up. Or the server is back.
+            # Another thread has rolled it back just now: the next event is not parked. Or the server is back.
             lane.parked = None
         if self._trace.on:
             self._trace.emit(EventParked(self._now(), event.handler.id, event.id, parking.reason, parking.until))
@@ -179,7 +179,7 @@ class EventDispatcher:
             is_new = not event.attempts
         elif self._is_off(event):
             return
-        # Handler-made ids are derived from the event: whoever handles it, and however often, they are the same.
+        # Ids made by a handler are derived from the event: they are the same in every runtime and at every attempt.
         tx = Transaction(self._replica, handler.title, cause=("event", event.id))
         tx.is_first = is_new
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
@@ -209,7 +209,7 @@ class EventDispatcher:
             self.finish(handling)
 
     def _is_off(self, event: EventRecord) -> bool:
-        """Whether it was seen already, or nobody knows now: the handler need not be called to find that out."""
+        """Whether it was handled already, or that is unknown now: then the handler is not called."""
         try:
             if self._replica.read(event.receipt) is ABSENT:
                 return False
@@ -291,12 +291,12 @@ class EventDispatcher:
 
     def _commit(self, event: EventRecord, tx: Transaction, outcome: Value | Rejection) -> None:
         tx.gate = None
-        # I11: whoever handled it first has created this document, and nobody can again.
+        # I11: the first handling creates this document, and no other can create it again.
         tx.require(Absent(event.receipt))
         repeatable = ABSENT if event.is_fresh else event.handler.spec.given(event.payload)
         tx.set(event.receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable))
         if event.is_stored or not event.is_fresh:
-            # Whoever else has it may have left it there, or have failed.
+            # Another runtime may have left it in the outbox, or among the failed.
             outbox.take(tx, event.letters)
             failed_events.forget(tx, event.letters)
         event.result = event.rejection = event.waited_for = None

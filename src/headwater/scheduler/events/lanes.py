@@ -1,8 +1,6 @@
-"""Events that wait for each other: first come, first served.
+"""Queues of events, and why a head waits.
 
-There is one lane for everything now. Nothing assumes that: whoever works on events asks for the lane of each.
-
-Must never know: what an event is about, and when it is handled.
+There is one lane now. No module assumes that: each asks for the lane of an event.
 """
 
 from __future__ import annotations
@@ -103,7 +101,7 @@ class Lanes:
                 self.of(event).put(event)
 
     def server_is_back(self) -> None:
-        """Whoever waits for it is looked at again. From any thread."""
+        """Check the events that wait for the server again. From any thread."""
         for lane in self:
             head = lane.head
             if head is not None and head.awaits_server:

@@ -1,9 +1,7 @@
-"""What a transaction has launched: events sent in it, and whatever else was started. Undone if it does not come to be.
+"""What a transaction has launched; undone if it does not commit.
 
 Work that follows from a transaction may begin before the store has decided on that; it survives only if it is accepted
 (I10). Who knows that it was not undoes what was launched, here and at once; what got away is refused by the store.
-
-Must never know: how an event is handled.
 """
 
 from __future__ import annotations
@@ -122,7 +120,7 @@ class Origins:
             self._trace.emit(OriginDecided(self._now(), "", launch.id, launch.name, came_to_be))
         if launch.state is OriginState.FAILED:
             # I10: what a failed attempt has launched is stopped, and not done again. Its next attempt launches anew.
-            # The last first: whoever was started twice is again what it was before the first time.
+            # The last first: a piece that was started twice returns to its state before the first start.
             call_all([lambda _, stop=stop: stop() for stop in reversed(stops)], launch)  # type: ignore[misc]
         for tell in told:
             tell()

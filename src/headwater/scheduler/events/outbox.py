@@ -1,9 +1,7 @@
-"""Events that a transaction sends are part of it: they stand in one document from its commit until they are handled.
+"""The document of sent events that are not handled.
 
 So they are neither sent by a transaction that does not come to be, nor lost if the process ends before they are
-handled: whoever opens the space next finds them there. The handling takes them out again, in its own transaction.
-
-Must never know: when an event is handled.
+handled: the next opening finds them there. The handling removes them, in its own transaction.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ def put(tx: Transaction, event: EventRecord) -> None:
     if is_map(tx.document(OUTBOX)):
         tx.patch(OUTBOX, Add((letters,), entry))
     else:
-        # Somebody has put something else there. To whoever sends, what becomes of it is no news.
+        # Something else was written there. The sender is not to be invalidated by it.
         tx.record(OUTBOX, (), Depth.DEEP, IGNORED_FOR_SCHEDULING)
         tx.set(OUTBOX, (), map_of({letters: entry}))
 
@@ -48,7 +46,7 @@ def _make(replica: Replica) -> None:
     tx = Transaction(replica, "making the outbox")
     tx.require(Absent(OUTBOX))
     tx.set(OUTBOX, (), map_of({}))
-    # If somebody was faster, that is as good.
+    # If another runtime was first, that is as good.
     tx.on_settled(lambda _: None)
     tx.commit()
 
@@ -102,7 +100,7 @@ def sent_ms(entry: Mapping[str, Value]) -> float:
 def after(replica: Replica) -> int:
     """A time at which nothing that stands there was sent yet: what is sent now comes after it, whatever the clock says.
 
-    What does not look like a time, since somebody else has written it, does not count.
+    A value that is no time, because other code wrote it, does not count.
     """
     times = [sent_ms(entry) for _, entry in entries(replica.read(OUTBOX))]
     return max((int(time) + 1 for time in times if 0 <= time < _TIME_MAX), default=0)
@@ -114,5 +112,5 @@ def _order(value: Value) -> tuple[float, ...]:
 
 
 def is_map(value: Maybe) -> bool:
-    """Whether there is a map: whoever writes elsewhere than here may have put something else."""
+    """Whether the value is a map: other code may have written something else."""
     return value is not ABSENT and isinstance(value, Mapping)

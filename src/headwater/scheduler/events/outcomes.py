@@ -1,7 +1,4 @@
-"""What becomes of an event: confirmed, refused, rejected, tried again or failed; each listener is called once.
-
-Must never know: whose turn it is, and how a handler is called.
-"""
+"""The outcome of an event, and its listeners."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ HANDLED: Final = "it was handled before"
 """Why an event is refused of which there is a receipt."""
 
 ROLLED_BACK: Final = "its handling was taken back, and it is tried again"
-"""Why the head of a lane waits that somebody has overtaken."""
+"""Why the head of a lane waits after a conflict."""
 
 
 class Outcomes:
@@ -69,7 +66,7 @@ class Outcomes:
         event = tx.event
         assert isinstance(event, EventRecord)
         if event.state is not EventState.PENDING or (tx.error is not None and tx.local_seq is None):
-            # In the latter case it was never sent, and whoever wanted that is told by what was raised.
+            # In the latter case it was never sent, and the exception says so.
             return
         if tx.status is TxStatus.COMMITTED:
             if event.rejection is None:
@@ -77,14 +74,14 @@ class Outcomes:
                 self._end(event)
             else:
                 self._reject(event, event.rejection)
-            # Nobody reads the receipt here, and there will be one for every event.
+            # The receipt is not read here, and there will be one for every event.
             self._replica.release(event.receipt)
             return
         launch, verdict = event.origin, tx.verdict
         if launch is not None and launch.state is OriginState.FAILED:
             self.refuse(event, f"{launch.name}, which sent it, was taken back")
         elif is_final(tx.error):
-            # Nobody was faster: it would come to the same each time.
+            # No conflict: every attempt would end like this.
             self.fail(event, tx.error)
         elif not isinstance(verdict, Refused):
             self.retry(event, verdict.reason if isinstance(verdict, Conflict) else text_of(tx.error), tx.error)
@@ -96,7 +93,7 @@ class Outcomes:
             self.fail(event, refusal(verdict), verdict.reason)
 
     def retry(self, event: EventRecord, reason: str, error: Exception | None = None) -> None:
-        """Somebody was faster: from the head of its lane again, after a little while. It costs no try."""
+        """A conflict: retry from the head of its lane, after a short wait. It does not count as an attempt."""
         now = self._now()
         if event.rejected_at is None:
             event.rejected_at = now

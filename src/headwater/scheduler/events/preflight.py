@@ -1,9 +1,7 @@
-"""What has to run before an event may be handled: every node that is not current, above what its handler reads.
+"""The nodes that must be current before an event is handled.
 
 Most nodes are current, and most of what a handler reads is above few of them. So two walks take turns, one step each:
 down from those that are not current, up from what is read. The first to come to its end has found them all.
-
-Must never know: events, and how a node is run.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ class Preflight:
         return doc in self._graph.writers or doc in self._graph.envelopes
 
     def blockers(self, docs: Iterable[DocKey]) -> list[Node]:
-        """Whoever is not current, or under way, and above one of these documents; those above first."""
+        """The nodes above these documents that are not current, or suspended; sources first."""
         self._invalidation.drain()
         last = self._writers_of(docs)
         if not last:
@@ -43,7 +41,7 @@ class Preflight:
         if not first and not self._invalidation.invalid and not self._runner.in_flight:
             return []
         found = self._meet(last)
-        # Those that never ran are not counted as invalid before somebody has read what they write.
+        # Nodes that never ran are not counted as invalid before their result is read.
         found.update(dict.fromkeys(first))
         for _ in self._walk(found, first, lambda node: [each for each in self._above(node) if _is_new(each)]):
             """One step at a time."""
@@ -62,7 +60,7 @@ class Preflight:
         return found
 
     def _meet(self, last: dict[Node, None]) -> dict[Node, None]:
-        """Whoever is not current and above, or among, the last ones."""
+        """The nodes that are not current, above or among the last ones."""
         up: dict[Node, None] = dict(last)
         down: dict[Node, None] = {}
         upward = self._walk(up, list(last), self._above)
@@ -98,7 +96,7 @@ class Preflight:
         return [*self._graph.sources(node), *self._graph.materializers(node)]
 
     def _below(self, node: Node) -> list[Node]:
-        """Who reads what it writes, and whoever has read where it may write."""
+        """The readers of its outputs and of its envelope."""
         graph = self._graph
         found = graph.readers(node)
         for doc, place in node.spec.side_write_envelope:

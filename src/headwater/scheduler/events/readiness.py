@@ -1,7 +1,4 @@
-"""Make current what an event needs: run what is above it and is not, or say what it has to wait for.
-
-Must never know: how the documents were found, and what is done with them.
-"""
+"""Runs those nodes, or reports what the event waits for."""
 
 from __future__ import annotations
 
@@ -65,9 +62,9 @@ class Readiness:
         return done
 
     def make(self, docs: Collection[DocKey], event: EventRecord) -> Iterator[PassStep]:
-        """Run whoever is above these documents and not current. `parking` says what is left to wait for."""
+        """Run the nodes above these documents that are not current. `parking` says what is left to wait for."""
         self.parking = self._fetched(docs) if self._loading else None
-        # A node that never settles has had its turns, and holds up nobody (I6).
+        # A node that never settles has had its turns, and delays no event (I6).
         turns: dict[Node, int] = {}
         while self.parking is None:
             unsure = self._preflight.blockers(docs)
@@ -76,7 +73,7 @@ class Readiness:
                 return
             waiting = {node for node in blockers if self._waits(node, event)}
             parking = self._parking(blockers, event)
-            # Above whoever has to wait, not below: those would only run again.
+            # Above the waiting nodes, not below: those would only run again.
             lowest = min((node.rank for node in waiting), default=None)
             runnable = [node for node in blockers if node not in waiting and (lowest is None or node.rank < lowest)]
             if not runnable:

@@ -1,10 +1,8 @@
-"""Receipts: the document that says what came of an event, once and for all.
+"""The content of receipts.
 
-    {"stream": ..., "result": ...}                           handled
-    {"stream": ..., "rejected": {"reason": ..., "facts": ...}}   its handler raised `hw.Reject`
-    "payload": digest                                        besides, of an event that may be sent again
-
-Must never know: how an event is handled.
+{"stream": ..., "result": ...}                           handled
+{"stream": ..., "rejected": {"reason": ..., "facts": ...}}   its handler raised `hw.Reject`
+"payload": digest                                        besides, of an event that may be sent again
 """
 
 from __future__ import annotations

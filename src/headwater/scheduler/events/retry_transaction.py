@@ -1,7 +1,4 @@
-"""Transactions in which a scheduler keeps its own books: made again, on what is there then, if somebody was faster.
-
-Must never know: what is written down.
-"""
+"""Transactions of the scheduler itself, retried after a conflict."""
 
 from __future__ import annotations
 

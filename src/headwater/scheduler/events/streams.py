@@ -1,7 +1,4 @@
-"""Streams of events: who handles each, and how an event comes into the lanes.
-
-Must never know: whose turn it is, and what becomes of an event.
-"""
+"""Handlers by stream; sending, resuming and redelivering events."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ class Streams:
         self._tick = environment.tick
         self.handlers: dict[str, HandlerRecord] = {}
         self._count = 0
-        # Others have the space open, too: that somebody took up an event does not say that he is gone.
+        # Other runtimes have the space open: that one resumed an event does not mean that it has ended.
         self.is_shared = environment.server is not None
         # When the latest was sent, in milliseconds since 1970.
         self._latest_ms = 0
@@ -83,7 +80,7 @@ class Streams:
     def _handler(self, stream: str) -> HandlerRecord:
         handler = self.handlers.get(stream)
         if handler is None:
-            raise NotFoundError(f"nobody handles stream {stream} here; declare a handler for it", stream=stream)
+            raise NotFoundError(f"no handler for stream {stream} here; declare one", stream=stream)
         return handler
 
     # -- sending -------------------------------------------------------------------------------------------

@@ -1,7 +1,4 @@
-"""Events that were not handled when a space is closed: put into the outbox, for whoever opens it next.
-
-Must never know: why they were not handled.
-"""
+"""Unhandled events, stored in the outbox at closing."""
 
 from __future__ import annotations
 

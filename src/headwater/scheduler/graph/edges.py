@@ -1,10 +1,8 @@
-"""Who reads what, who writes what, and so who comes after whom: the edges between nodes.
+"""The graph: readers and writers of documents, and the edges between nodes.
 
 An edge leads from a node to another that reads a document it writes. Edges are never learnt from what a run writes:
 outputs are fixed at registration. They change when a node is registered or removed, and when a run has read other
 documents than the one before.
-
-Must never know: values, and when anything runs.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ class Graph:
         self._declared: dict[DocKey, dict[Node, None]] = {}
         # Materializers, by the documents below a place of which they may write.
         self.envelopes: dict[DocKey, tuple[tuple[DocPath, Node], ...]] = {}
-        # settle: of those that want to be told, whom nobody reads any more; to be looked at when a pass is over.
+        # settle: nodes with `on_unread` that lost their last reader; handled at the end of a pass.
         self.unread: dict[Node, None] = {}
-        # invalidation: told of a node that has not run and whose result somebody has read: he is clean, and not valid.
+        # invalidation: called with a node that has not run and whose result was read: its reader is not valid.
         self.on_awaited: Callable[[Node], None] = lambda _: None
         self.liveness = Liveness(self, on_live, on_dormant)
         self.ranks = Ranks(self, on_lowered)
@@ -78,7 +76,7 @@ class Graph:
         return list(found)
 
     def is_awaited(self, node: Node) -> bool:
-        """Somebody has read what it writes, or where it may write."""
+        """Its output, or its envelope, was read."""
         readers = self.readers(node)
         for doc, _ in node.spec.side_write_envelope:
             readers += self.readers_of(doc)
@@ -129,7 +127,7 @@ class Graph:
     def apply_reads(self, node: Node, reads: dict[ReadKey, Mark | None]) -> bool:
         """The node has read this now. Only what is different is touched; tells whether anything was.
 
-        Nothing is taken out and put back: whoever has read the same as before stays where it is.
+        Unchanged reads keep their position in the index.
         """
         old = dict.fromkeys(node.reads)
         if old.keys() == reads.keys() and not node.spec.declared_reads:

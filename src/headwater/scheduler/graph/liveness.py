@@ -1,10 +1,8 @@
-"""Who is looked at: an effect, whoever is wanted for another reason, and everyone whose output such a one reads.
+"""Reference counts: which nodes are live.
 
 Counted, not searched: a node holds one reference for each reason of its own and for each document that a live node
 reads of it. A node passes on what it holds only when it becomes live and when it ceases to be. Nodes that read each
-other in a ring could keep each other alive: whoever loses a reference in a graph with rings is looked for from below.
-
-Must never know: values, ranks, time.
+other in a cycle could keep each other alive: in a graph with cycles, a node that loses a reference looks for a root.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class Liveness:
         self.withdraw(node)
 
     def rest(self, node: Node) -> None:
-        """What it is wanted for by itself does not count for now: whoever has made it is not looked at."""
+        """Suspend its own reason to be live: the node that made it is not observed."""
         if node.demand and not node.resting:
             node.resting = True
             self.release(node)
@@ -64,13 +62,13 @@ class Liveness:
             self.demand(node)
 
     def lend(self, node: Node) -> None:
-        """Wanted for now, because whoever made it is: until it has run, and the pass that it was made in is over."""
+        """Make it live because its maker is: until it has run and the current pass is over."""
         if not node.provisional:
             node.provisional = True
             self.demand(node)
 
     def expire(self, node: Node) -> None:
-        """It has to find somebody who reads it now."""
+        """End the provisional reference: from now on it needs a reader."""
         if node.provisional:
             node.provisional = False
             self.release(node)
@@ -92,7 +90,7 @@ class Liveness:
         while todo:
             current = todo.pop()
             if not current.live_refs:
-                # It was found to be without a root together with whoever withdraws now.
+                # It was found to be without a root together with the node that withdraws now.
                 continue
             current.live_refs -= 1
             self.writes += 1
@@ -108,7 +106,7 @@ class Liveness:
         node.provisional = node.resting = False
 
     def _drop_if_rootless(self, node: Node) -> list[Node]:
-        """If nobody below has a reason of its own, all of them are dormant; returns whom they no longer hold."""
+        """If no reader below has a reason of its own, all become dormant. Returns the sources they release."""
         found = {node: None}
         todo = [node]
         while todo:

@@ -1,7 +1,4 @@
-"""The node record: everything the scheduler knows about one unit of work, and the table of its statuses.
-
-Must never know: other nodes, but for the one that made it.
-"""
+"""The record of one node, and the table of its statuses."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ class NodeKind(Enum):
     """What a node is there for."""
 
     COMPUTATION = "computation"
-    """For its result. Runs when somebody who is live reads it."""
+    """For its result. Runs when a live node reads it."""
     EFFECT = "effect"
     """For what it does. Always live."""
 
@@ -68,7 +65,7 @@ NODE_TRANSITIONS: Final[dict[tuple[NodeStatus, NodeSignal], NodeStatus]] = {
     (NodeStatus.INVALID, NodeSignal.STARTED): NodeStatus.CLEAN,
     (NodeStatus.CLEAN, NodeSignal.CHANGED): NodeStatus.INVALID,
     (NodeStatus.INVALID, NodeSignal.CHANGED): NodeStatus.INVALID,
-    # Declared reads of one that never ran wake nobody, but a failure it was told of does.
+    # Declared reads of a node that never ran do not invalidate it, but a failure it has seen does.
     (NodeStatus.NEVER_RAN, NodeSignal.CHANGED): NodeStatus.NEVER_RAN,
     (NodeStatus.CLEAN, NodeSignal.DISCARDED): NodeStatus.INVALID,
     (NodeStatus.INVALID, NodeSignal.DISCARDED): NodeStatus.INVALID,
@@ -101,17 +98,17 @@ class NodeSpec:
     outputs: tuple[DocKey, ...] = ()
     # Places anywhere below which the function may write, where that cannot be told in advance: a materializer.
     side_write_envelope: tuple[DocPath, ...] = ()
-    # What it is known to read before it has run: says who runs first, and wakes nobody.
+    # Reads known before the first run: they order the nodes, and invalidate none.
     declared_reads: tuple[DocKey, ...] = ()
-    # Who made it; without one, whoever runs when it is registered.
+    # The node that made it; by default the node that runs at registration.
     parent: Node | None = None
-    # Wanted although nobody reads it.
+    # Live although no node reads it.
     eager: bool = False
     # From what the function returned to what is stored.
     store: Callable[[object], Value] = freeze
     # What the function is told when it writes elsewhere, for Transaction.read_only; empty: it may write anywhere.
     read_only: str = ""
-    # Its errors are raised where it is called, so they are reported only if nobody is there to be told.
+    # Its errors are raised where it is called, so they are reported only without a caller.
     has_callers: bool = False
     # The function returns an awaitable.
     is_async: bool = False
@@ -131,13 +128,13 @@ class NodeSpec:
     is_instance: bool = False
     # With which, so that an opening can make the node again; None: the arguments cannot be stored.
     called_with: Arguments | None = None
-    # Results of such, that it may read: whoever makes this node makes those that write them, too.
+    # Results of such instances that it may read: their nodes are made together with this one.
     made_before: tuple[DocKey, ...] = ()
-    # Called at the end of a pass when nobody reads its result any more: whoever made it may let it go.
+    # Called at the end of a pass when its result lost its last reader: its maker may release it.
     on_unread: Callable[[], None] | None = None
     # Its document is filled from outside, or stands for what is outside: it is there to be looked at, and never run.
     is_fed: bool = False
-    # Told that somebody looks, and that nobody does any more. In the middle of a pass: to be noted, not acted upon.
+    # Called when it becomes live or dormant, in the middle of a pass: to be recorded, not acted upon.
     on_live: Callable[[], None] | None = None
     on_dormant: Callable[[], None] | None = None
     # For people: which piece of an app it belongs to, and the function as its author wrote it.
@@ -171,7 +168,7 @@ class Node:
     # graph.apply_reads(): what the last run read; and of these documents, those that some node writes.
     reads: tuple[ReadKey, ...] = ()
     above: dict[DocKey, None] = field(default_factory=lambda: _NOTHING_ABOVE)
-    # liveness: own reasons to be live (an effect, eager, a materializer, provisional, somebody pulls), and these
+    # liveness: own reasons to be live (an effect, eager, a materializer, provisional, a pull), and these
     # together with one for each document that a live node reads of it. Zero means dormant (I2).
     demand: int = 0
     live_refs: int = 0
@@ -247,7 +244,7 @@ class Node:
 
     @property
     def is_live(self) -> bool:
-        """Somebody is looking."""
+        """It is observed, directly or through its readers."""
         return self.live_refs > 0
 
     @property

@@ -1,11 +1,9 @@
-"""Who runs first: a rank for every node, and the queue of those that have to run.
+"""Ranks of nodes, and the queue of nodes that have to run.
 
 A node's rank is greater than that of every node it reads. It is raised when an edge asks for it, and then whatever
 comes after; or lowered, if there is room. It is never computed for the whole graph. Nodes that read each other in a
 cycle have one rank together; among them, as among all of one rank, who was registered first goes first: parents before
 children.
-
-Must never know: values, liveness, time.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ class Ranks:
                 node.rank = rank
 
     def _lower(self, node: Node, rank: int) -> bool:
-        """Who has been found above others, and has not much above itself, makes room there: nobody else has to move.
+        """Lower a source with few inputs instead of raising its readers.
 
         Chains that are found from their end on would cost as much as their length for each link otherwise.
         """
@@ -137,7 +135,7 @@ class Ranks:
             node.rank = higher
 
     def _reach(self, node: Node, rank: int) -> dict[Node, None]:
-        """Whoever comes after it, up to a rank."""
+        """The nodes after it, up to a rank."""
         found = {node: None}
         todo = [node]
         while todo:
@@ -176,8 +174,8 @@ class Ranks:
 class Queue:
     """Nodes that wait for their turn.
 
-    Computations by rank; when none of them waits, effects as they were registered; then materializers that nobody has
-    waited for.
+    Computations by rank; when none of them waits, effects as they were registered; then materializers without a waiting
+    reader.
     """
 
     def __init__(self) -> None:
@@ -202,7 +200,7 @@ class Queue:
             heappush(self._heap, _turn(node))
 
     def take(self) -> Node | None:
-        """Whose turn it is; None if nobody waits."""
+        """The next node; None if the queue is empty."""
         heap = self._heap
         while heap:
             turn = heappop(heap)
@@ -225,11 +223,11 @@ class Queue:
         return bool(heap) and heap[0] >> _ORDER_BITS < rank
 
     def nodes(self) -> list[Node]:
-        """Whoever waits, in no order."""
+        """The queued nodes, in no order."""
         return list(self._waiting.values())
 
     def clear(self) -> None:
-        """Nobody waits any more."""
+        """Empty the queue."""
         for node in self._waiting.values():
             node.queued = False
         self._heap.clear()

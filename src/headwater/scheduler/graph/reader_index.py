@@ -1,4 +1,4 @@
-"""Who read what: for a change everyone it concerns, at the cost of what changed and not of what is read.
+"""A trie of reads per document: which readers a change concerns.
 
 Each document has a trie of the paths that are read in it. A change is walked down the trie together with the values
 before and after; where both are the same object, nothing below is looked at. `values.match` says when a read is
@@ -7,8 +7,6 @@ only one is, every read below is touched; where neither is, none.
 
 One thread at a time may add and remove. Others may look meanwhile, and find the index as it was before or after each
 step of that: a dict of the index is never iterated over, but listed first, which nothing can interrupt.
-
-Must never know: what a reader is; of values more than whether they are the same, and what stands below them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The nodes: a record and its entries in the graph come and go together.
-
-Must never know: what a node does, and when it runs.
-"""
+"""All nodes of a scheduler: adding, replacing and removing them."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ class Registry:
         self._count = 0
         # Of the next node, if it is made in the place of another.
         self._position = 0
-        # Every computation is wanted, although nobody reads it.
+        # Every computation is live, read or not.
         self.eager = eager
         self.nodes: dict[Node, None] = {}
         # Told of each that goes.

@@ -1,8 +1,6 @@
-"""What people ask about handlers and events: how often one ran, what waits and why, what failed.
+"""Queries about handlers and events.
 
-Reads everything, writes nothing: no decision depends on whether somebody looks.
-
-Must never know: how an answer is drawn or printed.
+Reads everything, writes nothing: no decision depends on it.
 """
 
 from __future__ import annotations

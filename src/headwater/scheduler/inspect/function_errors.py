@@ -1,7 +1,4 @@
-"""What can be wrong with authors' functions, and how they are told.
-
-Must never know: when a function runs.
-"""
+"""The errors of authors' functions, as reported."""
 
 from __future__ import annotations
 
@@ -109,7 +106,7 @@ def never_quiet(node: Node, event: EventRecord) -> UserCodeError:
 
 def failed_event(event: EventRecord, space: str, *, is_kept: bool, where: str = "") -> UserCodeError:
     """An event was not handled. It is kept, unless the space was opened to keep none. `where`: options of commands."""
-    # Where others have it open, too, nobody can be asked to.
+    # Where others have it open, too, the command needs an app.
     again = f"{where} --app MODULE:APP" if where else ""
     kept = (
         f"It is kept: `headwater events show {event.id}{where}` shows it, `headwater events redeliver {event.id}"
@@ -136,7 +133,7 @@ def unstored_event(event: EventRecord, space: str, broken: HeadwaterError) -> Us
 
 
 class ErrorReports:
-    """Who is told of what went wrong: the one that is always told, and whoever asked to be."""
+    """The listeners of errors: the default one, and those that subscribed."""
 
     def __init__(self, report: Callable[[UserCodeError], None]) -> None:
         self._report = report

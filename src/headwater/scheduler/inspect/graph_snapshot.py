@@ -1,9 +1,7 @@
-"""What the graph of an open space looks like at one moment: plain records for tools that show it.
+"""The graph at one moment, as plain records.
 
-The scheduler fills them; whoever draws, compares or sends them needs nothing else of it. Everything in here is text
+The scheduler fills them; tools that draw, compare or send them need nothing else of it. Everything in here is text
 and numbers: a snapshot can be kept as JSON and looked at when the space is long closed.
-
-Must never know: nodes, documents, or how a picture is made.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     kind: NodeKindName
     status: NodeStatusName
     live: bool
-    """It is run when what it read changes. Others are dormant: they run when somebody asks."""
+    """It runs when its inputs change. Others are dormant: they run when they are called."""
     why_live: str = ""
     """"effect", "handler", "eager", "materializer", "read by live nodes", "provisional", or nothing."""
     rank: int = 0

@@ -1,12 +1,10 @@
-"""Is a computation what it has to be: the same again for the same inputs? Tried by running each a second time.
+"""A check that runs computations again and compares the results.
 
 For tests. Once more on what the first run has seen: then it has to come to the same, and to write the same. One that
 writes besides its result is run a third time, on top of what it has written: then it must have nothing to change. These
 runs are in transactions that are never committed; no count, and nothing that is decided elsewhere, depends on them.
 
 The same for what an opening has restored: a run has to come to the result that was taken over.
-
-Must never know: who runs next.
 """
 
 from __future__ import annotations
@@ -92,7 +90,7 @@ class IdempotencyCheck:
     def __init__(self, runner: Runner, replica: Replica, perform: Perform) -> None:
         self._runner = runner
         self._replica = replica
-        # How a function is called for another run of the check; somebody who tests may want it to be quiet.
+        # How a function is called for another run of the check; a test may want it without output.
         self.perform = perform
         self.differences: list[Difference] = []
 
@@ -104,7 +102,7 @@ class IdempotencyCheck:
     def _take_image(self, attempt: Attempt) -> None:
         node, tx = attempt.node, attempt.tx
         # An effect may do what it likes. What waited cannot be compared: what it waited for has happened meanwhile.
-        # And whoever has started something would start it twice.
+        # And an attempt that has started something would start it twice.
         if node.outputs and not node.spec.is_async and not tx.launched and not tx.followers:
             written = dict(tx.written())
             seen = {doc: tx.snapshot_of(doc) for doc in [*(doc for doc, _, _ in node.reads), *written]}

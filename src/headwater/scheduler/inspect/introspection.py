@@ -1,8 +1,6 @@
-"""What people ask: how much there is, how often it ran, why it did, and why it does not.
+"""Counts, snapshots and explanations of nodes.
 
-Reads everything, writes nothing: no decision depends on whether somebody looks.
-
-Must never know: how an answer is drawn or printed.
+Reads everything, writes nothing: no decision depends on it.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ class FilterStats(msgspec.Struct, frozen=True):
     """Times that a value changed which some node had read."""
     executed: int
     filtered: int
-    """Invalidations that did not lead to a run of their own: nobody looked, or several led to one."""
+    """Invalidations without a run of their own: the node was not observed, or several led to one run."""
 
 
 class GraphQueries:
@@ -146,7 +144,7 @@ class GraphQueries:
         return FilterStats(invalidated, executed, max(invalidated - executed, 0))
 
     def unread(self, nodes: Iterable[Node]) -> set[Node]:
-        """Of these, those that nobody has read, looked at or not, nor is just reading."""
+        """The nodes among these without a reader, live or dormant, and without a running reader."""
         attempts = [node.attempt for node in [*self._runner.stack, *self._runner.in_flight] if node.attempt is not None]
         at_work = {doc for attempt in attempts for doc, _, _ in attempt.tx.journal.reads()}
         return {
@@ -226,9 +224,9 @@ class GraphQueries:
             if node.is_materializer
             else "a computation"
         )
-        live = f"live: {self._why_live(node)}" if node.is_live else "dormant: nobody who is live reads it"
+        live = f"live: {self._why_live(node)}" if node.is_live else "dormant: no live node reads it"
         if node.resting and node.parent is not None:
-            live = f"asleep: nobody looks at {node.parent.title}"
+            live = f"asleep: {node.parent.title} is not observed"
         return f"{node.title} is {what}, {node.status.value}, {live}"
 
     def _last(self, node: Node) -> str:
@@ -271,9 +269,9 @@ class GraphQueries:
     def _held_up(self, node: Node) -> str:
         since = f" ({_listed(node.invalid_causes)} changed)" if node.invalid_causes else ""
         if not node.is_live and not node.has_value:
-            return "It does not run: nobody is looking"
+            return "It does not run: it is not observed"
         if not node.is_live:
-            return f"It does not run although it is {node.status.value}{since}: nobody is looking"
+            return f"It does not run although it is {node.status.value}{since}: it is not observed"
         if node in self._settle.breakpoints and self._settle.stopped_at is node:
             return "It does not run: there is a breakpoint at it"
         left = self._gates.eligible_at(node) - self._now()
@@ -292,9 +290,9 @@ class GraphQueries:
         if writers:
             wakers.append(f"another result of {_names(writers)}")
         if node.resting and node.parent is not None:
-            wakers.append(f"somebody who looks at {node.parent.title}")
+            wakers.append(f"a reader of {node.parent.title}")
         elif not node.is_live:
-            wakers.append("somebody who reads it, or a call")
+            wakers.append("a reader, or a call")
         return f"It would be woken by {', or '.join(wakers)}" if wakers else "Nothing wakes it: it read nothing"
 
     def _why_live(self, node: Node) -> str:

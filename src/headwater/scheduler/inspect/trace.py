@@ -1,8 +1,6 @@
-"""What happened, one record for each kind of thing that can; and who is told.
+"""Trace records, their storage and their listeners.
 
 Nothing here decides anything: without a listener not even a record is made, and with one nothing else differs.
-
-Must never know: how records are shown, logged or kept for longer.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ class NodeRemoved(TraceRecord, frozen=True, tag="removed"):
 
 
 class NodeInvalidated(TraceRecord, frozen=True, tag="invalidated"):
-    """A value that it had read changed. `by`: the node whose run changed it; empty if it was nobody's."""
+    """A value that it had read changed. `by`: the node whose run changed it; empty if no run did."""
 
     cause: str
     change: str

@@ -1,4 +1,4 @@
-"""What a run of another runtime came to, in the place of a run here.
+"""Results that another runtime derived, adopted without a run.
 
 Several runtimes have the same functions open on one space. When one has run a function, the others hear what it came
 to, and what it has read. Where the code is the same, and all that it has read is here as it was there, a run here would
@@ -6,8 +6,6 @@ come to the same: it is left out. In all other cases the function runs (I7).
 
 Whether it is so is seen by the documents as they are now, not by the order of what was heard: what comes too late
 changes nothing, for by then something that was read is newer, or the function has run.
-
-Must never know: how results travel, and when a node runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Runs that have met a document which is not here: each is repeated when it has come.
+"""Runs that met a missing document, repeated when it arrives.
 
-Such a run is not shown a value. It ends as one that is not ready, and nobody is told of it; a handler is called again.
+Such a run gets no value. It ends as not ready and is not reported; a handler is called again.
 That the document has come is told through the same channel as changes are, for it may have come as it was taken to be.
-
-Must never know: where documents come from.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ class Arrivals:
         replica.on_arrived = lambda docs: tell(Arrived(tuple(docs)))
 
     def attach(self, runner: Runner, events: EventDispatcher, invalidation: Invalidation) -> None:
-        """Be asked by runs and by handlers, and told of what has come. Where everything is here, nobody asks."""
+        """Connect to the runner, the dispatcher and the invalidation, where the replica is partial."""
         if self._replica.is_partial:
             runner.guard, events.expect, invalidation.on_arrived = self.guard, self.expect, self.arrived
 
@@ -71,17 +69,17 @@ class Arrivals:
         for value in tx.snapshots():
             for other in linked(value):
                 self._replica.is_missing(other)
-        # It may catch the error, and come to a result: that is made of what nobody can name.
+        # It may catch the error and return a result: that depends on what no read can name.
         tx.reads_outside = True
         raise not_ready(doc, self._space)
 
     def expect(self, doc: DocKey) -> None:
-        """A handler is about to look at it: if it is not here, its event waits. Whoever calls has the turn."""
+        """A handler is about to read it: if it is missing, its event waits. The caller holds the lock."""
         if doc not in self._fetched and self._replica.is_missing(doc):
             self._fetched[doc] = self._ready.loading((doc,))
 
     def arrived(self, arrived: Arrived, mark: Callable[[Node, DocKey], None]) -> None:
-        """These have come. Whoever calls has the turn."""
+        """These documents are here. The caller holds the lock."""
         come = frozenset(arrived.docs)
         fetched = come & self._fetched.keys()
         for doc in fetched:

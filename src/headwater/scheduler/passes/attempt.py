@@ -1,7 +1,4 @@
-"""One attempt to run a node: a step of a pass, from its beginning to its end.
-
-Must never know: how it is begun or ended.
-"""
+"""One attempt to run a node."""
 
 from __future__ import annotations
 
@@ -92,4 +89,4 @@ class Attempt:
         return self.node.spec.timeout_ms
 
     def cancel(self) -> None:
-        """Stop it, if it is under way: whoever starts it puts the way to do so here."""
+        """Stop it, if it is running. The host that starts it replaces this method."""

@@ -1,9 +1,7 @@
-"""Runs that have asked whether a document is decided: each is repeated when the answer is another.
+"""Runs that asked whether a document is decided, repeated when that changes.
 
-The replica is told which documents it has to speak of, by the very dict that is kept here; while that is empty, nobody
-pays anything. An answer counts for the run that it was given to: the next run asks again, or does not care any more.
-
-Must never know: what an answer is used for.
+The replica reports on the documents in the dict that is kept here; while it is empty, this costs nothing.
+An answer counts for the run that it was given to: the next run asks again, or does not depend on it any more.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Which computations fail, and what their readers were told of that.
+"""The failing computations, and the failures their readers have seen.
 
 A failure is no document: the result of an earlier run stays where it is. So a run that was told of one keeps the
 fingerprint of the error beside its reads, and an opening compares that with how the last run of the other function
 ended. Where both rows are good and say the same, the reader need not run.
-
-Must never know: rows, and when a node runs.
 """
 
 from __future__ import annotations

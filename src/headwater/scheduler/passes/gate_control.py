@@ -1,4 +1,4 @@
-"""Debounce and throttle of nodes, set at run time. Settings are stored for later openings."""
+"""Debounce and throttle, set at run time."""
 
 from __future__ import annotations
 

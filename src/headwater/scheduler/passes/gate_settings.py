@@ -1,10 +1,8 @@
-"""Debounce and throttle as they were set at run time: for nodes that are made anew, and for the next openings.
+"""The stored settings of gates.
 
 They have a row of their own beside that of the node's last run, so they are kept also of a node of which no run is: a
 sink, a function that has not run, one whose code has changed. A setting that was made over a declared one holds as long
 as the declaration stays the same: an author who changes the declaration means that.
-
-Must never know: what a gate does with it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""When a node may run: one time for each, and one time at which the first of those that wait may.
+"""When a node may run, and when the next waiting node may.
 
 Debounce, throttle and backoff only write into the same record. A node that has to wait stays invalid; nothing is
 queued anywhere else, and nothing after it runs early.
-
-Must never know: who sleeps until then, and what is run.
 """
 
 from __future__ import annotations
@@ -111,7 +109,7 @@ class Gates:
         """It has run, and took so long."""
         gate = node.gate
         spec = node.spec
-        # One that waits for something outside holds up nobody.
+        # A suspended run delays no other node.
         is_held_up = spec.kind is NodeKind.EFFECT and not spec.is_async
         if is_held_up and (gate is not None or (ms > AUTO_DEBOUNCE_MEAN_MS and not spec.no_auto_debounce)):
             slow = node.runs >= AUTO_DEBOUNCE_RUNS and node.total_ms > AUTO_DEBOUNCE_MEAN_MS * node.runs
@@ -195,11 +193,11 @@ class Gates:
         return found
 
     def waiting(self) -> list[Node]:
-        """Whoever is wanted and waits."""
+        """The live nodes that wait."""
         return [node for until, _, node in self.heap if self._stands(node, until)]
 
     def wake_at(self) -> float | None:
-        """The earliest time at which there may be something to do; None if nobody waits."""
+        """The earliest time at which a waiting node may run; None without one."""
         waiting = self.heap
         while waiting and not self._stands(waiting[0][2], waiting[0][0]):
             heappop(waiting)
@@ -228,7 +226,7 @@ class Gates:
             heapify(self.heap)
 
     def clear(self) -> None:
-        """Nobody waits any more."""
+        """Empty the heap."""
         for _, _, node in self.heap:
             if node.gate is not None:
                 node.gate.waits_until = 0.0

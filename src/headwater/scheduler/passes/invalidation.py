@@ -1,9 +1,7 @@
-"""From a change to the nodes that have read what changed: the one channel.
+"""From a change to the nodes that read it.
 
 Commits, what others wrote, what was taken back, and failures all come this way. A notification only waits here; `drain`
 looks through it, when the scheduler has its turn. Nothing runs.
-
-Must never know: what a node does, and who is run when.
 """
 
 from __future__ import annotations
@@ -43,15 +41,15 @@ class Invalidation:
         self._gates = gates
         self._trace = trace
         self._now = now
-        # Whoever was told whether a document is decided.
+        # Nodes that asked whether a document is decided.
         self.decision_waits: DecisionWaits | None = None
         # Settle: it is live and not clean.
         self.offer = offer
         # Appended to by whichever thread commits; taken from by the one that has the turn.
         self.inbox: deque[Notification | Derived | Arrived] = deque()
-        # Adoption: what a run of somebody else came to may stand for one here.
+        # Adoption: the result of another runtime may replace a run here.
         self.on_derived: Callable[[Derived], None] = lambda _: None
-        # Arrivals: these have come, and whoever has met one of them while it was not here is to be marked.
+        # Arrivals: these documents have arrived, and the runs that met them missing are to be marked.
         self.on_arrived: Callable[[Arrived, Callable[[Node, DocKey], None]], None] = lambda *_: None
         # Computations that are invalid: while there are none, every one that is clean is valid, too.
         self.invalid: dict[Node, None] = {}
@@ -127,7 +125,7 @@ class Invalidation:
         if undone and not self._graph.is_awaited(node):
             self.invalid.pop(node, None)
         elif node.outputs:
-            # Or it has never run, and somebody has read what it will write.
+            # Or it has never run, and its output was read.
             self.invalid[node] = None
         if node.live_refs:
             self.offer(node)
@@ -142,7 +140,7 @@ class Invalidation:
             self.invalid[node] = None
 
     def forget(self, node: Node) -> None:
-        """It was removed: that it was invalid concerns nobody any more."""
+        """It was removed: drop it from the invalid nodes."""
         self.invalid.pop(node, None)
         if self.decision_waits:
             self.decision_waits.forget(node)

@@ -1,7 +1,4 @@
-"""An effect for one occasion: what it reads is wanted while it is there, and it is gone when it has its answer.
-
-Must never know: how a function is called.
-"""
+"""A temporary effect that runs until its reads are current."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def pull_once(settle: Settle, registry: Registry, perform: Perform, read: Callab
     answers: list[tuple[T | None, Exception | None]] = []
 
     def effect(*args: object) -> None:
-        # What it raises is for the caller, and for nobody else to be told.
+        # Its error is raised to the caller, and reported to no other listener.
         try:
             answers.append((read(*args), None))
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's

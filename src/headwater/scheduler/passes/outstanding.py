@@ -1,7 +1,4 @@
-"""Is there outstanding work, and of which kind: asked by whoever waits, answered here and nowhere else.
-
-Must never know: who waits.
-"""
+"""Whether there is outstanding work, by kind."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ class Outstanding(msgspec.Struct, frozen=True):
 
     @property
     def is_idle(self) -> bool:
-        """Nothing but time can bring more. What nobody looks at, and what is gated, does not count; events do."""
+        """Only time can bring more work. Dormant and gated nodes do not count; events do."""
         return not self.is_due and not self.in_flight and not self.events
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a run for the next opening, and what an opening makes of what is kept.
+"""Observations of runs: what is stored with a commit, and what an opening restores.
 
 Out: with the commit of a run goes what it has observed, or only its digest if that is as before; of a run that wrote
 nothing, and of one that failed, a note that goes with the next commit. Observed is what the run has read, with which
@@ -8,8 +8,6 @@ In: a node whose code is the same, and whose result is the one of that run, is i
 something that it observed has changed since, as invalid. A node whose last run failed is as new: its run tells whether
 it still fails in the same way, and readers are notified if it does not. In all other cases a node is as new, and says
 why (I7).
-
-Must never know: how rows are stored, and when a node runs.
 
 Length: what is stored of a run and what an opening makes of it are two directions of one format.
 """
@@ -53,7 +51,7 @@ from headwater.values.tree import ABSENT, Maybe, Path, same
 Changed: TypeAlias = Callable[[DocKey, list[tuple[Path, Depth]], Seq], bool]
 """Whether a commit after a place of the log has changed one of these places of a document, or may have."""
 
-SINCE: Final = "while nobody looked"
+SINCE: Final = "while not open"
 """How a node became invalid that was not there."""
 
 
@@ -113,7 +111,7 @@ class Persistence:
     def note(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], value: Maybe = ABSENT) -> None:
         """A run had nothing to write: what it has read is kept all the same, if it is so when it is stored.
 
-        So is what it has come to: by then somebody else may have written there, or the commit that it stands in was
+        So is its result: by then another commit may have changed it, or the commit that it is part of was
         taken back.
         """
         body = self._body(node, tx, whole=True)

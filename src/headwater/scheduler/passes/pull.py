@@ -1,9 +1,7 @@
-"""For a caller: make one computation valid, whoever else is waiting.
+"""Make one computation valid for a caller.
 
-A call in Python has to return a value, so what is asked for and not current is run in the middle of whoever asks, in a
+A call in Python has to return a value, so a computation that is not current runs in the middle of its caller, in a
 transaction of its own, after everything above it that has to run.
-
-Must never know: event loops, threads, clocks; how a function is called.
 """
 
 from __future__ import annotations
@@ -41,11 +39,11 @@ class Puller:
         self._queue = queue
         self._invalidation = invalidation
         self._runner = runner
-        # Somebody further out takes care of what does not fit the stack.
+        # An outer pull takes care of what does not fit the stack.
         self._pulling = False
         # Who asks does so in the middle of a pass.
         self._in_pass = False
-        # They rested, and were tried again: whoever is clean when all have had their turn is well.
+        # They rested, and were tried again: those that are clean when all have had their turn have recovered.
         self.recovering: dict[Node, None] = {}
 
     def pull(self, node: Node, perform: Perform, *, in_pass: bool) -> None:
@@ -71,7 +69,7 @@ class Puller:
             raise error
 
     def recover(self) -> None:
-        """Whoever rested, and is clean now, is well again."""
+        """End the backoff of nodes that rested and are clean now."""
         for node in self.recovering:
             if node.is_clean:
                 self._gates.settled(node)
@@ -96,7 +94,7 @@ class Puller:
             except UserCodeError:
                 if len(waiting) == 1:
                     raise
-                # Whoever asked for it will be told when it asks again.
+                # Its caller gets the error when it asks again.
             waiting.pop()
 
     def _pull(self, node: Node) -> Iterator[PassStep]:
@@ -110,7 +108,7 @@ class Puller:
             yield from self._make_valid(node)
 
     def is_surely_valid(self, node: Node) -> bool:
-        """Told without a walk: it is clean, nothing above can be invalid, and nobody who asks can be above it."""
+        """Decided without a walk: it is clean, nothing above can be invalid, and no caller can be above it."""
         if node.status is not NodeStatus.CLEAN or node.running or self._invalidation.inbox:
             return False
         if self._invalidation.invalid and (
@@ -120,7 +118,7 @@ class Puller:
             # for materializers, which wait for the others.
             return False
         for other in self._runner.stack:
-            # One whose result nobody has read is above nobody.
+            # A node whose result was not read is above no other.
             if other.rank <= node.rank and other.outputs and other.outputs[0] in self._graph.index.docs:
                 return False
         return True
@@ -150,7 +148,7 @@ class Puller:
         raise restless([node])
 
     def _found_more(self, ran: list[Node], above: list[Node]) -> bool:
-        """Whether somebody above has to run again, or has read, without a call, what another has to write."""
+        """Whether a node above has to run again, or has read, without a call, what another has to write."""
         if not ran:
             return False
         for other in above:

@@ -1,7 +1,4 @@
-"""Whose a result is: the narrowest scope among what its run has read; and where it is written then.
-
-Must never know: when a run ends.
-"""
+"""The scope of a result: the narrowest scope that its run read."""
 
 from __future__ import annotations
 

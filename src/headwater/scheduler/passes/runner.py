@@ -1,9 +1,7 @@
-"""One run, one transaction: how an attempt begins, how it ends, and when it does not count.
+"""One run in one transaction: beginning, end, retry.
 
 The author's function itself is called by the host, between the two. What it has read is registered before its writes
 are applied, so that nothing that changes in between is missed.
-
-Must never know: which node comes next, and how a function is called.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ class Runner:
         # Called before an attempt that counts is ended, and after: for those who look on.
         self.before: Callable[[Attempt], None] | None = None
         self.after: Callable[[Attempt], None] | None = None
-        # The same, for whoever started something in it.
+        # The same, for pieces that the attempt has started.
         self.ended: Callable[[Attempt], None] | None = None
         self._on_decided = (self._decided,)
         # Called with the transaction of each attempt, where the replica is partial: see `Arrivals.guard`.
@@ -283,7 +281,7 @@ class Runner:
             self._report(function_error(node, attempt.causes, self._space))
 
     def _is_called(self, node: Node) -> bool:
-        """Somebody live has asked for its result, and is told. Who reads what it writes besides is not."""
+        """A live caller asked for its result, and gets the error. Readers of its other outputs do not."""
         return any(reader.is_live for reader in self._graph.readers_of(node.outputs[0]) if reader is not node)
 
     # -- when it does not count ----------------------------------------------------------------------------
@@ -347,7 +345,7 @@ class Runner:
             node.store_failures = 0
             return
         if not isinstance(tx.verdict, Conflict):
-            # Not that somebody was faster: the store cannot. Tried again, but not for ever.
+            # No conflict: the store failed. Tried again, but not for ever.
             is_over = tx.error is None or is_final(tx.error)
             node.store_failures += not is_over
             if node.store_failures > FAILURES_MAX or is_over:

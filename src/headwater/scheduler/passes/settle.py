@@ -1,10 +1,8 @@
-"""The pass: run what is invalid, wanted and eligible, writers before readers, until nothing is.
+"""The pass: run invalid, live, eligible nodes, writers before readers.
 
 A generator: it yields each attempt for the host to perform, and at the end says until when there is nothing to do. It
 costs what changed, not what is connected: nodes stand in the queue because a value they read changed while they were
 live, or because they became live while they were invalid.
-
-Must never know: event loops, threads, clocks; how a function is called.
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ class Settle:
             self._tick(True)
 
     def became_live(self, node: Node) -> None:
-        """Somebody looks at it."""
+        """It is observed."""
         if self._trace.on:
             self._trace.emit(DemandChanged(self._now(), node.id, live=True))
         if node.spec.on_live is not None:
@@ -94,7 +92,7 @@ class Settle:
             self.offer(node)
 
     def became_dormant(self, node: Node) -> None:
-        """Nobody does any more. If it stands in the queue it is passed over when its turn comes."""
+        """It is not observed any more. If it is queued, its turn is skipped."""
         if self._trace.on:
             self._trace.emit(DemandChanged(self._now(), node.id, live=False))
         if node.spec.on_dormant is not None:
@@ -113,7 +111,7 @@ class Settle:
         if self._is_wanted(node):
             self.offer(node)
         if not self.settling:
-            # Somebody may wait for it who does not count as looking: an event.
+            # An event may wait for it, which does not make it live.
             self._tick(True)
 
     def steps(self) -> Iterator[PassStep]:
@@ -226,7 +224,7 @@ class Settle:
         return node.status is not NodeStatus.CLEAN and node.live_refs > 0 and node.attempt is None and not node.removed
 
     def _before(self, node: Node) -> Node | None:
-        """Somebody of a higher rank who goes before it all the same."""
+        """A node of a higher rank that goes first all the same."""
         first = self._promoted(node) if self._graph.envelopes else None
         return self._parental(node) if first is None and node.spec.parent is not None else first
 
@@ -238,7 +236,7 @@ class Settle:
         return next(reversed(found)) if len(found) > 1 else None
 
     def _parental(self, node: Node) -> Node | None:
-        """Whoever has started it, if that has to run, goes before it, unless it reads what this one writes.
+        """The maker of a node goes first if it has to run, unless it reads what this one writes.
 
         It may want it no more: then there is nothing left that it would run for.
         """
@@ -308,13 +306,13 @@ class Settle:
             self._report(restless(fresh))
 
     def _expire(self) -> None:
-        """The pass that made them is over: whoever has run, and found no reader, is dormant again."""
+        """The pass that made them is over: nodes that have run, and have no reader, become dormant."""
         for node in [node for node in self.lent if (node.has_value and node.attempt is None) or node.removed]:
             del self.lent[node]
             if not node.removed:
                 self._graph.liveness.expire(node)
                 if node.spec.on_unread is not None:
-                    # Whoever asked for it may not have come to its end.
+                    # Its caller may not have finished.
                     self._graph.unread[node] = None
 
     def sweep(self) -> None:
@@ -323,7 +321,7 @@ class Settle:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Whoever nobody reads any more is told, and then those whom only such had read. Not in the middle of a run."""
+        """Notify nodes that lost their last reader, then the nodes only those were reading. Not during a run."""
         unread = self._graph.unread
         later: list[Node] = []
         while unread and not self._runner.stack:

@@ -1,7 +1,4 @@
-"""The steps of a pass, and how a host that runs one function at a time performs them.
-
-Must never know: which step comes next.
-"""
+"""The steps of a pass, and the loop that performs them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""What must always hold of events: I4, I10 and I11, over the records, over the trace, and over the log of a store.
+"""Invariants I4, I10 and I11 of events.
 
 Part of what `invariants` checks: `check`, `check_trace` and `Watch` there cover all of it but `i11_log`, which is for
-whoever has the log at hand. Whatever is above a document is found by walking up from it over all records, the slow way.
-
-Must never know: how any of it is kept true.
+tests that have the log. The nodes above a document are found by walking up from it over all records, the slow way.
 
 Length: one claim after another, as in `invariants`.
 """
@@ -85,7 +83,7 @@ class EventWatch:
     def _check_current(self, docs: Collection[DocKey], event: EventRecord, ran: Sequence[TraceRecord]) -> None:
         starts = [record.node for record in ran if isinstance(record, RunStarted)]
         for node in not_current(self._scheduler, docs):
-            # I6: nobody waits for what never settles, be it at once or over time.
+            # I6: no event waits for a node that never settles, be it at once or over time.
             is_excused = starts.count(node.id) >= RUNS_MAX or is_spent(self._scheduler, node)
             if not is_excused and not has_had_turns(event, node):
                 what = f"its handler looks at {sorted(docs)}, and {node!r} above is not current"
@@ -107,9 +105,7 @@ class EventWatch:
             written = {doc for doc, _ in writers(self._scheduler)}
             for entry in handling.tx.journal.conflicts():
                 if entry.doc in written and entry.doc not in asked:
-                    raise broken(
-                        "I4", f"its handler has read {entry.doc}, and nobody made that current", handling.event
-                    )
+                    raise broken("I4", f"its handler has read {entry.doc}, which was not made current", handling.event)
         if self._others is not None:
             self._others(handling)
 
@@ -118,14 +114,14 @@ class EventWatch:
 
 
 def writers(scheduler: Scheduler) -> Iterator[tuple[DocKey, tuple[Path, Node]]]:
-    """Every place that somebody writes, or may write: from the records alone."""
+    """Every address that a node writes, or may write: from the records alone."""
     for node in scheduler.registry.nodes:
         yield from ((doc, ((), node)) for doc in node.outputs)
         yield from ((doc, (path, node)) for doc, path in node.spec.side_write_envelope)
 
 
 def not_current(scheduler: Scheduler, docs: Iterable[DocKey]) -> list[Node]:
-    """Whoever is above these documents and is not clean, or under way."""
+    """The nodes above these documents that are not clean, or suspended."""
     by_doc: dict[DocKey, list[tuple[Path, Node]]] = {}
     for place, written in writers(scheduler):
         by_doc.setdefault(place, []).append(written)
@@ -159,7 +155,7 @@ def has_had_turns(event: EventRecord, node: Node) -> bool:
 
 
 def i4_turn(scheduler: Scheduler, event: EventRecord) -> None:
-    """Nobody of its lane that waits was sent before it."""
+    """No waiting event of its lane was sent before it."""
     for other in list(scheduler.outcomes.live.values()):
         if other.lane == event.lane and other.state is EventState.QUEUED and other.ordinal < event.ordinal:
             raise broken("I4", f"its handler is called before that of {other!r}, which was sent before it", event)
@@ -184,7 +180,7 @@ def i4_lanes(scheduler: Scheduler) -> None:
     """Each lane holds what waits, in the order in which it was sent; its head waits for something that is so."""
     lanes = list(scheduler.lanes)
     if scheduler.lanes.inbox or scheduler.lanes.are_ready or scheduler.outcomes.unnotified:
-        raise broken("I4", "this is no rest: an event could be looked at, or somebody told", None)
+        raise broken("I4", "this is no rest: an event could be checked, or a listener notified", None)
     found: dict[EventRecord, None] = {}
     for lane in lanes:
         for what, holds in _fitting_lane(lane):
@@ -298,7 +294,7 @@ def _fitting_event(event: EventRecord) -> Iterable[tuple[str, bool]]:
     yield "it is on its way", event.state in _WAITS
     yield "it has a place in a lane", event.ordinal > 0 and bool(event.lane)
     yield "what it carries cannot be changed", type(event.payload) not in (dict, list)
-    yield "whoever has it from elsewhere asks for its receipt", not (event.is_fresh and event.was_failed)
+    yield "an event from elsewhere asks for its receipt", not (event.is_fresh and event.was_failed)
     # Whether it still does is not for this one to say: another may have taken it up, failed, and dropped it.
     yield (
         "what stands in the outbox was sent in a transaction, or found there",
@@ -315,14 +311,14 @@ def _fitting_event(event: EventRecord) -> Iterable[tuple[str, bool]]:
     yield "who waits for a server is not being handled", not event.awaits_server or event.state is EventState.QUEUED
     yield "who was rejected by its handler has been handled", event.rejection is None or event.attempts > 0
     yield "who waits for quiet is not handled yet", event.waits_since is None or event.state is not EventState.PENDING
-    yield "whoever waits can be told", all(map(callable, event.callbacks))
+    yield "listeners can be called", all(map(callable, event.callbacks))
 
 
 # --- over the trace -------------------------------------------------------------------------------------------
 
 
 def i4_order(records: Sequence[TraceRecord]) -> None:
-    """Nobody's handler is called while another event of the lane waits that was sent before it."""
+    """No handler is called while another event of the lane waits that was sent before."""
     places: dict[str, tuple[str, int]] = {}
     waiting: dict[str, dict[str, int]] = {}
     numbers: dict[str, int] = {}
@@ -438,7 +434,7 @@ EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     "origin": i10_lineage,
     "handler": i11_handlers,
 }
-"""Who looks at each field of an event. A field that is not in here has nobody who says what must hold of it."""
+"""The check of each field of an event. A field that is not in here has no check."""
 
 HANDLER_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = dict.fromkeys(
     (

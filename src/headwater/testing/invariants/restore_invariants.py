@@ -1,8 +1,6 @@
-"""What must hold of an opening that took over from those before it: I7, over the store and over the trace. Reads only.
+"""Invariant I7 of restored nodes.
 
 `docs/internals/invariants.md` says what it promises, and where it is upheld.
-
-Must never know: how any of it is kept true.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from headwater.values.overlap import touches
 
 
 def i7_restart_equivalence(scheduler: Scheduler, engine: Engine, branch: BranchId = MAIN) -> None:
-    """Of whoever was restored, is clean and has not run since: all that it read, and wrote, is as it was in that run.
+    """Restored, clean nodes that have not run since: all that they read and wrote is as it was in that run.
 
     For a time at which everything written is decided and was heard of.
     """
@@ -59,7 +57,7 @@ def _as_it_was(  # noqa: PLR0917  # called in one place
 ) -> None:
     documents = engine.documents
     if row.seq < documents.horizon.seq:
-        # Forgotten since: nobody can tell any more.
+        # Deleted since: it cannot be compared.
         return
     code = node.spec.fingerprint
     if code is None or observation.fingerprint != code():

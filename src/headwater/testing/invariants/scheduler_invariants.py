@@ -1,4 +1,4 @@
-"""What must always hold: I1 to I11 as functions over the records and over the trace. Reads only.
+"""Invariants of the scheduler, checked at rest and over traces.
 
 `check` is for a scheduler at rest, `check_trace` for everything that was told since it began, `Watch` for each attempt
 as it starts. What is about events stands in `event_invariants`, what is about openings in `resume_invariants`, and all
@@ -8,9 +8,7 @@ invariant and shows the record.
 
 `docs/internals/invariants.md` says what each of them promises, and where it is upheld.
 
-Must never know: how any of it is kept true.
-
-Length: one claim after another, and whoever looks for what must hold finds all of it in one place.
+Length: one claim after another, so that all of them are found in one module.
 """
 
 from __future__ import annotations
@@ -86,7 +84,7 @@ class SchedulerWatch:
 
 
 class _Edges:
-    """Who writes what, and who reads what somebody writes: from the records alone."""
+    """Writers of documents, and readers of written documents: from the records alone."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.nodes = list(scheduler.registry.nodes)
@@ -134,14 +132,14 @@ def is_declared(scheduler: Scheduler, node: Node, doc: DocKey) -> bool:
 
 
 def i1_live_consistency(scheduler: Scheduler) -> None:
-    """Whoever is looked at has run on what is there now, unless it is held up by time, by itself or by a breakpoint."""
+    """A live node has run on the current values, unless time, its own write or a breakpoint delays it."""
     if scheduler.invalidation.inbox or scheduler.runner.stack:
         raise broken("I1", "this is no rest: a change was not looked at, or a function is at work", None)
     stopped = scheduler._settle.stopped_at is not None  # noqa: SLF001  # looked at, not touched
     for node in scheduler.registry.nodes:
         is_excused = node.attempt is not None or scheduler.gates.is_held(node) or (stopped and node.queued)
         if node.is_live and not node.is_clean and not is_excused:
-            raise broken("I1", "somebody looks at it, it is not up to date, and nothing holds it up", node)
+            raise broken("I1", "it is observed, not up to date, and nothing delays it", node)
 
 
 def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after another
@@ -210,7 +208,7 @@ def i9_ranks(scheduler: Scheduler) -> None:
 
 
 def i9_turn(scheduler: Scheduler, node: Node) -> None:
-    """An attempt of the pass starts: nobody outside its cycle who writes what it reads, and could run, still waits."""
+    """An attempt of the pass starts: no writer of its reads outside its cycle, that could run, still waits."""
     attempt = node.attempt
     if attempt is None or attempt.pulled or len(scheduler.runner.stack) > 1:
         return
@@ -238,7 +236,7 @@ def _is_above(scheduler: Scheduler, node: Node, other: Node) -> bool:
 
 
 def edges_are_exact(scheduler: Scheduler) -> None:
-    """Who writes what, who may write where, what is declared, and which of what a node reads somebody writes."""
+    """Writers, envelopes, declared reads, and which reads of a node are written by a node."""
     graph, edges = scheduler.graph, _Edges(scheduler)
     if graph.writers != {doc: tuple(writers) for doc, writers in edges.writers.items()}:
         raise broken("edges", f"the map of writers is not that of the records: {graph.writers}", None)
@@ -271,9 +269,9 @@ def waiting_is_exact(scheduler: Scheduler) -> None:
     """Queue, gates, what is invalid and what is under way are as the records say."""
     queued = scheduler.queue.nodes()
     if len(set(queued)) != len(queued) or any(not node.queued for node in queued):
-        raise broken("queue", f"somebody stands in it twice, or does not know: {queued}", None)
+        raise broken("queue", f"a node is in it twice, or does not know: {queued}", None)
     invalid = {node for node in scheduler.registry.nodes if node.outputs and node.status is NodeStatus.INVALID}
-    # Besides, those that never ran while somebody has read what they will write.
+    # Besides, those that never ran while their result was read.
     awaited = {
         source
         for node in scheduler.registry.nodes
@@ -293,7 +291,7 @@ def waiting_is_exact(scheduler: Scheduler) -> None:
             raise broken("flight", "its attempt is not the one that is under way", node)
         waits_until = 0.0 if node.gate is None else node.gate.waits_until
         if waits_until and (waits_until, node) not in entries:
-            raise broken("gates", "it waits for a time, and nobody will wake it", node)
+            raise broken("gates", "it waits for a time, and nothing will wake it", node)
         is_wanted = node.is_live and not node.is_clean and node.attempt is None
         if is_wanted and scheduler.gates.is_held(node) and not 0 < waits_until <= scheduler.gates.eligible_at(node):
             raise broken("gates", "it is held up, and is not woken when it may run", node)
@@ -324,7 +322,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "effects come after computations", node.tier == (1 if not node.outputs else 2 if node.is_materializer else 0)
     yield "it may write its other outputs", {(doc, ()) for doc in node.outputs[1:]} <= set(node.surface)
     yield "what its documents are named by is its own", node.cause == ("run", spec.name, node.order)
-    yield "nobody is its own parent", node.parent is not node
+    yield "no node is its own parent", node.parent is not node
     yield "it is there", not node.removed
     yield "at rest nothing is at work", not node.running
     yield "what never ran has nothing of a run", not is_new or not (node.commit or node.reads or node.runs)
@@ -382,7 +380,7 @@ def i3_value_gated(records: Sequence[TraceRecord]) -> None:
 
 
 def i5_self_stability(records: Sequence[TraceRecord]) -> None:
-    """Nobody is invalidated by his own run; and a run that wrote nothing invalidates nobody, unless by failing."""
+    """No node is invalidated by its own run; and a run that wrote nothing invalidates none, unless by failing."""
     caused: dict[str, NodeInvalidated] = {}
     # Whose last attempt failed, and who is failing as far as its readers know: they are told of that, and of its end.
     failed: set[str] = set()
@@ -409,7 +407,7 @@ def i5_self_stability(records: Sequence[TraceRecord]) -> None:
 
 
 def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one bound after another
-    """In one pass nobody starts more often than he may; who does not settle rests, and longer each time."""
+    """In one pass no node starts more often than it may; a node that does not settle rests, and longer each time."""
     starts: dict[str, int] = {}
     number = ended = 0
     rests: dict[str, int] = {}
@@ -513,4 +511,4 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("invalid_causes", "last_causes", "commit"), i8_provenance),
     "status": i1_live_consistency,
 }
-"""Who looks at each field of a node. A field that is not in here has nobody who says what must hold of it."""
+"""The check of each field of a node. A field that is not in here has no check."""

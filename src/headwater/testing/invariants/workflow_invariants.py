@@ -1,10 +1,8 @@
-"""What must always hold of workflows, as far as it can only be seen over time. Reads only.
+"""Invariants of workflows over time.
 
 A `Watch` is shown moments: any between two transactions (`look`), the one after a run has begun (`begun`), and one at
 which nothing is due (`rest`). Each is compared with those before it. As in `invariants`, the first thing that does not
 hold is raised as an InvariantError.
-
-Must never know: how any of it is kept true.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What people are told of runs and workflows: sentences, made from the rows.
-
-Must never know: how they are shown.
-"""
+"""Short names of runs and inputs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Why something is not done, in plain words: what was tried, what is so instead, and what to do next.
-
-Must never know: what was tried, but for its name; and who asks.
-"""
+"""Why an action on a run or workflow is refused, and what to do instead."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ def of_flow(flow: FlowRow, what: str, why: str, run: int | None = None) -> Trans
 
 
 def wanted(flow: FlowRow) -> str:
-    """That somebody has paused or archived it, and how that is undone."""
+    """That it was paused or archived, and how to undo that."""
     if flow.intent == Intent.ARCHIVED:
         return f"it is archived; restore it first: `headwater workflow restore {flow.name}`"
     return f"it is paused; resume it first: `headwater workflow resume {flow.name}`"
@@ -107,7 +104,7 @@ def at_work(run: RunRow) -> str:
 
 
 def answered(run: RunRow) -> str:
-    """Of one that waits for nobody any more, and has not gone on yet."""
+    """For a run that is answered, and has not gone on yet."""
     if run.outcome == EffectOutcome.SKIPPED:
         said = "it was cancelled already" if run.cancelled else "it was rejected already"
         return f"{said}; a host tells `next` so, and nothing more is to be done"
@@ -192,7 +189,7 @@ _KNOWN: Final = {
 
 
 def not_unknown(tables: WorkflowTables, run: RunRow, *, given_up: bool) -> TransitionError:
-    """Nobody asks what became of its call."""
+    """There is no `reconcile` for its call."""
     if run.outcome == EffectOutcome.UNKNOWN:
         busy = "its call is under way right now; ask again when it has come back, or its time is up"
         why = "it was given up, and nothing waits for the answer" if given_up else busy

@@ -1,9 +1,7 @@
-"""How schedules and distances in time are told: "on weekdays at 9:00", "in 3 min".
+"""Schedules and times in words.
 
 A cron is told from what it comes to and not from how it is written, so "*/20", "0,20,40" and "0-59/20" are one. What
 would be longer in words than in cron, or not quite true, is not told: the caller shows the cron.
-
-Must never know: what time it is, and time zones.
 """
 
 from __future__ import annotations

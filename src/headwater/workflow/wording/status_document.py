@@ -1,7 +1,4 @@
-"""The status document of a workflow: what users see, written in the transaction that made it so.
-
-Must never know: how it is shown, and what time it is for whoever looks.
-"""
+"""The status document of a workflow."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ def operations(tables: WorkflowTables, flow_id: int) -> list[Operation]:
 def _recent(tables: WorkflowTables, lines: Maybe | None, said: str | None) -> list[PatchOp]:
     """What was done last, newest first: the new line before the others, of which only so many are kept."""
     if not is_array(lines):
-        # Nobody but an author's own code can have put something else there.
+        # Only an author's own code can have written something else there.
         return [Add(("recent",), freeze([] if said is None else [_line(tables, said)], "recent"))]
     if said is None:
         return []
@@ -153,7 +150,7 @@ def _blocked(flow: FlowRow, head: RunRow | None) -> str:
     if flow.block_kind == "ask" and head is not None:
         return f"Waiting for you to approve: {head.title or head.handler}. {_ADVICE['ask']}"
     if flow.block_kind == "indeterminate" and head is not None:
-        return f"Nobody knows whether {run_caption(head)} happened. {_ADVICE['indeterminate']}"
+        return f"It is unknown whether {run_caption(head)} happened. {_ADVICE['indeterminate']}"
     text = (flow.block or "").rstrip(". \n")
     service = f" to {head.service}" if head is not None and head.service else ""
     advice = _ADVICE.get(flow.block_kind or "", "").replace("{service}", service)

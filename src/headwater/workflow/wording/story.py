@@ -1,8 +1,6 @@
-"""The story of a run, in words and sentences: why it started, how far it came, what became of it and of its call.
+"""The state and history of a run in sentences.
 
-Made from rows alone, and without the time: whoever shows it says when.
-
-Must never know: how it is shown.
+Made from rows alone, and without the time: the caller adds that.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ ERROR_SHOWN: Final = 300
 """Characters of an error in a sentence: all of it is kept with the run."""
 
 HOST: Final = "headwater run MODULE:APP"
-"""What somebody types so that a workflow is executed."""
+"""The command that executes a workflow."""
 
 _SOON: Final = "Goes on in a moment."
 _AGAIN: Final = "It is tried again."
@@ -36,7 +34,7 @@ _BECAUSE: Final = {
     RunCause.EVENT: "events came in",
     RunCause.WAKE: "it had asked to be woken",
     RunCause.SCHEDULE: "its time had come",
-    RunCause.MANUAL: "somebody asked for it",
+    RunCause.MANUAL: "a person asked for it",
     RunCause.RETRY: "the attempt before had failed",
     RunCause.RECOVERY: "the attempt before was interrupted",
     RunCause.APPROVED: "what it waited for was granted",
@@ -117,7 +115,7 @@ _RECONCILED: Final = {
 
 
 def _answer(run: RunRow, flow: FlowRow) -> str | None:
-    """What somebody has said to a run that waited for a person."""
+    """The answer of a person to a run that waited for one."""
     if run.cancelled:
         return "cancelled" if run.aside is None else "abandoned"
     if run.error_kind == FailureKind.ASK and run.outcome == EffectOutcome.SKIPPED:
@@ -215,7 +213,7 @@ def _why_unknown(run: RunRow, call: CallRow | None) -> str:
 
 
 def _known(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
-    """What has become of a call that nobody knew of."""
+    """The outcome of a call that was unknown."""
     by_person = call is not None and (call.resolved_by or "").startswith("user")
     who = "a person said" if by_person else "found out"
     match run.outcome:
@@ -228,7 +226,7 @@ def _known(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
         case _ if call is not None and call.status == CallStatus.NEEDS_RECONCILE:
             return "it is not found out yet whether it happened" if idle else "finding out whether it happened"
         case _:
-            return "nobody knows whether it happened: a person has to say"
+            return "it is unknown whether it happened: a person has to say"
 
 
 def _asked(run: RunRow, flow: FlowRow) -> str:
@@ -246,7 +244,7 @@ def _asked(run: RunRow, flow: FlowRow) -> str:
         return "Waits for your approval."
     if run.approval is None:
         return f"Its plan was dropped: something that it was about was skipped.{soon}"
-    # What was in its way is gone; until somebody has taken it up, it waits for that.
+    # The block is gone; until a host has taken it up, it waits for that.
     return _SOON if soon else "A person approved its plan."
 
 
@@ -274,21 +272,21 @@ def call_sentence(call: CallRow) -> str:
         case CallStatus.IN_FLIGHT:
             return "It is under way."
         case CallStatus.NEEDS_RECONCILE:
-            return f"Nobody knows yet whether it happened{_asked_about(call)}."
+            return f"It is not known yet whether it happened{_asked_about(call)}."
         case CallStatus.INDETERMINATE:
-            return f"Nobody knows whether it happened{_asked_about(call)}. A person has to say."
+            return f"It is unknown whether it happened{_asked_about(call)}. A person has to say."
         case CallStatus.APPLIED | CallStatus.FAILED:
             return _RESOLVED[call.resolved_by or "call", call.status == CallStatus.APPLIED]
 
 
 _RESOLVED: Final = {
     ("call", True): "It happened.",
-    ("call", False): "It did not happen: whoever was called said so.",
+    ("call", False): "It did not happen: the service said so.",
     ("reconciliation", True): "It happened: that was found out by looking it up.",
     ("reconciliation", False): "It did not happen: that was found out by looking it up.",
     ("user_applied", True): "It happened: a person said so.",
     ("user_not_applied", False): "It did not happen: a person said so.",
-    ("user_skip", False): "Nobody knows whether it happened: a person decided to go on without it.",
+    ("user_skip", False): "It is unknown whether it happened: a person decided to go on without it.",
 }
 
 

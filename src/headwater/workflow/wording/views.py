@@ -1,7 +1,4 @@
-"""What is told of workflows, runs, calls and inputs: plain records, with sentences for people and words for programs.
-
-Must never know: where they come from, and how they are shown.
-"""
+"""The records that queries return."""
 
 from __future__ import annotations
 
@@ -118,7 +115,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def may_change(self) -> bool:
-        """It is at work, waits for somebody, or its call is not known of yet."""
+        """It is running, waits for an answer, or the outcome of its call is unknown."""
         waits = self.status in ("active", "paused:approval") or self.outcome == "unknown" or self.waits_for is not None
         return waits and self.followed_by is None
 
