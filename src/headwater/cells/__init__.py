@@ -1,1 +1,1 @@
-"""What one process sees and writes: the replica, and (later) transactions and cells over it. Never knows nodes."""
+"""The replica of a space in one process, and transactions, cells and documents on top of it."""

@@ -43,7 +43,7 @@ def _brief(value: object, limit: int) -> str:
         return f"{{{_joined((f'{safe_repr(key)}: {_brief(item, limit)}' for key, item in value.items()), limit)}}}"
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001  # an author's __repr__; what ends a run of ours is no Exception, and passes
+    except Exception:  # noqa: BLE001  # an author's __repr__; the exceptions that end a run are no subclass of Exception
         return safe_repr(value)
 
 

@@ -38,7 +38,7 @@ def _root(thing: object) -> Slot:
 
 
 def id_of(doc: Doc) -> str:
-    """The document's id: the same for ever, and in every process."""
+    """The document's id: permanent, and the same in every process."""
     given: object = doc
     if not isinstance(given, Doc):
         raise AddressError(f"{shorten(safe_repr(given))} is not a document")

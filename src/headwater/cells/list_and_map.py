@@ -308,7 +308,7 @@ class Map(Container, MutableMapping[K, V], Generic[K, V]):
             self._materialise(space, tx)
             entry._remove()
 
-    if not TYPE_CHECKING:  # typed as in MutableMapping, of which each is several steps: here they are one
+    if not TYPE_CHECKING:  # typed as in MutableMapping, whose methods take several steps; here each is one transaction
 
         def pop(self, key: K, *default: object) -> object:
             with self._atomically():

@@ -1,1 +1,1 @@
-"""What data is: values, addresses, links, ids, changes. Pure functions over immutable things; knows no store."""
+"""The data model: values, addresses, links, ids, schemas, changes. Pure functions on immutable objects."""

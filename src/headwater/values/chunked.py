@@ -221,7 +221,7 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
         return ChunkedList(chunks, self._starts, self._len)
 
     def splice(self, index: int, delete: int, items: Sequence[Value]) -> ChunkedList:
-        """Delete a run of elements, but not all there are, and insert others in its place."""
+        """Replace a run of elements, but not all of them, by others."""
         chunks = self._chunks
         if index == self._len:
             return self._appended(items)

@@ -100,8 +100,8 @@ def refuse_link(edited: Value, verb: str, path: Path, depth: int) -> None:
 
 
 def check_depth(path: Path, value: Value, verb: str) -> None:
-    """Refuse to nest a document too deep. Costs little for scalars; a container was walked by `freeze` anyway."""
-    # A scalar counts too: the path to it may have to be made, and a path can be of any length.
+    """Refuse a document that is nested too deep. Cheap for scalars; `freeze` has walked a container anyway."""
+    # A scalar counts, too: its path may have to be created, and a path can have any length.
     below = depth_of(value) if type(value) in CONTAINERS else 0
     if len(path) + below > DEPTH_MAX:
         message = f"cannot {verb} {shown(path)}: the document would be nested deeper than {DEPTH_MAX} levels"
@@ -109,7 +109,7 @@ def check_depth(path: Path, value: Value, verb: str) -> None:
 
 
 def check_keys(path: Path, start: int, verb: str) -> None:
-    """Refuse keys that no map may have, in the part of a path that is to be made."""
+    """Refuse invalid keys in the part of a path that has to be created."""
     try:
         for step in path[start:]:
             if type(step) is str:
@@ -123,12 +123,12 @@ def check_keys(path: Path, start: int, verb: str) -> None:
 
 
 def shown(path: Path) -> str:
-    """A path for a message, which must be printable whatever the keys are."""
+    """A path for a message, printable for all keys."""
     return path_text(path).encode(errors="backslashreplace").decode() or "the root"
 
 
 def misfit(verb: str, path: Path, depth: int, found: Value) -> AddressError:
-    """What stood in the way, and where."""
+    """The error for a path that does not fit the tree at `depth`."""
     where = shown(path[:depth])
     if depth < len(path) and is_array(found):
         what = f"{where} is a list of {len(found)}, which has no {path[depth]!r}"

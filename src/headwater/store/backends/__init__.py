@@ -1,1 +1,1 @@
-"""Databases the store can stand on: rows in, rows out, no rules."""
+"""The backends of the store: databases that read and write rows, without rules."""
