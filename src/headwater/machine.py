@@ -300,16 +300,17 @@ class Files:
 class Process:
     """What lives as long as one process of the product: the state that modules share between all their objects."""
 
-    def __init__(self, started: float) -> None:
+    def __init__(self, started: float, make_lock: Callable[[], Lock]) -> None:
         self.started = started
         """Wall time in seconds."""
+        self._make_lock = make_lock
         self._parts: dict[type[object], object] = {}
         # Reentrant: a part may ask for another one while it is made.
-        self._making = threading.RLock()
+        self._making = make_lock()
 
     def forked(self) -> None:
         """This process is a copy of the one whose record this is."""
-        self._making = threading.RLock()
+        self._making = self._make_lock()
 
     def state(self, kind: type[S]) -> S:
         """The only instance of `kind` in this process. It is made, without arguments, at the first call."""
@@ -326,7 +327,7 @@ class Machine:
     """The real machine. A simulated one derives from it and overrides what it simulates."""
 
     def __init__(self) -> None:
-        self.process = Process(self.time())
+        self.process = Process(self.time(), self.rlock)
         self.files = Files()
 
     def state(self, kind: type[S]) -> S:
