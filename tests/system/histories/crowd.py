@@ -27,7 +27,7 @@ from tests.support.naive import NOTHING
 from tests.support.proxy import Proxy
 
 CLIENT = Path(__file__).with_name("clients_to_kill.py")
-ROOT = CLIENT.parents[2]
+ROOT = CLIENT.parents[3]
 SPACE = "shared"
 DEADLINE_S = 600.0
 VERDICTS: dict[str, Verdict] = {"Conflict": Conflict(""), "Refused": Refused("")}
