@@ -1,6 +1,8 @@
 """Every test of the command line works in a folder of its own, with nothing set in the environment."""
 
+import importlib
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import headwater.cli
 from headwater.cli.main import cli
 from headwater.host.system_clock import SystemClock
 from tests.support.letters import Post, forget
@@ -54,7 +57,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
         return "\n".join(line.rstrip() for line in result.output.splitlines())
 
     # All of them, so that none is imported later.
-    CliRunner().invoke(cli, ["--help"])
+    for module in pkgutil.iter_modules(headwater.cli.__path__, "headwater.cli."):
+        importlib.import_module(module.name)
     return invoke
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from headwater.cli.trace import _DETAILS
+from headwater.cli.trace_actions import _DETAILS
 from headwater.scheduler.inspect.trace import TRACE_KINDS
 from tests.cli.conftest import Run
 from tests.support.doors import BRIEF, SAFETY_S, SHOP, STAYING, running, tell

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater import errors
-from headwater.cli import about
+from headwater.cli import about_actions
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, on_terminal
 from tests.structure.project import PACKAGE, ROOT, read_pyproject
@@ -35,7 +35,7 @@ def test_error_without_a_page_is_told_from_the_tree(run: Run) -> None:
 
 
 def test_explain_without_the_documentation_still_answers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(about, "__file__", str(Path("far/away/from/headwater/cli/about.py").absolute()))
+    monkeypatch.setattr(about_actions, "__file__", str(Path("far/away/from/headwater/cli/about.py").absolute()))
     text = run("explain", "HW202").stdout
     assert text.startswith("HW202 SpaceHeldError: another process holds this space\n")
     assert "One process at a time owns a space's file." in text
@@ -88,7 +88,7 @@ def test_page_is_drawn_part_by_part() -> None:
         "## What to do\n\n- one\n  thing\n- call `a b c d` instead\n\n"
         "<!-- no-run: later -->\n```python\nif x:\n\n    y()\n```\n"
     )
-    assert about._plain(page, 22).splitlines() == [
+    assert about_actions._plain(page, 22).splitlines() == [
         "HW999 SomeError",
         "  First, see HW998.",
         "",

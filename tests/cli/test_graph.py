@@ -285,7 +285,7 @@ def test_door_of_a_killed_process_is_passed_by(run: Run) -> None:
 
 
 def test_process_that_has_no_app_open_is_named(run: Run, closed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.cli.runtime._DOOR_S", 0.0)
+    monkeypatch.setattr("headwater.inspect.resolve._SOCKET_S", 0.0)
     with holding(closed) as pid:
         error = run("graph", "--url", closed, exit=4).stderr
         assert f"is open in process {pid}" in error

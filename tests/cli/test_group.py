@@ -126,7 +126,7 @@ def raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_args: object, **_kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr("headwater.cli.spaces.open_space", fail)
+    monkeypatch.setattr("headwater.cli.target.Target.inspector", fail)
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_refused_commit_ends_with_4_and_the_reason(run: Run) -> None:
 
 
 def test_unbounded_input_is_refused_before_memory_grows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.cli.change._INPUT_BYTES_MAX", 100)
+    monkeypatch.setattr("headwater.cli.json_input._INPUT_BYTES_MAX", 100)
     assert "larger than 100 bytes" in run("set", "d", "-", "--url", "x.db", stdin="1" * 101, exit=4).stderr
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import localtime, strftime
 from typing import Any
@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 import headwater
-from headwater.cli import asking
-from headwater.cli.asking import Place, done, looking
-from headwater.cli.telling import block_hints, clock
-from headwater.cli.timeline import authors_part
+from headwater.cli.run_story import authors_part
+from headwater.cli.target import Target
+from headwater.cli.workflow_hints import block_hints, clock
 from headwater.errors import ClosedError, EventTimeoutError, UnavailableError
+from headwater.inspect.commands import DecideRun
+from headwater.inspect.questions import ListWorkflows
+from headwater.inspect.socket_client import SocketInspector
 
 DAY = 24 * 60 * 60 * 1000
 
@@ -29,19 +31,19 @@ def test_a_time_is_told_with_its_day_unless_that_is_today() -> None:
 
 
 def test_commands_to_type_can_be_pasted_whatever_the_file_is_called() -> None:
-    assert Place(None, None).command("approve", 3) == "headwater approve 3"
-    assert Place("my post.db", "a b").command("approve", 3) == "headwater approve 3 --url 'my post.db' --space 'a b'"
+    assert Target(None, None).command("approve", 3) == "headwater approve 3"
+    assert Target("my post.db", "a b").command("approve", 3) == "headwater approve 3 --url 'my post.db' --space 'a b'"
 
 
 def test_a_call_that_has_not_come_back_is_not_looked_up_before_it_has() -> None:
-    place = Place(None, None)
-    lost = [command for command, _ in block_hints(place, "indeterminate", "post.letters", 3, can_ask=True)]
+    target = Target(None, None)
+    lost = [command for command, _ in block_hints(target, "indeterminate", "post.letters", 3, can_ask=True)]
     assert lost[-1] == "headwater reconcile 3 --again"
-    assert [command for command, _ in block_hints(place, "hung", "post.letters", 3, can_ask=True)] == lost[:-1]
+    assert [command for command, _ in block_hints(target, "hung", "post.letters", 3, can_ask=True)] == lost[:-1]
 
 
 def test_a_call_is_not_looked_up_where_there_is_no_reconcile() -> None:
-    hints = [command for command, _ in block_hints(Place(None, None), "indeterminate", "a.b", 3, can_ask=False)]
+    hints = [command for command, _ in block_hints(Target(None, None), "indeterminate", "a.b", 3, can_ask=False)]
     assert "headwater reconcile 3 --again" not in hints
     assert "headwater reconcile 3 --skip" in hints
 
@@ -58,53 +60,59 @@ def test_a_traceback_is_told_without_calls_inside_of_headwater() -> None:
 # --- closed in between ------------------------------------------------------------------------------------
 
 
-class Gone:
-    """Somebody who answers with these, one after the other, until they are told what they wait for."""
+class Answered:
+    """A response of any kind."""
 
-    def __init__(self, *errors: BaseException) -> None:
-        self.errors = list(errors)
+    def read(self, _request: object, _whose: str) -> str:
+        return "answered"
 
-    def told(self, kind: object, ask: object) -> object:
+
+class Gone(SocketInspector):
+    """A process that answers with these errors, one after the other, and then as asked."""
+
+    errors: list[BaseException]
+
+    def __init__(self) -> None:
+        super().__init__(socket.socket(), "post.db")
+        self.errors = []
+
+    def _request(self, _request: object, _wait_s: float = 0.0) -> Any:
         if self.errors:
             raise self.errors.pop(0)
-        return kind, ask
+        return Answered()
+
+    def close(self) -> None:
+        """Is asked again by the next."""
 
 
 @pytest.fixture
-def somebody(monkeypatch: pytest.MonkeyPatch) -> Gone:
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gone]:
     gone = Gone()
-
-    @contextmanager
-    def reached(_place: Place) -> Iterator[Gone]:
-        yield gone
-
-    monkeypatch.setattr(asking, "reached", reached)
-    return gone
+    monkeypatch.setattr("headwater.inspect.resolve.reach", lambda *_: gone)
+    yield gone
+    SocketInspector.close(gone)
 
 
-PLACE = Place("post.db", None)
+def test_a_question_is_asked_again_if_the_space_was_closed_in_between(process: Gone) -> None:
+    with Target("post.db").inspector() as inspector:
+        process.errors = [ConnectionResetError("gone"), ClosedError("it was closed")]
+        inspector.ask(ListWorkflows())
+        assert process.errors == []
+        process.errors = [ConnectionResetError("gone")] * 3
+        with pytest.raises(ConnectionResetError, match="it is opened and closed all the time"):
+            inspector.ask(ListWorkflows())
 
 
-def asked(source: Any) -> object:
-    return source.told(int, 1)
-
-
-def test_a_question_is_asked_again_if_the_space_was_closed_in_between(somebody: Gone) -> None:
-    somebody.errors = [ConnectionResetError("gone"), ClosedError("it was closed")]
-    assert looking(PLACE, asked) == (int, 1)
-    somebody.errors = [ConnectionResetError("gone")] * 3
-    with pytest.raises(ConnectionResetError, match="it is opened and closed all the time"):
-        looking(PLACE, asked)
-
-
-def test_what_was_surely_not_done_is_done_again_and_what_may_have_been_is_not(somebody: Gone) -> None:
-    somebody.errors = [ClosedError("it was closed")]
-    done(PLACE, "approve", number=1)
-    assert somebody.errors == []
-    for error, told in ((ConnectionResetError("gone"), UnavailableError), (TimeoutError(), EventTimeoutError)):
-        somebody.errors = [error]
-        with pytest.raises(told, match="whether it was done is not known"):
-            done(PLACE, "approve", number=1)
-    somebody.errors = [ClosedError("it was closed")] * 3
-    with pytest.raises(ConnectionResetError):
-        done(PLACE, "approve", number=1)
+def test_what_was_surely_not_done_is_done_again_and_what_may_have_been_is_not(process: Gone) -> None:
+    approve = DecideRun(run=1, action="approve")
+    with Target("post.db").inspector() as inspector:
+        process.errors = [ClosedError("it was closed")]
+        inspector.do(approve)
+        assert process.errors == []
+        for error, raised in ((ConnectionResetError("gone"), UnavailableError), (TimeoutError(), EventTimeoutError)):
+            process.errors = [error]
+            with pytest.raises(raised, match="whether it was done is not known"):
+                inspector.do(approve)
+        process.errors = [ClosedError("it was closed")] * 3
+        with pytest.raises(ConnectionResetError):
+            inspector.do(approve)

@@ -174,7 +174,7 @@ def test_on_a_terminal_it_is_told_in_words_and_nothing_is_wider_than_it(terminal
     assert "  poll     every hour" in text
     assert "what you can do" in text
     assert "  headwater workflow resume post.letters   try again" in text
-    assert "  headwater run MODULE:APP                 run it: nobody does now" in text
+    assert "  headwater run MODULE:APP                 run it: no process does now" in text
 
 
 def test_commands_to_type_are_never_broken_into_lines(terminal: Terminal, post: Post) -> None:
@@ -221,4 +221,4 @@ def test_what_was_put_aside_is_tried_again(run: Run, post: Post) -> None:
 def test_nothing_can_be_followed_in_a_file_that_nobody_has_open(run: Run, post: Post) -> None:
     post.work()
     for command in (["workflow", "ls"], ["workflow", "show", "letters"], ["runs", "ls"]):
-        assert "nobody has this space open, so there is nothing to follow" in run(*command, "--follow", exit=3).stderr
+        assert "open, so there is nothing to follow" in run(*command, "--follow", exit=3).stderr

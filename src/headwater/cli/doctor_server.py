@@ -1,34 +1,33 @@
-"""Is a server fit, as seen from here? Reached, of which version, how fast, and what may be done there.
-
-Must never know: how the answer looks.
-"""
+"""Checks of a server, as seen from here: whether it is reached, its version, its speed, and the rights there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from headwater import __version__
-from headwater.cli.pages import readiness
-from headwater.cli.remote import Server, showing
+from headwater.access.local_token import find_local
+from headwater.cli.target import Server
+from headwater.client.credentials import Credentials
+from headwater.client.server_link import ServerLink
+from headwater.client.server_pages import OK, REFUSAL_MAX, page
 from headwater.errors import HeadwaterError, OfflineError
 from headwater.machine import machine
-
-if TYPE_CHECKING:
-    from headwater.client.server_link import ServerLink
-    from headwater.sync.frames import Welcome
+from headwater.sync.frames import Open, Ping, Proof, Welcome
+from headwater.values.ids import MAIN, BranchId, SessionId
 
 PINGS: Final = 7
 SLOW_MS: Final = 250.0
-"""Milliseconds there and back. Whoever waits for verdicts feels it by then."""
+"""Milliseconds there and back. A program that waits for verdicts is slow by then."""
 
 Found = tuple[str, Literal["ok", "warning", "failed"], str]
 
 
 def examine_server(server: Server) -> Iterator[Found]:
-    """One thing after the other, as far as it goes."""
+    """One check after the other, as far as it goes."""
     try:
-        is_ready, words = readiness(server)
+        with page(server.url, server.token, "/readyz") as response:
+            is_ready, words = response.status == OK, response.read(REFUSAL_MAX).decode(errors="replace").strip()
     except OfflineError as error:
         yield "server", "failed", error.message
         return
@@ -41,8 +40,6 @@ def examine_server(server: Server) -> Iterator[Found]:
 
 
 def _way(server: Server) -> Found:
-    from headwater.access.local_token import find_local
-
     if server.url.secure:
         return "way", "ok", "encrypted (TLS)"
     if find_local(server.url.host, server.url.port) is not None or server.url.host in ("localhost", "127.0.0.1", "::1"):
@@ -51,21 +48,19 @@ def _way(server: Server) -> Found:
 
 
 def _session(server: Server) -> Iterator[Found]:
-    from headwater.client.server_link import ServerLink
-    from headwater.sync.frames import Open, Proof
-    from headwater.values.ids import MAIN, BranchId, SessionId
-
     welcomes: list[Welcome] = []
 
     class Listening(ServerLink):
-        """Keeps what the server says of itself."""
+        """Records what the server says of itself."""
 
         def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
             welcomes.append(welcome)
             return super().prove(welcome, session)
 
     opening = Open(server.url.space, BranchId(MAIN), "", create=False)
-    link = Listening(server.url, opening, showing(server), deliver=lambda _items: None, decided=lambda _number: None)
+    link = Listening(
+        server.url, opening, Credentials(token=server.token), deliver=lambda _items: None, decided=lambda _number: None
+    )
     try:
         link.start()
     except HeadwaterError as error:
@@ -94,8 +89,6 @@ def _version(welcomes: list[Welcome]) -> Iterator[Found]:
 
 
 def _latency(link: ServerLink) -> Found:
-    from headwater.sync.frames import Ping
-
     took = []
     for _ in range(PINGS):
         begin = machine().monotonic()

@@ -1,7 +1,4 @@
-"""What went wrong, as one line and one number: the only table from errors to exit codes.
-
-Must never know: which command was run.
-"""
+"""Errors as one line and one number: the only table from errors to exit codes."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from headwater import errors
 
 
 class Exit(IntEnum):
-    """What a script can tell by the exit code."""
+    """The exit codes that scripts can rely on."""
 
     DONE = 0
     FAILED = 1
@@ -64,20 +61,21 @@ def exit_of(kind: type[BaseException]) -> Exit:
 
 
 def report(error: BaseException) -> Exit:
-    """Say on stderr what happened, in one line, and return the exit code. HEADWATER_DEBUG=1 adds the traceback."""
-    if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
-        from headwater.values.author_text import traceback_text
+    """Print the error on stderr, in one line, and return the exit code. HEADWATER_DEBUG=1 adds the traceback."""
+    from headwater.values.author_text import traceback_text  # noqa: PLC0415  # only after an error
+    from headwater.values.text import inert  # noqa: PLC0415  # likewise
 
+    if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
         sys.stderr.write(traceback_text(error))
     if isinstance(error, click.UsageError):
         error.show()
     else:
-        _say(_told(error))
+        click.echo(inert(_line(error)), err=True)
     return exit_of(type(error))
 
 
-def _told(error: BaseException) -> str:
-    from headwater.values.author_text import describe, text_of
+def _line(error: BaseException) -> str:
+    from headwater.values.author_text import describe, text_of  # noqa: PLC0415  # only after an error
 
     match error:
         case click.Abort() | KeyboardInterrupt():
@@ -105,14 +103,8 @@ def _named(error: errors.HeadwaterError) -> str:
 
 
 def _system(error: OSError) -> str:
-    """An error of the operating system without its number; what it was about comes first."""
+    """An error of the operating system without its number; the file comes first."""
     reason = error.strerror or str(error)
     if error.errno == errno.ENOENT:
         reason = "there is no such file or folder"
     return f"{error.filename}: {reason}" if error.filename else f"cannot go on: {reason}"
-
-
-def _say(line: str) -> None:
-    from headwater.values.text import inert
-
-    click.echo(inert(line), err=True)

@@ -1,6 +1,6 @@
-"""The `headwater` command and where its subcommands are: each is imported when it is asked for.
+"""The `headwater` command, and which module declares each of its subcommands.
 
-Importing this package loads click and nothing heavier: the store, SQLite and rich come when a command runs.
+Importing a declaration loads click and nothing heavier: the store, SQLite and rich come when a command runs.
 """
 
 from __future__ import annotations
@@ -19,59 +19,62 @@ from headwater.host.standard_streams import ReaderGoneError, abandon, finish, se
 
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Start": {
-        "run": "hosting:run_app",
+        "run": "workflow_syntax:run_app",
     },
     "Data": {
-        "ls": "data:list_documents",
-        "get": "data:get_value",
-        "set": "change:set_value",
-        "watch": "watch:watch_value",
-        "send": "send:send_event",
-        "history": "data:show_history",
-        "diff": "data:show_diff",
-        "export": "exchange:export_space",
-        "import": "exchange:import_space",
+        "ls": "data_syntax:list_documents",
+        "get": "data_syntax:get_value",
+        "set": "data_syntax:set_value",
+        "watch": "data_syntax:watch_value",
+        "send": "data_syntax:send_event",
+        "history": "data_syntax:show_history",
+        "diff": "data_syntax:show_diff",
+        "export": "data_syntax:export_space",
+        "import": "data_syntax:import_space",
     },
     "Functions": {
-        "graph": "graph:show_graph",
-        "why": "graph:explain_node",
-        "top": "activity:show_top",
-        "trace": "trace:show_trace",
-        "stats": "activity:show_stats",
-        "events": "events:events",
-        "pieces": "pieces:pieces",
+        "graph": "function_syntax:show_graph",
+        "why": "function_syntax:explain_node",
+        "top": "function_syntax:show_top",
+        "trace": "function_syntax:show_trace",
+        "stats": "function_syntax:show_stats",
+        "events": "function_syntax:events",
+        "pieces": "function_syntax:pieces",
     },
     "Workflows": {
-        "workflow": "workflow:workflow",
-        "runs": "runs:runs",
-        "inputs": "inputs:inputs",
-        "publish": "publish:publish_event",
-        "approve": "deciding:approve_run",
-        "reject": "deciding:reject_run",
-        "reconcile": "deciding:reconcile_run",
+        "workflow": "workflow_syntax:workflow",
+        "runs": "workflow_syntax:runs",
+        "inputs": "workflow_syntax:inputs",
+        "publish": "workflow_syntax:publish_event",
+        "approve": "workflow_syntax:approve_run",
+        "reject": "workflow_syntax:reject_run",
+        "reconcile": "workflow_syntax:reconcile_run",
     },
     "Branches": {
-        "branches": "branches:list_branches",
-        "fork": "branches:fork_branch",
-        "merge": "branches:merge_branch",
+        "branches": "data_syntax:list_branches",
+        "fork": "data_syntax:fork_branch",
+        "merge": "data_syntax:merge_branch",
     },
     "Sharing": {
-        "serve": "serve:serve",
-        "token": "token:token",
+        "serve": "care_syntax:serve",
+        "token": "care_syntax:token",
     },
     "Care": {
-        "verify": "care:verify_spaces",
-        "backup": "copies:back_up",
-        "restore": "copies:restore_space",
-        "compact": "care:compact_space",
-        "doctor": "doctor:examine",
-        "explain": "about:explain",
-        "version": "about:show_version",
+        "verify": "care_syntax:verify_spaces",
+        "backup": "care_syntax:back_up",
+        "restore": "care_syntax:restore_space",
+        "compact": "care_syntax:compact_space",
+        "doctor": "care_syntax:examine",
+        "explain": "care_syntax:explain",
+        "version": "care_syntax:show_version",
     },
 }
-"""Where each command is: a module of this package, and a name in it."""
+"""The declaration of each command: a module of this package, and a name in it."""
 
 _COMMANDS: Final = {name: where for section in SECTIONS.values() for name, where in section.items()}
+
+_CLOSE: Final = 0.65
+"""How alike names must be to be suggested."""
 
 _FRAMES_MAX: Final = 4000
 """Of Python's stack. A document may be 512 levels deep, and writing it as JSON takes a few frames for each."""
@@ -82,12 +85,12 @@ Exit codes: 0 done, 1 failed or findings, 2 used wrongly, 3 not found,
 
 
 class Headwater(click.Group):
-    """The group of all commands, found by the table above."""
+    """The group of all commands, as in the table above."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # click's signature  # noqa: ARG002  # click's signature
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # likewise
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # likewise  # noqa: ARG002  # click's signature
         where = _COMMANDS.get(cmd_name)
         if where is None:
             return None
@@ -100,9 +103,9 @@ class Headwater(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-"):
-            from difflib import get_close_matches
+            from difflib import get_close_matches  # noqa: PLC0415  # only for a command that does not exist
 
-            close = get_close_matches(name, _COMMANDS, n=3, cutoff=0.65)
+            close = get_close_matches(name, _COMMANDS, n=3, cutoff=_CLOSE)
             hint = f"Did you mean {' or '.join(close)}?" if close else "`headwater --help` lists them."
             raise click.UsageError(f"There is no command {name!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -114,7 +117,7 @@ class Headwater(click.Group):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  # click's signature
+    def invoke(self, ctx: click.Context) -> Any:  # click's signature  # noqa: ANN401  # click's signature
         try:
             result = super().invoke(ctx)
             if sys.stdout is not None:
@@ -134,13 +137,13 @@ class Headwater(click.Group):
         prog_name: str | None = "headwater",
         complete_var: str | None = None,
         standalone_mode: bool = True,
-        **extra: Any,  # noqa: ANN401  # click's signature
-    ) -> Any:  # noqa: ANN401  # likewise
-        """Run a command; whatever goes wrong becomes one line and an exit code."""
+        **extra: Any,  # click's signature  # noqa: ANN401  # click's signature
+    ) -> Any:  # likewise  # noqa: ANN401  # click's signature
+        """Run a command. An error becomes one line and an exit code."""
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES_MAX))
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra) or Exit.DONE
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last line: users see no traceback
+        except (Exception, KeyboardInterrupt) as error:  # the last line: users see no traceback  # noqa: BLE001  # the last line: users see no traceback
             code = report(error)
         if standalone_mode:
             # What is left in a buffer is written here: the interpreter would do so after this, and end with 120.
@@ -156,7 +159,7 @@ class Headwater(click.Group):
 )
 @click.version_option(__version__, "-V", "--version", message="headwater %(version)s")
 def cli() -> None:
-    """Durable documents: look at them, change them, take care of them.
+    """Durable documents: read them, change them, take care of them.
 
     A PATH is document/key/key; numbers index lists. A slash inside a key is written ~1, a tilde ~0. Documents of
     one user are user:NAME!document.

@@ -1,6 +1,7 @@
-"""How answers look: a table on a terminal, tab-separated in a pipe, JSON when asked for; progress on stderr.
+"""How answers look: a table on a terminal, tab-separated in a pipe, JSON with `--json`; progress on stderr.
 
-Must never know: spaces, documents.
+The fields of a record are declared once, as columns: for the table, for JSON and for the text of `--help`. All that
+needs rich is in `terminal.py`, which is imported where standard output is a terminal.
 """
 
 from __future__ import annotations
@@ -8,21 +9,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, TextIO, TypeAlias
+from typing import Any, Final, Literal, TextIO, TypeAlias
 
 from headwater.machine import machine
 from headwater.values.text import inert, inert_lines
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
 Form: TypeAlias = Literal["json", "jsonl"] | None
-"""What was asked for; None: whatever suits where the output goes."""
+"""The form that was asked for; None: a table or lines of fields."""
 
 Record: TypeAlias = Mapping[str, object]
 """One answer, as `--json` prints it."""
@@ -33,65 +31,100 @@ Progress: TypeAlias = Callable[[int, int], None]
 _TABLE_ROWS: Final = 500
 """Rows of a table drawn at once: columns are as wide as these need, and memory stays bounded."""
 
-_ELASTIC_LEAST: Final = 8
-"""Characters that are left of a value even where the rest needs all the room."""
-
 PROGRESS_AFTER_S = 0.5
-"""What is done by then needs no bar: it would only flicker."""
+"""Work that is done by then needs no bar: it would only flicker."""
 
 _PREVIEW: Final = 200
-"""Characters of a value in a table. More than a line has; a table is for looking, `get` is for reading."""
+"""Characters of a value in a table. More than a line has; `get` prints all of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a list. `text` is what a pipe gets, complete; `shown` what a person sees, if that differs."""
+    """One field of a record. `text` is what a pipe gets, complete; `shown` what a person sees, if that differs."""
 
-    title: str
-    text: Callable[[Record], str]
+    name: str
+    """Its key in JSON."""
+    title: str | None = None
+    """The heading of its column; the name unless given."""
+    text: Callable[[Record], str] | None = None
     shown: Callable[[Record], str] | None = None
     number: bool = False
     elastic: bool = False
     """Gives way when the terminal is narrow."""
 
+    @property
+    def heading(self) -> str:
+        return self.name if self.title is None else self.title
+
+    def in_pipe(self, record: Record) -> str:
+        """What a pipe gets."""
+        return field_text(record.get(self.name)) if self.text is None else self.text(record)
+
+    def on_screen(self, record: Record) -> str:
+        """What a person sees."""
+        return self.in_pipe(record) if self.shown is None else self.shown(record)
+
+
+def field_text(value: object) -> str:
+    """A field as text: nothing for None, JSON for what is nested."""
+    if value is None:
+        return ""
+    return json_text(value) if isinstance(value, dict | list | tuple) else str(value)
+
+
+def json_column(name: str, title: str | None = None, *, none: str = "") -> Column:
+    """A column of any values: JSON, of which a table shows the beginning."""
+    return Column(
+        name,
+        title,
+        text=lambda record: json_text(record[name]) if name in record else "",
+        shown=lambda record: preview(record[name]) if name in record else none,
+        elastic=True,
+    )
+
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Is a person looking? `stream` is standard output unless said otherwise."""
+    """Whether a stream is a terminal: standard output unless another is given."""
     stream = stream or sys.stdout
     return stream is not None and stream.isatty()
+
+
+def terminal() -> Any:  # the module  # noqa: ANN401  # a module
+    """The module that draws."""
+    from headwater.cli import terminal as drawing  # rich takes as long to import as a command to run  # noqa: PLC0415  # rich takes as long to import as most commands to run
+
+    return drawing
 
 
 # --- one answer -----------------------------------------------------------------------------------------------
 
 
 def answer(record: Record, *, sentence: str, plain: object, form: Form) -> None:
-    """What a command that did something says: a sentence to people, one or more plain fields to a pipe."""
+    """The result of a command that did something: a sentence for people, one or more plain fields for a pipe."""
     if form is not None:
         write(json_text(record))
     elif is_terminal():
         write(inert_lines(sentence))
     else:
-        fields = plain if isinstance(plain, tuple) else (plain,)
-        write("\t".join(inert(str(field)) for field in fields))
+        write_fields(*(plain if isinstance(plain, tuple) else (plain,)))
 
 
 def show_value(value: object) -> None:
     """A value as JSON: on a terminal over several lines and in colour, else on one line."""
-    if not is_terminal():
+    if is_terminal():
+        terminal().print_json(json_text(value, indent=2))
+    else:
         write(json_text(value))
-        return
-    from rich.highlighter import JSONHighlighter
-    from rich.text import Text
-
-    # Not rich's JSON: it reads the text and writes it anew, with control characters as they were.
-    text = Text(json_text(value, indent=2))
-    JSONHighlighter().highlight(text)
-    console().print(text, soft_wrap=True)
 
 
 def write(line: str) -> None:
     """One line to standard output."""
     print(line)
+
+
+def write_fields(*fields: object) -> None:
+    """One line of fields, for a pipe."""
+    write("\t".join(inert(str(field)) for field in fields))
 
 
 def note(line: str) -> None:
@@ -102,8 +135,20 @@ def note(line: str) -> None:
 # --- many answers ---------------------------------------------------------------------------------------------
 
 
-def show(records: Iterable[Record], columns: Sequence[Column], form: Form, *, empty: str) -> None:
-    """A list, as it comes. `empty` is said to people if there is nothing in it."""
+def show(  # what there is, and how it looks
+    records: Iterable[Record],
+    fields: Iterable[Column | str],
+    form: Form,
+    *,
+    empty: str,
+    without: Collection[str] = (),
+    shown: Mapping[str, Callable[[Record], str]] | None = None,
+) -> None:
+    """A list, as it comes. `empty` is noted for people if there is nothing in it.
+
+    `without` names columns that are left out, `shown` replaces how some look to people.
+    """
+    columns = columns_of(fields, without, shown)
     match form:
         case "json":
             _write_array(records)
@@ -115,7 +160,27 @@ def show(records: Iterable[Record], columns: Sequence[Column], form: Form, *, em
                 note(empty)
         case None:
             for record in records:
-                write("\t".join(inert(column.text(record)) for column in columns))
+                write_row(record, columns)
+
+
+def columns_of(
+    fields: Iterable[Column | str],
+    without: Collection[str] = (),
+    shown: Mapping[str, Callable[[Record], str]] | None = None,
+) -> tuple[Column, ...]:
+    """The columns of a record; fields without a column are in JSON only."""
+    columns = [each for each in fields if isinstance(each, Column) and each.name not in without]
+    changed = shown or {}
+    return tuple(_shown_as(each, changed[each.name]) if each.name in changed else each for each in columns)
+
+
+def _shown_as(column: Column, shown: Callable[[Record], str]) -> Column:
+    return Column(column.name, column.title, column.text, shown, column.number, column.elastic)
+
+
+def write_row(record: Record, columns: Sequence[Column]) -> None:
+    """One record in a pipe."""
+    write_fields(*(column.in_pipe(record) for column in columns))
 
 
 def _write_array(records: Iterable[Record]) -> None:
@@ -127,48 +192,69 @@ def _write_array(records: Iterable[Record]) -> None:
 
 
 def _draw(records: Iterator[Record], columns: Sequence[Column]) -> bool:
-    """Tables one below the other, the first with titles. Tells whether there was anything to draw."""
-    screen = console()
+    """Tables one below the other, the first with titles. Returns whether there was anything to draw."""
     drawn = False
     while page := list(islice(records, _TABLE_ROWS)):
-        screen.print(table(page, columns, screen.width, titles=not drawn))
+        draw(Table(page, columns, titles=not drawn))
         drawn = True
     return drawn
 
 
-def table(records: Iterable[Record], columns: Sequence[Column], width: int, *, titles: bool = True) -> Table:
-    """One table, for a terminal of so many columns."""
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn = Table(box=None, pad_edge=False, show_header=titles, header_style="bold", padding=(0, 2, 0, 0))
-    page = [_cells(record, columns) for record in records]
-    room = _room(page, columns, width)
-    for column in columns:
-        drawn.add_column(
-            column.title,
-            justify="right" if column.number else "left",
-            no_wrap=column.number or column.elastic,
-            overflow="ellipsis" if column.elastic else "fold",
-            max_width=room if column.elastic else None,
-        )
-    for cells in page:
-        drawn.add_row(*map(Text, cells))
-    return drawn
+# --- pictures -------------------------------------------------------------------------------------------------
 
 
-def _cells(record: Record, columns: Sequence[Column]) -> list[str]:
-    return [inert((column.shown or column.text)(record)) for column in columns]
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Text on a terminal, in one style or in parts of their own. A `whole` one is not wrapped."""
+
+    text: str = ""
+    style: str = ""
+    rest: str = ""
+    """After the part with the style."""
+    rest_style: str = ""
+    whole: bool = False
+    cut: bool = False
+    """Ends in an ellipsis if it is too long."""
 
 
-def _room(page: list[list[str]], columns: Sequence[Column], width: int) -> int:
-    """How wide each elastic column may be, so that the others are shown whole."""
-    from rich.cells import cell_len
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows of cells below each other; the last column is wrapped."""
 
-    elastic = sum(column.elastic for column in columns)
-    wanted = [max(map(cell_len, (column.title, *cells))) for column, *cells in zip(columns, *page, strict=True)]
-    fixed = sum(2 + (0 if column.elastic else need) for column, need in zip(columns, wanted, strict=True))
-    return max((width - fixed) // elastic, _ELASTIC_LEAST) if elastic else 0
+    rows: Sequence[Sequence[Line | str]]
+    titles: Sequence[str] = ()
+    right: Collection[int] = ()
+    """Columns of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Records in columns."""
+
+    records: Iterable[Record]
+    columns: Sequence[Column]
+    titles: bool = True
+
+
+Picture: TypeAlias = Line | Grid | Table
+"""A part of what is drawn on a terminal."""
+
+
+def draw(*parts: Picture) -> None:
+    """Draw on the terminal."""
+    terminal().draw(parts)
+
+
+def stay(frames: Iterable[Sequence[Picture] | None]) -> None:
+    """Draw a picture anew as it changes, until there are no more frames; None: nothing has changed."""
+    terminal().stay(frames)
+    note("it was closed")
+
+
+def width() -> int:
+    """Columns of the terminal."""
+    found: int = terminal().console().width
+    return found
 
 
 # --- text -----------------------------------------------------------------------------------------------------
@@ -189,10 +275,10 @@ def preview(value: object) -> str:
 
 
 def size_text(count: int) -> str:
-    """Bytes as people say them."""
+    """A number of bytes in units."""
     size = float(count)
     for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:  # noqa: PLR2004  # what a unit is
+        if abs(size) < 1024:  # what a unit is  # noqa: PLR2004  # what a unit is
             return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
         size /= 1024
     return f"{size:,.1f} TiB"
@@ -203,54 +289,46 @@ def count_text(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-# --- terminals ------------------------------------------------------------------------------------------------
+def utc(ms: float) -> str:
+    """A time for programs: ISO 8601 in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Rich's view of a stream. No colour at all if NO_COLOR says so, and no reading of markup in what is printed."""
-    from rich.console import Console
+def local(ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """A time for people, by the clock of this machine."""
+    return machine().local_time(ms / 1000, form)
 
-    plain = bool(os.environ.get("NO_COLOR"))
-    return Console(
-        stderr=stderr,
-        color_system=None if plain else "auto",
-        no_color=plain,
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
+
+def local_time(text: object, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """The same of a time as records have it."""
+    return datetime.fromisoformat(str(text)).astimezone().strftime(form) if text else ""
+
+
+def number(value: object) -> float:
+    """A number of a record."""
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+# --- progress -------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Progress]:
-    """A bar on stderr while something long goes on, if a person can see it; it leaves no trace."""
+    """A bar on stderr while something long goes on, if stderr is a terminal. It is removed in the end."""
     if not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield lambda _done, _total: None
         return
-    with ExitStack() as stack:
-        begin = machine().monotonic()
-        bar: Progress | None = None
+    begin = machine().monotonic()
+    bars: list[Any] = []
 
-        def advance(done: int, total: int) -> None:
-            nonlocal bar
-            if bar is None and machine().monotonic() - begin >= PROGRESS_AFTER_S:
-                bar = stack.enter_context(_bar(title))
-            if bar is not None:
-                bar(done, total)
+    def advance(done: int, total: int) -> None:
+        if not bars and machine().monotonic() - begin >= PROGRESS_AFTER_S:
+            bars.append(terminal().Bar(title))
+        for bar in bars:
+            bar.advance(done, total)
 
+    try:
         yield advance
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Progress]:
-    from rich import progress as bars
-
-    columns = (
-        bars.TextColumn("{task.description}", markup=False),
-        bars.BarColumn(),
-        bars.TaskProgressColumn(),
-        bars.TimeElapsedColumn(),
-    )
-    with bars.Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(inert(title), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total or None)
+    finally:
+        for bar in bars:
+            bar.close()

@@ -1,0 +1,134 @@
+"""Documents: ls, get, history, diff."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+
+import click
+
+from headwater.cli.data_syntax import CHANGE, DIFFERENCE, DOCUMENT
+from headwater.cli.output import (
+    Form,
+    Record,
+    answer,
+    count_text,
+    is_terminal,
+    note,
+    show,
+    show_value,
+    utc,
+    write,
+)
+from headwater.cli.target import Target
+from headwater.inspect import paging
+from headwater.inspect.answers import MISSING, ChangeView, DocumentRow
+from headwater.inspect.lookup import find_branch, key_prefixes
+from headwater.inspect.questions import GetHistory, GetValue, ListDocuments
+from headwater.store.browsing import diff
+from headwater.store.engine import Engine
+from headwater.values.address import address_text
+from headwater.values.codec import from_json, to_json
+from headwater.values.ids import Seq
+from headwater.values.text import inert_lines
+from headwater.values.tree import ABSENT
+
+# --- ls, get --------------------------------------------------------------------------------------------------
+
+
+def list_documents(  # one for each option
+    *, prefix: str, long: bool, deleted: bool, every: bool, at: Seq | None, target: Target, form: Form
+) -> None:
+    """Carry out `ls`."""
+    hidden = 0
+
+    def rows() -> Iterator[Record]:
+        nonlocal hidden
+        question = ListDocuments(prefix=prefix, at=at, deleted=deleted, values=long, every=every)
+        for page in paging.document_pages(inspector, question):
+            hidden += page.hidden
+            yield from map(_document, page.documents)
+            if not page.is_complete:
+                count = len(page.documents)
+                note(f"these are the first {count:,}: a server sends no more at once. Name a PREFIX for others")
+
+    without = [*([] if deleted else ["deleted"]), *([] if long else ["value"])]
+    empty = f"no documents that start with {prefix}" if prefix else "no documents"
+    with target.inspector() as inspector:
+        show(rows(), DOCUMENT, form, empty=empty, without=without)
+    if hidden:
+        of_events = count_text(hidden, "document of events is", "documents of events are")
+        note(f"{of_events} not listed; --all lists them, `headwater events ls` those that failed")
+
+
+def _document(row: DocumentRow) -> Record:
+    value = {} if row.value is MISSING else {"value": row.value}
+    return {"document": row.address, "seq": row.seq, "deleted": row.deleted, **value}
+
+
+def get_value(*, path: str, raw: bool, at: Seq | None, target: Target, form: Form) -> None:
+    """Carry out `get`."""
+    if raw and form:
+        raise click.UsageError("--raw and --json exclude each other.")
+    with target.inspector() as inspector:
+        found = inspector.ask(GetValue(address=path, at=at))
+    value = from_json(found.value) if raw else None
+    if isinstance(value, str | bytes):
+        _print_raw(value)
+    elif form is None:
+        show_value(found.value)
+    else:
+        record = {"address": found.address, "branch": found.branch, "seq": found.seq, "value": found.value}
+        answer(record, sentence="", plain="", form=form)
+
+
+def _print_raw(value: str | bytes) -> None:
+    if isinstance(value, str):
+        write(inert_lines(value) if is_terminal() else value)
+    elif is_terminal():
+        note(f"{len(value)} bytes, which a terminal should not be sent; redirect them to a file")
+    else:
+        sys.stdout.buffer.write(value)
+
+
+# --- history, diff --------------------------------------------------------------------------------------------
+
+
+def show_history(*, path: str, limit: int | None, at: Seq | None, target: Target, form: Form) -> None:
+    """Carry out `history`."""
+    with target.inspector() as inspector:
+        changes = islice(paging.changes(inspector, GetHistory(address=path, at=at), limit), limit)
+        empty = f"nothing is remembered of {path}: its past was compacted away"
+        show(map(_change, changes), CHANGE, form, empty=empty, without=[] if "/" in path else ["value"])
+
+
+def _change(change: ChangeView) -> Record:
+    return {
+        "seq": change.seq,
+        "at": utc(change.at_ms),
+        "branch": change.branch,
+        "session": change.session,
+        "change": change.change,
+        **({} if change.value is MISSING else {"value": change.value}),
+    }
+
+
+def show_diff(*, before: Seq, after: Seq, prefix: str, target: Target, form: Form) -> None:
+    """Carry out `diff`."""
+    wanted = key_prefixes(prefix)
+
+    def changes(engine: Engine) -> Iterator[Record]:
+        for change in diff(engine, before, after, find_branch(engine, target.branch)):
+            if change.doc.startswith(wanted):
+                sides = {
+                    side: to_json(value)
+                    for side, value in (("before", change.before), ("after", change.after))
+                    if value is not ABSENT
+                }
+                kind = "added" if change.before is ABSENT else "removed" if change.after is ABSENT else "changed"
+                yield {"address": address_text(change.doc, change.path), "change": kind, **sides}
+
+    empty = f"nothing differs between {before} and {after}"
+    with target.open() as storage:
+        storage.call(lambda engine: show(changes(engine), DIFFERENCE, form, empty=empty))

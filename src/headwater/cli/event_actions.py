@@ -1,0 +1,312 @@
+"""Events: send, events ls, show, redeliver, drop."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+import click
+
+from headwater.cli.event_delivery import Outcome, deliver, failure_of, timeout_ms
+from headwater.cli.exits import Exit, exit_of
+from headwater.cli.function_syntax import DELIVERY, EVENT
+from headwater.cli.json_input import parse_json, read_json
+from headwater.cli.output import (
+    Column,
+    Form,
+    Record,
+    answer,
+    count_text,
+    is_terminal,
+    json_text,
+    local,
+    note,
+    show,
+    show_value,
+    utc,
+    width,
+    write,
+)
+from headwater.cli.target import Target
+from headwater.errors import HeadwaterError, NotFoundError, SchemaError, UsageError
+from headwater.inspect.answers import EventReport
+from headwater.inspect.commands import DropEvent, RedeliverEvent, SendEvent
+from headwater.inspect.questions import ListEvents, ShowEvent
+from headwater.inspect.stored_events import droppable, meant_by
+from headwater.values.text import inert, inert_lines
+
+_SHORT: Final = 8
+"""Letters of an id in a table, if these tell them apart."""
+
+_WIDE: Final = 90
+"""Columns of a terminal that has room for payloads."""
+
+
+def _record(event: EventReport) -> dict[str, object]:
+    """As `--json` prints it. Unknown fields are left out."""
+    record: dict[str, object] = {"event": event.event, "state": event.state, "stream": event.stream}
+    known = {
+        "handler": event.handler.removesuffix("()"),
+        "app": event.app,
+        "at": utc(event.at_ms) if event.at_ms else "",
+        "attempts": event.attempts,
+        "reason": event.reason,
+        "traceback": event.traceback,
+    }
+    record |= {name: value for name, value in known.items() if value}
+    return record | _texts(event)
+
+
+def _texts(event: EventReport) -> dict[str, object]:
+    texts = {"payload": event.payload, "result": event.result, "facts": event.facts}
+    return {name: json.loads(text) for name, text in texts.items() if text is not None}
+
+
+# --- ls -------------------------------------------------------------------------------------------------------
+
+
+def list_events(*, waiting: bool, target: Target, form: Form) -> None:
+    """Carry out `events ls`."""
+    with target.inspector() as inspector:
+        records: list[Record] = list(map(_record, inspector.ask(ListEvents(waiting=waiting))))
+    fields = [
+        replace(each, title="sent") if waiting and isinstance(each, Column) and each.name == "at" else each
+        for each in EVENT
+    ]
+    without = ["attempts" if waiting else "state"]
+    # The payload is the first that a narrow terminal can do without.
+    without += ["payload"] if is_terminal() and width() < _WIDE else []
+    empty = "no event waits" if waiting else "no failed events"
+    show(records, fields, form, empty=empty, without=without, shown={"event": _shortest(records)})
+
+
+def _shortest(records: Iterable[Record]) -> Callable[[Record], str]:
+    """The beginning of each id, as much of it as tells them all apart."""
+    letters = [str(record["event"]).partition(":")[2] for record in records]
+    length = _SHORT
+    while len({each[:length] for each in letters}) < len(set(letters)):
+        length += 1
+    return lambda record: str(record["event"]).partition(":")[2][:length]
+
+
+# --- show -----------------------------------------------------------------------------------------------------
+
+
+def show_event(*, event: str, target: Target, form: Form) -> None:
+    """Carry out `events show`."""
+    with target.inspector() as inspector:
+        found = inspector.ask(ShowEvent(event=event))
+    record = _record(found)
+    if form is not None:
+        answer(record, sentence="", plain="", form=form)
+    elif is_terminal():
+        write("\n".join(_story(found)))
+    else:
+        for name, value in record.items():
+            text = json_text(value) if name in ("payload", "result", "facts") else str(value).rstrip("\n")
+            # Lines of one text are below each other, with the name before the first.
+            write(f"{name}\t" + inert_lines(text).replace("\n", "\n\t"))
+
+
+def _story(event: EventReport) -> list[str]:
+    """For people: the facts in a column, long texts below them."""
+    tries = f", after {count_text(event.attempts, 'try', 'tries')}" if event.attempts else ""
+    facts = {
+        "state": event.state,
+        "stream": event.stream,
+        "handler": event.handler,
+        "failed" if event.state == "failed" else "sent": f"{local(event.at_ms)}{tries}" if event.at_ms else "",
+        "why": event.reason,
+    }
+    lines = [inert(event.event)]
+    for name, text in facts.items():
+        if text:
+            first, *more = inert_lines(text).split("\n")
+            lines += [f"  {name:8} {first}", *(f"{'':11}{line}" for line in more)]
+    for name, value in _texts(event).items():
+        lines += ["", f"{name}:", *_indented(json_text(value, indent=2))]
+    if event.traceback:
+        lines += ["", *_indented(inert_lines(event.traceback.rstrip("\n")))]
+    return lines
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.split("\n")]
+
+
+# --- redeliver, drop ------------------------------------------------------------------------------------------
+
+
+def _check_names(names: tuple[str, ...], *, every: bool) -> None:
+    if bool(names) == every:
+        raise click.UsageError("Name events, or say --all.")
+
+
+def redeliver_events(  # one for each option
+    *, names: tuple[str, ...], every: bool, timeout: str, no_wait: bool, target: Target, form: Form
+) -> None:
+    """Carry out `events redeliver`."""
+    limit = timeout_ms(timeout, no_wait=no_wait)
+    with target.inspector() as inspector:
+        failed = list(inspector.ask(ListEvents()))
+    _check_names(names, every=every)
+    chosen = failed if every else _chosen(names, failed)
+    records: list[Record] = []
+    codes: list[Exit] = []
+
+    def report(outcome: Outcome) -> None:
+        event = chosen[len(records)]
+        if isinstance(outcome, HeadwaterError):
+            about = {"event": event.event, "state": "not delivered", "stream": event.stream}
+            records.append({**about, "reason": str(outcome)})
+            codes.append(exit_of(type(outcome)))
+            return
+        records.append(_record(outcome))
+        failure = None if no_wait else failure_of(outcome)
+        codes.append(Exit.DONE if failure is None else exit_of(type(failure)))
+
+    if chosen:
+        deliver(target, [RedeliverEvent(event=event.event, timeout_ms=limit) for event in chosen], report)
+    show(records, DELIVERY, form, empty="no failed events", shown={"event": _shortest(records)})
+    worst = next((code for code in (Exit.FAILED, Exit.NOT_FOUND, Exit.REFUSED, Exit.TIMED_OUT) if code in codes), None)
+    if worst is not None:
+        raise click.exceptions.Exit(worst)
+
+
+def _chosen(names: tuple[str, ...], failed: list[EventReport]) -> list[EventReport]:
+    """The failed events of these names; all names are looked up before anything is done."""
+    chosen: dict[str, EventReport] = {}
+    for name in names:
+        found = meant_by(name, failed)
+        if found is None:
+            message = f"there is no failed event {name}; `headwater events ls` lists them"
+            raise NotFoundError(f"{message}, `events show` tells whether it waits or was handled", event=name)
+        chosen[found.event] = found
+    return list(chosen.values())
+
+
+def drop_events(*, names: tuple[str, ...], every: bool, target: Target, form: Form) -> None:
+    """Carry out `events drop`."""
+    _check_names(names, every=every)
+    with target.inspector() as inspector:
+        # All names are looked up before anything is done; two may mean one.
+        asked = inspector.ask(ListEvents()) if every else [inspector.ask(ShowEvent(event=name)) for name in names]
+        chosen = {event.event: droppable(event) for event in asked}
+        if target.server is not None:
+            _check_failed(chosen.values(), str(target.server.url))
+        dropped = [inspector.do(DropEvent(event=event)) for event in chosen]
+    records = [{"event": event.event, "stream": event.stream} for event in dropped]
+    if form is None and is_terminal():
+        note(f"dropped {count_text(len(records), 'event')}" if records else "no failed events")
+        return
+    show(records, (Column("event"),), form, empty="no failed events")
+
+
+def _check_failed(events: Iterable[EventReport], url: str) -> None:
+    """At a server, a program that has the space open may be about to handle an event that waits."""
+    waits = next((event.event for event in events if event.state != "failed"), None)
+    if waits is not None:
+        message = f"{waits} waits, and a program that has {url} open may be about to handle it"
+        raise UsageError(f"{message}: only what failed can be dropped there", event=waits)
+
+
+# --- send -----------------------------------------------------------------------------------------------------
+
+
+def send_event(  # one for each option
+    *,
+    handler: str,
+    pairs: tuple[str, ...],
+    text: str | None,
+    name: str | None,
+    by: str | None,
+    timeout: str,
+    no_wait: bool,
+    full: bool,
+    target: Target,
+) -> None:
+    """Carry out `send`."""
+    if by is not None and name is None:
+        raise click.UsageError("--by says whose name --id is; give both.")
+    if name == "" or by == "":
+        raise click.UsageError("A name is expected, not an empty text.")
+    limit = timeout_ms(timeout, no_wait=no_wait)
+    fields = json.dumps(_fields(pairs, text))
+    command = SendEvent(handler=handler, fields=fields, name=name or "", by=by or "", timeout_ms=limit)
+    outcomes: list[Outcome] = []
+    deliver(target, [command], outcomes.append)
+    [outcome] = outcomes
+    if isinstance(outcome, HeadwaterError):
+        raise _with_hint(outcome, pairs)
+    failure = None if no_wait else failure_of(outcome)
+    if full or failure is None:
+        _print_sent(outcome, full=full)
+    if failure is not None:
+        raise failure
+
+
+def _with_hint(error: HeadwaterError, pairs: tuple[str, ...]) -> HeadwaterError:
+    """A word that happens to be JSON is no text; most likely text was meant."""
+    if isinstance(error, SchemaError) and "expected str" in error.message:
+        for name, _, value in (pair.partition("=") for pair in pairs):
+            if f"/{name}:" in error.message and not isinstance(_value(value), str):
+                hint = f"{name}={json.dumps(value, ensure_ascii=False)}"
+                return SchemaError(
+                    f"{error.message}; what can be read as JSON is no text, unless it is quoted: '{hint}'"
+                )
+    return error
+
+
+def _print_sent(event: EventReport, *, full: bool) -> None:
+    if full:
+        record = {
+            "event": event.event,
+            "handler": event.handler.removesuffix("()"),
+            "stream": event.stream,
+            "state": event.state,
+            "handled_before": event.handled_before,
+            "result": None if event.result is None else json.loads(event.result),
+            "reason": event.reason,
+            **({} if event.facts is None else {"facts": json.loads(event.facts)}),
+        }
+        write(json_text(record))
+    elif event.result is not None:
+        show_value(json.loads(event.result))
+        # Where both go to the same stream, the result comes first.
+        sys.stdout.flush()
+        if event.handled_before:
+            note(f"{event.event} was handled before; this is what came of it then")
+        else:
+            note(f"{event.event} was handled by {event.handler}")
+    else:
+        # For `events show` later.
+        write(event.event)
+
+
+def _fields(pairs: tuple[str, ...], text: str | None) -> dict[str, object]:
+    """The payload: the object, and the fields that are named one by one."""
+    fields: dict[str, object] = {}
+    if text is not None:
+        given = read_json(text)
+        if not isinstance(given, dict):
+            raise UsageError(f"--json takes an object, such as '{{\"amount\": 3}}', not {text[:60]}")
+        fields.update(given)
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{pair!r} does not say which field it is; write NAME=VALUE.")
+        if name in fields:
+            raise click.UsageError(f"{name} is given twice.")
+        fields[name] = _value(value)
+    return fields
+
+
+def _value(text: str) -> object:
+    """JSON if it is, else the text itself."""
+    try:
+        return parse_json(text)
+    except UsageError:
+        return text

@@ -1,0 +1,297 @@
+"""The commands about functions, events and pieces, as they are typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from headwater.cli.output import Column, Record, json_column, json_text, local_time, number, preview
+from headwater.cli.shared_syntax import (
+    Group,
+    action,
+    as_list,
+    as_object,
+    of_app,
+    on_branch,
+    on_space_or_server,
+    to_file,
+    wait_options,
+    with_app,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _count(name: str, title: str | None = None) -> Column:
+    return Column(name, title, shown=lambda record: f"{number(record[name]):,.0f}", number=True)
+
+
+def _duration(name: str, title: str) -> Column:
+    return Column(name, title, shown=lambda record: f"{number(record[name]):,.2f}", number=True)
+
+
+def _called(record: Record) -> str:
+    return str(record["function"]) + ("(…)" if record["has_arguments"] else "")
+
+
+# --- functions ------------------------------------------------------------------------------------------------
+
+EXPLANATION: Final = ("app", "node", "id", "piece", "words", "live", "at")
+ACTIVITY: Final = (
+    Column("app"),
+    Column("function", shown=_called, elastic=True),
+    *("kind", "has_arguments", _count("nodes"), "live", "running", "failed", "invalid", "never_ran", "waiting"),
+    *("restored", _count("runs"), _count("invalidated"), _duration("mean_ms", "mean ms")),
+    *(_duration("total_ms", "total ms"), "last_ms", Column("status")),
+)
+ORDERS: Final[dict[str, Callable[[Record], object]]] = {
+    "total": lambda record: -number(record["total_ms"]),
+    "mean": lambda record: -number(record["mean_ms"]),
+    "runs": lambda record: -number(record["runs"]),
+    "invalidated": lambda record: -number(record["invalidated"]),
+    "name": lambda record: str(record["function"]),
+}
+COUNTS: Final = ("app", "space", "branch", "live", "pid", "at", "busy", "running", "counts")
+COUNT: Final = (Column("app"), Column("what"), _count("count"), Column("meaning", "", elastic=True))
+STEP: Final = (
+    Column("app"),
+    Column("at", "when", shown=lambda record: local_time(record["at"], "%H:%M:%S.%f")[:-3]),
+    Column("node", shown=lambda record: without_number(record["node"])),
+    Column("type", "what"),
+)
+
+
+def without_number(node: object) -> str:
+    """A node without the number that tells two of the same name apart."""
+    name = str(node).removeprefix("handler:")
+    return name.rpartition("#")[0] or name
+
+
+@click.command
+@click.option("--svg", "style", flag_value="svg", help="As a picture.")
+@click.option("--mermaid", "style", flag_value="mermaid", help="As a Mermaid diagram, for Markdown.")
+@click.option("--json", "style", flag_value="json", help="As one JSON object: nodes, sources, edges.")
+@to_file
+@click.option("--live", is_flag=True, help="Draw it anew whenever it changes, until Ctrl-C.")
+@of_app
+@on_space_or_server
+@action("graph_actions")
+def show_graph() -> None:
+    """Draw the functions of an app: what each reads, how often it ran, its status.
+
+    Of a space that is open, as it is now; else as it was when it was last closed.
+    """
+
+
+@click.command
+@click.argument("node")
+@of_app
+@on_space_or_server
+@as_list(*EXPLANATION)
+@action("graph_actions")
+def explain_node() -> None:
+    """Explain why a function last ran, why it does not run now, and what would make it run.
+
+    NODE is a function, APP.FUNCTION, or one of several by its arguments: `row(3)`; in `row(…)` the dots stand for
+    anything. One of a piece is `label of timer eggs`; `label of timer` are those of all pieces of the pattern.
+    """
+
+
+@click.command
+@click.option("--once", is_flag=True, help="Print it once, also on a terminal.")
+@click.option("--sort", type=click.Choice(list(ORDERS)), default="total", show_default=True, help="The first is most.")
+@of_app
+@on_space_or_server
+@as_list(*ACTIVITY)
+@action("activity_actions")
+def show_top() -> None:
+    """Show the busiest functions: how often they ran, how long that took, their status.
+
+    On a terminal the table stays and follows an open space, until Ctrl-C.
+    """
+
+
+@click.command
+@click.option("--resume", is_flag=True, help="What was restored from the opening before, and what not, and why.")
+@of_app
+@on_space_or_server
+@as_list(*COUNTS)
+@action("activity_actions")
+def show_stats() -> None:
+    """Count everything there is to count in an app's opening of a space, since it was opened."""
+
+
+@click.command
+@click.option("--kind", metavar="KIND", help="Only one kind, such as started, finished, failed or invalidated.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on, until Ctrl-C.")
+@of_app
+@on_space_or_server
+@as_list(*STEP)
+@action("trace_actions")
+def show_trace() -> None:
+    """Show what happened, step by step: what was invalidated by what, what ran, and its result.
+
+    An open space records steps if its program says so. With --follow they are recorded while the command runs.
+    """
+
+
+# --- events ---------------------------------------------------------------------------------------------------
+
+_EVENT_ID: Final = re.compile(r"\b(event:[a-z0-9]{8})[a-z0-9]+")
+
+
+def shorter_ids(text: str) -> str:
+    """A text with as much of the ids of events as tells them apart."""
+    return _EVENT_ID.sub(lambda found: found[1], text)
+
+
+EVENT: Final = (
+    Column("event"),
+    Column("at", "failed", shown=lambda record: local_time(record.get("at"), "%m-%d %H:%M:%S")),
+    Column("stream"),
+    Column("state"),
+    Column("attempts", "tries", text=lambda record: str(record.get("attempts", 0)), number=True),
+    Column("reason", "why", elastic=True),
+    json_column("payload", none="…"),
+    *("handler", "app", "traceback", "result", "facts"),
+)
+DELIVERY: Final = (
+    Column("event"),
+    Column("stream"),
+    Column("state"),
+    Column(
+        "result",
+        text=lambda record: json_text(record["result"]) if "result" in record else str(record.get("reason", "")),
+        elastic=True,
+    ),
+)
+
+
+def which(command: F) -> F:
+    """EVENT... or --all."""
+    command = click.option("--all", "every", is_flag=True, help="All that failed.")(command)
+    return click.argument("names", metavar="[EVENT]...", nargs=-1)(command)
+
+
+@click.group("events", cls=Group)
+def events() -> None:
+    """List events that failed or wait, deliver them again, drop them.
+
+    An event that fails is stored, with its payload and the reason. EVENT is an id as `events ls` shows it, or the
+    beginning of one. If a process has the space open, it answers, and carries out what is to be done.
+    """
+
+
+@events.command("ls")
+@click.option("--waiting", is_flag=True, help="List events that wait to be handled, instead of those that failed.")
+@on_branch
+@on_space_or_server
+@as_list(*EVENT)
+@action("event_actions")
+def list_events() -> None:
+    """List the events that failed, oldest first.
+
+    With --waiting those that wait, and why: in the process that has the space open, or in the file if there is none.
+    """
+
+
+@events.command("show")
+@click.argument("event")
+@on_branch
+@on_space_or_server
+@as_object(*EVENT)
+@action("event_actions")
+def show_event() -> None:
+    """Show all that is known of one event.
+
+    Its payload, why it failed and where, or what it waits for. Of one that was handled, by its whole id: its result, or
+    why it was rejected.
+    """
+
+
+@events.command("redeliver")
+@which
+@wait_options
+@with_app
+@on_branch
+@on_space_or_server
+@as_list(*EVENT)
+@action("event_actions")
+def redeliver_events() -> None:
+    """Deliver failed events once more, and show the result of each.
+
+    The process that has the space open does it; if there is none, and at a server, the app that --app names.
+    """
+
+
+@events.command("drop")
+@which
+@on_branch
+@on_space_or_server
+@as_list("event", "stream")
+@action("event_actions")
+def drop_events() -> None:
+    """Delete events that failed or wait, for good.
+
+    One that waits is not handled any more.
+    """
+
+
+# --- pieces ---------------------------------------------------------------------------------------------------
+
+
+def _in_short(record: Record) -> str:
+    """Inputs as they are written in a call."""
+    inputs = record["inputs"]
+    if not isinstance(inputs, dict):
+        return ""
+    return ", ".join(f"{name}={_link(value) or preview(value)}" for name, value in inputs.items())
+
+
+def _link(value: object) -> str:
+    """The address that a link leads to; nothing if the value is none."""
+    match value:
+        case {"/": {"link@1": {"id": str(doc), "path": list(path)}}}:
+            return "/".join([doc, *map(str, path)])
+        case {"/": {"link@1": {"id": str(doc)}}}:
+            return doc
+        case _:
+            return ""
+
+
+PIECE: Final = (
+    Column("app"),
+    Column("pattern"),
+    Column("key"),
+    Column("status"),
+    Column("generation", number=True),
+    Column("inputs", shown=_in_short, elastic=True),
+    Column("piece"),
+    *("at_work", "by"),
+)
+
+
+@click.group("pieces", cls=Group, default="ls")
+def pieces() -> None:
+    """List the pieces that were started from patterns.
+
+    `headwater get PIECE` prints all that is stored of one.
+    """
+
+
+@pieces.command("ls")
+@click.option("--pattern", metavar="NAME", help="Only those of this pattern.")
+@click.option("--status", type=click.Choice(["running", "stopped"]), help="Only those with this status.")
+@on_branch
+@on_space_or_server
+@as_list(*PIECE)
+@action("piece_actions")
+def list_pieces() -> None:
+    """List pieces: pattern, key, status, generation, and inputs as they are now.
+
+    `running` is a piece that was not stopped. After a restart it runs once the program has started it again: `at_work`
+    in JSON, if a process has the space open.
+    """

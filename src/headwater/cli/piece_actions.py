@@ -1,0 +1,39 @@
+"""Pieces: which exist."""
+
+from __future__ import annotations
+
+import json
+
+from headwater.cli.function_syntax import PIECE
+from headwater.cli.output import Form, Record, count_text, is_terminal, note, show
+from headwater.cli.target import Target
+from headwater.inspect.answers import PieceReport
+from headwater.inspect.questions import ListPieces
+
+
+def list_pieces(*, pattern: str | None, status: str | None, target: Target, form: Form) -> None:
+    """Carry out `pieces ls`."""
+    with target.inspector() as inspector:
+        found = inspector.ask(ListPieces(pattern=pattern or ""))
+    for app, count in found.left_out.items():
+        more = count_text(count, "piece", "pieces")
+        note(f"{more} more of {app} can be listed with --pattern, or when nobody has the space open")
+    records = [_record(piece) for piece in found.pieces if status in (None, piece.status)]
+    # People know a piece by its pattern and its key.
+    without = ["piece"] if is_terminal() else []
+    without += [] if len({record["app"] for record in records}) > 1 else ["app"]
+    show(records, PIECE, form, empty="no pieces", without=without)
+
+
+def _record(piece: PieceReport) -> Record:
+    return {
+        "app": piece.app,
+        "piece": piece.piece,
+        "pattern": piece.pattern,
+        "key": piece.key,
+        "status": piece.status,
+        "at_work": piece.at_work,
+        "generation": piece.generation,
+        "inputs": json.loads(piece.inputs),
+        "by": piece.by,
+    }

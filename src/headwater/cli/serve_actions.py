@@ -1,0 +1,107 @@
+"""The server: serve."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from headwater.access.private_files import opened_up
+from headwater.cli.care_syntax import LISTEN
+from headwater.cli.output import note
+from headwater.host.space_files import files_of, spaces_in
+from headwater.host.standard_streams import last
+from headwater.machine import machine
+from headwater.server.server import Server, Serving, end_on
+from headwater.server.server_log import set_up
+
+_PORT_MAX: Final = 65535
+_SHOWN: Final = 3
+"""Files that are named in one line."""
+
+
+def serve(
+    *,
+    store: Path,
+    listen: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    insecure: bool,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    no_create: bool,
+    log: str,
+    verbose: bool,
+    quiet: bool,
+) -> None:
+    """Carry out `serve`."""
+    last()
+    host, port = _address(listen)
+    if tls_key is None and tls_cert is not None and not _holds_key(tls_cert):
+        raise click.UsageError(f"--tls-cert {tls_cert}: the private key is not in it; give it with --tls-key.")
+    if log != "off":
+        set_up(logging.getLogger("headwater"), sys.stderr, json=log == "json", verbose=verbose)
+    server = Server(
+        Serving(
+            store=store,
+            host=host,
+            port=port,
+            certificate=tls_cert,
+            key=tls_key,
+            insecure=insecure,
+            hosts=hosts,
+            origins=origins,
+            create=not no_create,
+        )
+    )
+
+    def say(sentence: str, event: str) -> None:
+        if log == "json":
+            # A program that reads objects gets nothing else.
+            logging.getLogger("headwater.server").info(event, extra={"url": server.url, "store": str(store)})
+        elif not quiet:
+            note(sentence)
+
+    def started() -> None:
+        say(f"serving {store} at {server.url}; Ctrl-C ends it", "server started")
+        _warn(store, log, quiet=quiet)
+
+    async def run() -> None:
+        end_on(asyncio.get_running_loop(), server, (signal.SIGINT, signal.SIGTERM))
+        await server.serve(started)
+
+    machine().run(run())
+    say("the server has ended; everything that was acknowledged is on disk", "server ended")
+
+
+def _warn(store: Path, log: str, *, quiet: bool) -> None:
+    """Warn of files that other users of this machine can read past the server, whatever tokens say."""
+    wide = opened_up([store, *(file for space in spaces_in(store) for file in files_of(space))])
+    if not wide:
+        return
+    shown = ", ".join(wide[:_SHOWN]) + (f" and {len(wide) - _SHOWN} more" if len(wide) > _SHOWN else "")
+    message = f"others on this machine can use {shown}, whatever tokens say; close them with: chmod -R go= {store}"
+    if log != "off":
+        logging.getLogger("headwater.server").warning(message)
+    elif not quiet:
+        note(message)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise click.UsageError(f"--listen {text}: HOST:PORT is expected, such as {LISTEN}")
+    return host.strip("[]"), int(port)
+
+
+def _holds_key(certificate: Path) -> bool:
+    """Whether the private key is in the same file. A file that cannot be read is reported where it is used."""
+    try:
+        return b"PRIVATE KEY-----" in certificate.read_bytes()
+    except OSError:
+        return True

@@ -1,0 +1,171 @@
+"""What the declarations of commands share: options, groups, and the link from a command to its action.
+
+The `*_syntax` modules say what can be typed, the `*_actions` modules what is done then. A module of actions imports all
+it needs and is imported when its command runs, so that `--help` stays quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import update_wrapper
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+
+import click
+
+from headwater.cli.output import Column
+
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+CLOSE: Final = 0.65
+"""How alike names must be to be suggested: two swapped letters in a short name are, two different words are not."""
+
+_FILES: Final = "FILE.db, FOLDER/ or memory:"
+_SERVERS: Final = "FILE.db, FOLDER/ or ws://HOST:PORT/SPACE"
+_ELSE: Final = "else $HEADWATER_URL, headwater.toml, or the only *.db here."
+
+
+# --- commands -------------------------------------------------------------------------------------------------
+
+
+def action(module: str, **fixed: object) -> Callable[[Callable[[], None]], Callable[..., None]]:
+    """Link a command to the function of the same name in a module of actions.
+
+    The options that name a space arrive there as one `target`; `fixed` are arguments that are not options.
+    """
+
+    def link(declared: Callable[[], None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:  # what the options of the command are  # noqa: ANN401  # click's signature
+            found = getattr(import_module(f"headwater.cli.{module}"), declared.__name__)
+            if "url" in given:
+                target = import_module("headwater.cli.target").Target
+                names = [name for name in ("url", "space", "branch", "app", "token_file") if name in given]
+                given["target"] = target(**{name: given.pop(name) for name in names})
+            found(**given, **fixed)
+
+        return update_wrapper(run, declared)
+
+    return link
+
+
+class Group(click.Group):
+    """Commands with subcommands, in the order of their declaration. `default`: the command that no name means."""
+
+    def __init__(self, *args: Any, default: str | None = None, **extra: Any) -> None:  # click's  # noqa: ANN401  # click's signature
+        super().__init__(*args, **extra)
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_named = bool(args) and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
+        if self._default is not None and not is_named:
+            args = [self._default, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # click's signature  # noqa: ARG002  # click's signature
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            close = get_close_matches(args[0], self.commands, n=3, cutoff=CLOSE)
+            hint = f"Did you mean {' or '.join(close)}?" if close else f"There is {', '.join(self.commands)}."
+            raise click.UsageError(f"There is no command '{self.name} {args[0]}'. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+# --- which space ----------------------------------------------------------------------------------------------
+
+
+def _not_empty(_ctx: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("the name is empty")
+    return value
+
+
+def on_space(command: F) -> F:
+    """`--url` and `--space`."""
+    space_help = "Which space of a folder; main unless named."
+    command = click.option("--space", metavar="NAME", callback=_not_empty, help=space_help)(command)
+    return click.option("--url", metavar="URL", help=f"Where the data lives: {_FILES}; {_ELSE}")(command)
+
+
+def on_space_or_server(command: F) -> F:
+    """`--url`, `--space` and `--token-file`."""
+    token_help = "For a server: a file with the token; else $HEADWATER_TOKEN, or that of this user's own server."  # noqa: S105
+    path = click.Path(path_type=Path, dir_okay=False)
+    command = click.option("--token-file", type=path, metavar="FILE", help=token_help)(command)
+    space_help = "Which space of a folder; main unless named."
+    command = click.option("--space", metavar="NAME", callback=_not_empty, help=space_help)(command)
+    return click.option("--url", metavar="URL", help=f"Where the data lives: {_SERVERS}; {_ELSE}")(command)
+
+
+def on_branch(command: F) -> F:
+    """`--branch`."""
+    return click.option("--branch", metavar="B", default="main", help="The branch; main unless named.")(command)
+
+
+def of_app(command: F) -> F:
+    """`--app`: an app that has the space open."""
+    return click.option("--app", metavar="NAME", help="Which app, if several have the space open.")(command)
+
+
+def with_app(command: F) -> F:
+    """`--app`: also an app that the command opens."""
+    text = "MODULE:APP is imported, and opened if no process has the space open; a NAME says which of those that have."
+    return click.option("--app", metavar="APP", help=text)(command)
+
+
+# --- which part, and how --------------------------------------------------------------------------------------
+
+
+def at_seq(command: F) -> F:
+    """`--at`, for reading the past."""
+    help_text = "Read as of this sequence number; else the newest."
+    return click.option("--at", metavar="SEQ", type=click.IntRange(min=0), help=help_text)(command)
+
+
+def wait_options(command: F) -> F:
+    """`--timeout` and `--no-wait`."""
+    command = click.option("--no-wait", is_flag=True, help="Do not wait for what comes of it.")(command)
+    text = "How long to wait for what comes of it."
+    return click.option("--timeout", metavar="DURATION", default="10s", show_default=True, help=text)(command)
+
+
+def to_file(command: F) -> F:
+    """`--output` and `--force`."""
+    command = click.option("--force", is_flag=True, help="Replace FILE if it exists.")(command)
+    text = "Write to a file, whole or not at all."
+    return click.option("-o", "--output", metavar="FILE", type=Path, help=text)(command)
+
+
+def numbered(name: str) -> Decorator:
+    """A number that another command lists."""
+    return click.argument("number", metavar=name, type=click.IntRange(min=1))
+
+
+# --- output ---------------------------------------------------------------------------------------------------
+
+
+def _fields(record: Iterable[Column | str]) -> str:
+    names = dict.fromkeys(each if isinstance(each, str) else each.name for each in record)
+    return f" Fields: {', '.join(names)}." if names else ""
+
+
+def as_object(*record: Column | str) -> Decorator:
+    """`--json`, for commands with one answer. `record`: its fields."""
+    return click.option("--json", "form", flag_value="json", default=None, help=f"One JSON object.{_fields(record)}")
+
+
+def as_list(*record: Column | str) -> Decorator:
+    """`--json` and `--jsonl`, for commands with many answers."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = click.option("--jsonl", "form", flag_value="jsonl", help="JSON objects, one per line.")(command)
+        text = f"As JSON, in one piece.{_fields(record)}"
+        return click.option("--json", "form", flag_value="json", default=None, help=text)(command)
+
+    return decorate

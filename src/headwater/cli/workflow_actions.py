@@ -1,0 +1,251 @@
+"""Workflows: workflow ls, show, pause, resume, now, archive, restore, reprocess."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import click
+
+from headwater.cli.exits import Exit
+from headwater.cli.output import (
+    Form,
+    Grid,
+    Line,
+    Picture,
+    Record,
+    Table,
+    answer,
+    columns_of,
+    count_text,
+    draw,
+    is_terminal,
+    json_text,
+    note,
+    show,
+    stay,
+    utc,
+    width,
+    write,
+    write_fields,
+)
+from headwater.cli.target import Target
+from headwater.cli.workflow_hints import ago, due, flow_hints, hint_lines, record_of
+from headwater.cli.workflow_syntax import WORKFLOW
+from headwater.inspect.commands import ControlWorkflow, WorkflowAction
+from headwater.inspect.inspector import Inspector
+from headwater.inspect.questions import ListWorkflows
+from headwater.inspect.workflow_answers import FlowReport, WorkflowsPage
+from headwater.machine import machine
+from headwater.values.text import inert
+from headwater.workflow.wording.views import FlowView
+
+_SENTENCE_MAX: Final = 400
+"""Characters of a sentence: an error may be part of it, and `runs show` prints all of that."""
+
+_NONE: Final = "no workflows here; an app declares them with app.workflow(...), `headwater run MODULE:APP` runs them"
+
+
+# --- ls -------------------------------------------------------------------------------------------------------
+
+
+def _records(page: WorkflowsPage) -> list[Record]:
+    return [{**record_of(view), "hosted": view.name in page.hosted} for view in page.flows]
+
+
+def _shown(page: WorkflowsPage, now: int) -> dict[str, Callable[[Record], str]]:
+    """How some columns look to people."""
+    views = {view.name: view for view in page.flows}
+    return {
+        "sentence": lambda record: _sentence(views[str(record["name"])]),
+        "due_at": lambda record: due(views[str(record["name"])].due_at, now),
+    }
+
+
+def _sentence(view: FlowView) -> str:
+    """Its state, and what needs attention besides."""
+    line = " ".join(view.sentence[: _SENTENCE_MAX * 2].split())
+    line = line if len(line) <= _SENTENCE_MAX else line[: _SENTENCE_MAX - 1] + "…"
+    if view.parked:
+        line += f" {count_text(view.parked, 'event was', 'events were')} put aside."
+    if view.stale:
+        line += f" {count_text(view.stale, 'input waits', 'inputs wait')} for more than a week."
+    return line
+
+
+def list_workflows(*, every: bool, follow: bool, tells: bool, target: Target, form: Form) -> None:
+    """Carry out `workflow ls`."""
+    # On a terminal a line below the table says how many wait.
+    without = ["waiting"] if is_terminal() else []
+
+    def picture(page: WorkflowsPage, now: int) -> list[Picture]:
+        return [Table(_records(page), columns_of(WORKFLOW, without, _shown(page, now)))]
+
+    def print_page(page: WorkflowsPage) -> None:
+        as_form: Form = "jsonl" if follow and form else form
+        show(_records(page), WORKFLOW, as_form, empty=_NONE, without=without, shown=_shown(page, page.at))
+
+    question = ListWorkflows(every=every)
+    with target.inspector() as inspector:
+        if follow:
+            _follow(inspector, question, picture, print_page, plainly=form is not None)
+            return
+        found = inspector.ask(question)
+    print_page(found)
+    waiting = sum(view.waiting for view in found.flows)
+    if form is None and is_terminal() and waiting:
+        wait = f"{count_text(waiting, 'run waits', 'runs wait')} for you"
+        note(f"{wait}: `{target.command('runs', '--waiting')}` tells what to type")
+    active = [view for view in found.flows if view.intent == "active"]
+    if form is None and is_terminal() and active and not found.hosted:
+        note(f"nobody runs {'it' if len(active) == 1 else 'them'} now; `{target.command('run', 'MODULE:APP')}` does")
+    if tells and any(view.block_kind is not None for view in found.flows):
+        raise click.exceptions.Exit(Exit.WAITS_FOR_PERSON)
+
+
+def _follow(
+    inspector: Inspector,
+    question: ListWorkflows,
+    picture: Callable[[WorkflowsPage, int], Sequence[Picture]],
+    print_page: Callable[[WorkflowsPage], None],
+    *,
+    plainly: bool,
+) -> None:
+    """On a terminal one picture that is drawn anew; else each answer that is different."""
+    changes = inspector.changes(lambda _last: question)
+    if plainly or not is_terminal():
+        for page in changes:
+            if page is not None:
+                print_page(page)
+                sys.stdout.flush()
+        note("it was closed")
+        return
+
+    def frames() -> Iterator[Sequence[Picture]]:
+        last: WorkflowsPage | None = None
+        received = 0.0
+        for page in changes:
+            if page is not None:
+                last, received = page, machine().monotonic()
+            if last is not None:
+                # Also if nothing has happened: "in 3 s" is no longer true.
+                yield picture(last, last.at + int((machine().monotonic() - received) * 1000))
+
+    stay(frames())
+
+
+# --- show -----------------------------------------------------------------------------------------------------
+
+
+def show_workflow(*, name: str, follow: bool, tells: bool, target: Target, form: Form) -> None:
+    """Carry out `workflow show`."""
+
+    def print_page(page: WorkflowsPage) -> None:
+        [view] = page.flows
+        hosted = view.name in page.hosted
+        if form is not None:
+            hints = [command for command, _ in flow_hints(target, view, hosted=hosted)]
+            write(json_text({**record_of(view), "hosted": hosted, "hints": hints}))
+        elif is_terminal():
+            draw(*_picture(target, page, page.at))
+        else:
+            for line in _lines(target, view, hosted=hosted):
+                write_fields(*line)
+
+    question = ListWorkflows(workflow=name)
+    with target.inspector() as inspector:
+        if follow:
+            _follow(
+                inspector,
+                question,
+                lambda page, now: _picture(target, page, now),
+                print_page,
+                plainly=form is not None,
+            )
+            return
+        found = inspector.ask(question)
+    print_page(found)
+    if tells and found.flows[0].block_kind is not None:
+        raise click.exceptions.Exit(Exit.WAITS_FOR_PERSON)
+
+
+def _lines(target: Target, view: FlowView, *, hosted: bool) -> list[tuple[str, str]]:
+    """For a pipe: a name and a value in each line."""
+    lines = [("name", view.name), ("state", view.state), ("sentence", view.sentence), ("schedule", view.schedule)]
+    lines += [("next", utc(view.due_at))] if view.due_at is not None else []
+    lines += [(f"pending {topic}", str(count)) for topic, count in view.pending.items()]
+    lines += [("parked", str(view.parked)), ("waiting", str(view.waiting)), ("stale", str(view.stale))]
+    lines += [("failures", str(view.failures))] if view.failures else []
+    lines += [("run", str(view.run))] if view.run is not None else []
+    lines += [("version", str(view.version)), ("hosted", "yes" if hosted else "no")]
+    lines += [("recent", f"{utc(line.at)} {line.text}") for line in view.recent]
+    return [*lines, *(("hint", command) for command, _ in flow_hints(target, view, hosted=hosted))]
+
+
+_STYLES: Final = {"Running": "green", "Idle": "blue", "Needs attention": "bold red", "Stopped": "yellow"}
+
+
+def _picture(target: Target, page: WorkflowsPage, now: int) -> list[Picture]:
+    """For people: the state in a word and a sentence, the facts in a column, recent runs, and what to do."""
+    [view] = page.flows
+    hosted = view.name in page.hosted
+    parts: list[Picture] = [
+        Line(inert(view.name), "bold", f"  {view.state}", _STYLES.get(view.state, "")),
+        Line(inert(_sentence(view))),
+        Line(),
+        Grid([(Line(f"  {inert(name)}", "dim"), inert(text)) for name, text in _facts(view, now, hosted=hosted)]),
+    ]
+    if view.recent:
+        recent = [(Line(f"  {ago(line.at, now)}", "dim"), inert(line.text)) for line in view.recent]
+        parts += [Line(), Line("recently", "bold"), Grid(recent)]
+    hints = flow_hints(target, view, hosted=hosted)
+    if hints:
+        parts += [Line(), Line("what you can do", "bold"), *hint_lines(hints, width())]
+    return parts
+
+
+def _facts(view: FlowView, now: int, *, hosted: bool) -> list[tuple[str, str]]:
+    facts = [(handler.name, handler.when) for handler in view.handlers]
+    if view.due_at is not None:
+        at = due(view.due_at, now)
+        facts.append(("next", at if hosted else f"{at}, if a process runs it"))
+    waiting = [f"{count:,} in {topic}" for topic, count in view.pending.items() if count]
+    facts.append(("pending", ", ".join(waiting) or "nothing"))
+    if view.parked:
+        facts.append(("parked", f"{count_text(view.parked, 'event')} put aside because of failures"))
+    if view.failures:
+        facts.append(("failures", f"{view.failures:,} in a row"))
+    if view.run is not None:
+        facts.append(("run", str(view.run)))
+    return [*facts, ("version", f"{view.version}, deployed {ago(view.deployed_at, now)}")]
+
+
+# --- control --------------------------------------------------------------------------------------------------
+
+_DONE: Final[dict[WorkflowAction, str]] = {
+    "pause": "{name} is paused: nothing is started, and what comes in waits",
+    "resume": "{name} goes on",
+    "now": "{name} looks for something to do now",
+    "archive": "{name} is archived; `workflow ls --all` shows it",
+    "restore": "{name} is back, and paused; `workflow resume` lets it go on",
+    "reprocess": "{events} of {name} that had been put aside wait again",
+}
+
+
+def control_workflow(*, act: WorkflowAction, name: str, target: Target, form: Form) -> None:
+    """Carry out a command about one workflow."""
+    with target.inspector() as inspector:
+        done = inspector.do(ControlWorkflow(workflow=name, action=act))
+    flow = done.flow
+    record = {**record_of(flow), "act": act, "count": done.count}
+    sentence = _DONE[act].format(name=flow.name, events=count_text(done.count, "event"))
+    report_done(target, done, form, sentence=sentence, record=record, plain=(flow.name, flow.intent, flow.state))
+
+
+def report_done(target: Target, done: FlowReport, form: Form, *, sentence: str, record: Record, plain: object) -> None:
+    """What was done; and if no process runs the workflow, what would."""
+    answer(record, sentence=sentence, plain=plain, form=form)
+    is_idle = not done.then and not done.is_hosted and done.flow.intent == "active"
+    if form is None and is_terminal() and is_idle:
+        note(f"nobody runs {done.flow.name} now; `{target.command('run', 'MODULE:APP')}` does")
