@@ -7,13 +7,14 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench import cells, events, patterns, reactive, resume, store, sync, workflows
+from bench import cells, events, patterns, reactive, resume, store, sync, walk, workflows
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
     "store": store.measure,
     "cells": cells.measure,
     "reactive": reactive.measure,
+    "walk": walk.measure,
     "events": events.measure,
     "resume": resume.measure,
     "workflows": workflows.measure,

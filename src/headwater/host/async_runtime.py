@@ -126,9 +126,11 @@ class AsyncRuntime(AsyncLoading):
             self._attached.refresh()
             self._take_in()
             if self.has_work or self._is_due() or self.has_come:
-                self._begin_pass()
+                if self._has_parts:
+                    self._begin_pass()
                 wake_at = self.scheduler.settle()
-                self._end_pass()
+                if self._has_parts:
+                    self._end_pass()
                 self._arm(wake_at)
             elif self._timer is None:
                 # It rang a little early, by the clock of the gates.

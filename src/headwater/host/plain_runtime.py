@@ -67,9 +67,10 @@ class PlainRuntime(PlainLoading):
         """Take in what was decided and what others wrote, and run what follows from it."""
         wake = self._wake
         with self.lock:
-            self._attached.refresh()
-            if self.has_work or self.has_come:
-                self._pass(lambda: self.scheduler.events.is_due)
+            if self.inbox:
+                self._attached.refresh()
+            if self.has_work or (self._has_parts and self.has_come):
+                self._pass()
             if wake is not None and self.scheduler.events.wake_at is None:
                 wake = None
         if wake is not None:
@@ -83,31 +84,43 @@ class PlainRuntime(PlainLoading):
             self._attached.refresh()
             self._pass(lambda: self.scheduler.outstanding().is_due)
 
-    def _pass(self, is_due: Callable[[], bool]) -> None:
-        """Events are handled so many in a pass: the others follow, and whatever is to be called after all that."""
-        if self.is_passing:
+    def _pass(self, is_due: Callable[[], bool] | None = None) -> None:
+        """Run passes until no event is due, each with a limited number of events; then call what waits for that.
+
+        Parts that are idle are not asked: every write comes here.
+        """
+        scheduler, thread = self.scheduler, self._thread_id()
+        if self._passing == thread:
             # In the middle of one.
-            self.scheduler.settle()
+            scheduler.settle()
             return
-        self._passing = self._thread_id()
+        self._passing = thread
+        events = scheduler.events
         try:
-            self._begin_pass()
-            self.scheduler.settle()
-            for _ in range(CHAIN_MAX // EVENTS_MAX):
-                if not is_due():
-                    break
-                # What was decided meanwhile is let go of.
-                self._attached.refresh()
-                self.scheduler.settle()
-            self._end_pass()
+            if self._has_parts:
+                self._begin_pass()
+            scheduler.settle()
+            if is_due is not None or events.lanes_by_name or events.inbox or events.unnotified:
+                self._follow_up(is_due or (lambda: events.is_due))
+            if self._has_parts:
+                self._end_pass()
         finally:
             self._passing = 0
-            if self.has_come:
+            if self._has_parts and self.has_come:
                 # It came in the middle of this.
                 self._tick(True)
         if self._owed:
             self._pay()
-        self.events.call_due()
+        if self.events.due:
+            self.events.call_due()
+
+    def _follow_up(self, is_due: Callable[[], bool]) -> None:
+        for _ in range(CHAIN_MAX // EVENTS_MAX):
+            if not is_due():
+                return
+            # Release what was decided meanwhile.
+            self._attached.refresh()
+            self.scheduler.settle()
 
     def nudge(self) -> None:
         """As `catch_up`, but waiting for nobody: who waits for each other in two spaces would wait for ever."""

@@ -76,7 +76,7 @@ class EventService:
         # What becomes of waiting events when the space is closed, as text.
         self._left_text = left or self._left
         # To be called now that what they were waiting for is on disk.
-        self._due: deque[Callable[[], object]] = deque()
+        self.due: deque[Callable[[], object]] = deque()
 
     # -- handlers ------------------------------------------------------------------------------------------
 
@@ -272,18 +272,13 @@ class EventService:
 
     def call_soon(self, fn: Callable[[], object]) -> None:
         """A transaction is on disk, and this was to be called then."""
-        self._due.append(fn)
+        self.due.append(fn)
         self._space.catch_up_soon()
-
-    @property
-    def is_due(self) -> bool:
-        """Something is to be called."""
-        return bool(self._due)
 
     def call_due(self) -> None:
         """Call what is to be called, with no transaction around."""
-        while self._due:
-            fn = self._due.popleft()
+        while self.due:
+            fn = self.due.popleft()
             self._call(fn, f"{_name(fn)}, called by hw.after_commit,")
 
     def _call(self, fn: Callable[[], object], what: str) -> None:

@@ -126,6 +126,8 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
             lease.storage.on_connection(self._connection_changed)
         # The thread that a pass is under way in.
         self._passing = 0
+        # Pieces, resources or clocks: a pass asks them only if there are some.
+        self._has_parts = False
         self._thread_id = machine().thread_id
         self._listeners = parts.console.listeners
         self.tokens: list[Token[ContextFrame | None]] = []
@@ -268,6 +270,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
                     self.scheduler.registry.on_remove = made.removed
                     self.scheduler.runner.ended = made.after
                     self._pieces = made
+                    self._has_parts = True
         return self._pieces
 
     def start(self, pattern: Pattern[P, R], key: str, /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class OutsideParts(FetchingPort, ResourcePort):
     """What both kinds of open spaces have of it. Each kind says where requests run, and how it is woken."""
 
+    _has_parts: bool
+
     def _face(self, options: Options, requests: Requests) -> None:
         self._requests = requests
         self.timers: Timers = Timers(options.now, options.wall)
@@ -50,6 +52,7 @@ class OutsideParts(FetchingPort, ResourcePort):
         with self.lock:
             if self._fetcher is None:
                 self._fetcher = Fetcher(self)
+                self._has_parts = True
             return self._fetcher
 
     @property
@@ -112,6 +115,7 @@ class OutsideParts(FetchingPort, ResourcePort):
             with self.lock:
                 found = self.clocks.get(every_ms) or Ticking(self.scheduler, self.timers, every_ms)
                 self.clocks[every_ms] = found
+                self._has_parts = True
         return found
 
     def rest_clocks(self) -> None:

@@ -57,8 +57,12 @@ class EventDispatcher:
         self._replica = replica
         self._handlers = streams.handlers
         self._lanes = streams.lanes
+        # A pass looks at these three itself, and asks only if there is something in them.
+        self.lanes_by_name = streams.lanes.by_name
+        self.inbox = streams.lanes.inbox
+        self.unnotified = outcomes.unnotified
         self._outcomes = outcomes
-        self._ready = ready
+        self.ready = ready
         self._trace = trace
         self._environment = environment
         self._now = environment.now
@@ -94,7 +98,7 @@ class EventDispatcher:
 
     def take_spent(self) -> dict[Node, None]:
         """Nodes that were run for events as often as may be."""
-        spent, self._ready.spent = self._ready.spent, {}
+        spent, self.ready.spent = self.ready.spent, {}
         return spent
 
     def recheck(self) -> None:
@@ -126,8 +130,8 @@ class EventDispatcher:
                 except OfflineError as error:
                     self._wait_for_server(event, error)
                     continue
-                yield from self._ready.make(needs, event)
-                parking = self._ready.parking
+                yield from self.ready.make(needs, event)
+                parking = self.ready.parking
             if lane.head is not event:
                 # What has run meanwhile has taken it back.
                 continue
@@ -231,12 +235,12 @@ class EventDispatcher:
         if self.expect is not None:
             with self._environment.lock:
                 self.expect(doc)
-        if not self._ready.is_written(doc):
+        if not self.ready.is_written(doc):
             return
         handling.looked[doc] = None
         with self._environment.lock:
-            drive(self._ready.make((doc,), handling.event), self._environment.perform)
-            parking = self._ready.parking
+            drive(self.ready.make((doc,), handling.event), self._environment.perform)
+            parking = self.ready.parking
         if parking is not None:
             handling.needs = True
             raise NotYet(f"{handling.title} has to wait: {parking.reason}")
@@ -249,8 +253,8 @@ class EventDispatcher:
         if not handling.looked or handling.version == self._replica.version:
             return True
         with self._environment.lock:
-            drive(self._ready.make(handling.looked, handling.event), self._environment.perform)
-            handling.needs = self._ready.parking is not None
+            drive(self.ready.make(handling.looked, handling.event), self._environment.perform)
+            handling.needs = self.ready.parking is not None
         return not handling.needs
 
     def finish(self, handling: Handling) -> None:

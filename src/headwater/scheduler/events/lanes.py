@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Final
 
@@ -80,6 +80,8 @@ class Lanes:
 
     def __init__(self) -> None:
         self._lanes: dict[str, Lane] = {}
+        # Empty until the first event: then there is nothing to ask about.
+        self.by_name: Mapping[str, Lane] = self._lanes
         # Appended to by whichever thread sends; taken from by the one that has the turn.
         self.inbox: deque[EventRecord] = deque()
 

@@ -119,10 +119,13 @@ class Settle:
         if self.settling:
             return
         self.settling = True
-        self.events.recheck()
+        events = self.events
+        lanes, inbox = events.lanes_by_name, events.inbox
+        if lanes:
+            events.recheck()
         try:
             for number in range(EVENTS_MAX):
-                if number and not self.events.is_ready:
+                if number and not ((lanes or inbox) and events.is_ready):
                     break
                 yield from self._pass()
         except BaseException:
@@ -131,32 +134,35 @@ class Settle:
             raise
         finally:
             self.settling = False
-        self.events.tell()
-        if self.events.is_due:
+        if events.unnotified:
+            events.tell()
+        if (lanes or inbox or events.unnotified) and events.is_due:
             self._tick(True)
         yield Idle(self.wake_at())
 
     def _pass(self) -> Iterator[PassStep]:
         # One for each event: who runs once for each of many is not restless.
-        runner = self._runner
+        runner, events = self._runner, self.events
         runner.pass_number += 1
         runs = runner.runs
         exhausted: dict[Node, None] = {}
         try:
-            if self.events.is_ready:
-                yield from self.events.steps()
+            if (events.lanes_by_name or events.inbox) and events.is_ready:
+                yield from events.steps()
             before = runner.runs
             yield from self._nodes(exhausted)
-            if runner.runs != before:
+            if runner.runs != before and events.lanes_by_name:
                 # What an event waits for may be above it no longer.
-                self.events.recheck()
+                events.recheck()
         except BaseException:
             # Who was not reached has still to run.
             for node in exhausted:
                 self._queue.put(node)
             raise
-        self._rest(exhausted)
-        self._expire()
+        if exhausted or events.ready.spent or self._puller.recovering:
+            self._rest(exhausted)
+        if self.lent:
+            self._expire()
         if self._graph.unread:
             self._sweep()
         if self._trace.on:
@@ -183,7 +189,8 @@ class Settle:
 
     def wake_at(self) -> float | None:
         """The earliest time at which there may be something to do, if nothing else happens."""
-        node, event = self._gates.wake_at(), self.events.wake_at
+        node = self._gates.wake_at() if self._gates.heap else None
+        event = self.events.wake_at if self.events.lanes_by_name else None
         return node if event is None else event if node is None else min(node, event)
 
     def _next(self) -> Node | None:  # noqa: C901  # one look for each reason not to run a node now
