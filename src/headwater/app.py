@@ -33,7 +33,7 @@ from headwater.host.plain_space import Space
 from headwater.host.process_lifetime import Stay
 from headwater.host.space_files import default_url, locate, share_space
 from headwater.host.standard_streams import lasting
-from headwater.inspect.view import Window
+from headwater.inspect.opening_inspection import OpeningInspection
 from headwater.machine import machine
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import ErrorMode, OnError
@@ -222,7 +222,8 @@ class App(Declarer):
         place = _place(url, options)
         close_former(self.name, place)
         lease = self._share(url, options)
-        opened = _or_release(lease, lambda: PlainRuntime(lease, self, options, host_parts(Window), wake=wake))
+        parts = host_parts(OpeningInspection)
+        opened = _or_release(lease, lambda: PlainRuntime(lease, self, options, parts, wake=wake))
         opened.opened_as = (self.name, place)
         try:
             self._begin(opened)
@@ -286,7 +287,7 @@ class App(Declarer):
         def make(loop: AbstractEventLoop) -> AsyncRuntime:
             lease = self._share(url, options)
             opened = _or_release(
-                lease, lambda: (kind or AsyncRuntime)(lease, self, options, host_parts(Window), loop=loop)
+                lease, lambda: (kind or AsyncRuntime)(lease, self, options, host_parts(OpeningInspection), loop=loop)
             )
             opened.opened_as = (self.name, _place(url, options))
             return opened

@@ -233,19 +233,19 @@ def test_what_was_stored_is_what_was_seen(program: Any) -> None:
     from headwater.host.composition import host_parts
     from headwater.host.plain_runtime import PlainRuntime
     from headwater.host.space_files import open_space
-    from headwater.inspect.view import Window
+    from headwater.inspect.opening_inspection import OpeningInspection
     from headwater.runtime.lease import Lease
     from headwater.runtime.options import Options
 
     storage = open_space("memory:")
-    one = hw.Space(PlainRuntime(Lease(storage, None), app, Options(), host_parts(Window)))
+    one = hw.Space(PlainRuntime(Lease(storage, None), app, Options(), host_parts(OpeningInspection)))
     app._begin(one._runtime)
     one._runtime.enter()
     try:
         run(one, deepcopy(START), program)
         one.sync()
         expected = seen()
-        two = hw.Space(PlainRuntime(Lease(storage, None), app, Options(), host_parts(Window)))
+        two = hw.Space(PlainRuntime(Lease(storage, None), app, Options(), host_parts(OpeningInspection)))
         two._runtime.enter()
         try:
             assert seen() == expected

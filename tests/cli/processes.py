@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from tests.support.doors import SAFETY_S
+from tests.support.open_spaces import SAFETY_S
 
 COMMAND = [sys.executable, "-P", "-m", "headwater"]
 

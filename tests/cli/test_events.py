@@ -13,7 +13,7 @@ import headwater as hw
 from headwater.host.space_files import open_space
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, on_terminal
-from tests.support.doors import SAFETY_S
+from tests.support.open_spaces import SAFETY_S
 from tests.support.orders import ASYNC, have, orders_open, write_module
 
 TOO_MANY = "ValueError: 11 is too many"

@@ -14,7 +14,7 @@ import headwater as hw
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 from tests.cli.conftest import Run
 from tests.cli.processes import holding
-from tests.support.doors import BEGINNING, BRIEF, SAFETY_S, STAYING, end, running, tell
+from tests.support.open_spaces import BEGINNING, BRIEF, SAFETY_S, STAYING, end, running, tell
 
 
 @pytest.fixture

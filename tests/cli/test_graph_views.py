@@ -19,7 +19,7 @@ from select import select
 import pytest
 
 from tests.cli.processes import COMMAND, on_terminal
-from tests.support.doors import SAFETY_S, STAYING, end, running, tell
+from tests.support.open_spaces import SAFETY_S, STAYING, end, running, tell
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 

@@ -17,8 +17,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, holding
 from tests.cli.test_workflow_live import blocked, until
-from tests.support.doors import SAFETY_S
 from tests.support.letters import LETTERS, put, release, write_letters
+from tests.support.open_spaces import SAFETY_S
 
 ASYNC = """
 import asyncio

@@ -21,7 +21,7 @@ from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND
 from tests.cli.test_workflow_live import until
 from tests.server.running import settle_in
-from tests.support.doors import SAFETY_S
+from tests.support.open_spaces import SAFETY_S
 
 TALKER = """
 import headwater as hw

@@ -15,7 +15,7 @@ import pytest
 import headwater as hw
 from headwater.inspect import live_events, sockets
 from tests.cli.conftest import Run, Terminal
-from tests.support.doors import BEGINNING, SAFETY_S, door_of, end, hear, running
+from tests.support.open_spaces import BEGINNING, SAFETY_S, end, hear, running, socket_ready
 
 KETTLES = """
 import headwater as hw
@@ -303,7 +303,7 @@ def test_of_very_many_pieces_a_process_tells_some(run: Run, monkeypatch: pytest.
     with hw.App("house").open("house.db") as space:
         for number in range(5):
             space.start(lamp, str(number))
-        door_of("house.db")
+        socket_ready("house.db")
         result = run("pieces")
         assert len(result.stdout.splitlines()) == 2
         assert "3 pieces more of house can be listed with --pattern" in result.stderr

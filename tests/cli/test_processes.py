@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, holding, on_terminal
 from tests.cli.processes import run as run_process
-from tests.support.doors import SAFETY_S
+from tests.support.open_spaces import SAFETY_S
 
 
 def test_module_is_the_command(shop: str) -> None:

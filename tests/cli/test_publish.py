@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.conftest import Run, Terminal
 from tests.cli.test_workflow_live import until
-from tests.support.doors import end
 from tests.support.letters import Post, letters_open
+from tests.support.open_spaces import end
 
 HOST = "as soon as there is a host: headwater run MODULE:APP."
 

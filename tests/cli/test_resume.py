@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.cli.conftest import Run
-from tests.support.doors import BEGINNING, running
+from tests.support.open_spaces import BEGINNING, running
 
 DESK = (
     BEGINNING

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, holding, on_terminal
-from tests.support.doors import BEGINNING, SAFETY_S, running
+from tests.support.open_spaces import BEGINNING, SAFETY_S, running
 from tests.support.orders import ASYNC, ASYNC_STAYING, STAYING, have, orders_open, write_module
 
 # --- with the app -----------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND
 from tests.cli.test_graph_views import screen
-from tests.support.doors import SAFETY_S, end
 from tests.support.letters import letters_open, put, release
+from tests.support.open_spaces import SAFETY_S, end
 from tests.support.orders import have
 
 

@@ -52,7 +52,7 @@ from headwater.inspect.server_inspector import ServerInspector
 from headwater.server.pages import inspect_page
 from headwater.server.server import Server
 from tests.server.running import served, settle_in, token_for
-from tests.support.doors import door_of
+from tests.support.open_spaces import socket_ready
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ class Place:
     @contextmanager
     def opened(self) -> Iterator[Inspector]:
         with make_app().open(self.url, space="home"):
-            door_of(self.file)
+            socket_ready(self.file)
             with inspector_for(self.url, "home") as inspector:
                 assert inspector.is_live
                 yield inspector

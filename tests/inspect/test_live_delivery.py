@@ -15,10 +15,10 @@ from headwater.inspect import sockets
 from headwater.inspect.answers import EventReport
 from headwater.inspect.commands import DropEvent, RedeliverEvent, SendEvent
 from headwater.inspect.envelope import Request
-from headwater.inspect.inspector import Scope
+from headwater.inspect.names import InspectScope
 from headwater.inspect.questions import GetCounts, ListEvents, ShowEvent
 from headwater.inspect.socket_client import SocketInspector
-from tests.support.doors import SAFETY_S, call_when_ready
+from tests.support.open_spaces import SAFETY_S, call_when_ready
 
 
 class Desk:
@@ -124,7 +124,7 @@ def test_what_is_wrong_is_told_by_its_class(caller: SocketInspector, file: Path)
     for asked in (RedeliverEvent, DropEvent, ShowEvent):
         assert kind_of(refused(caller, asked(event="event:abc"))) == "NotFoundError"
         assert kind_of(refused(caller, asked(event="event:"))) == "UsageError"
-        for scope in (Scope(branch="draft"), Scope(space="other")):
+        for scope in (InspectScope(branch="draft"), InspectScope(space="other")):
             with call_when_ready(file, scope) as elsewhere:
                 assert kind_of(refused(elsewhere, asked(event="abc"))) == "NotFoundError"
     assert send(caller).result == "1", "and it goes on"

@@ -11,10 +11,10 @@ import headwater as hw
 from headwater.errors import ClosedError, NotFoundError, UsageError
 from headwater.host.space_files import open_space
 from headwater.inspect.commands import DecideRun
-from headwater.inspect.inspector import Scope
 from headwater.inspect.live_inspector import LiveInspector
+from headwater.inspect.names import InspectScope
+from headwater.inspect.opening_inspection import inspection_of
 from headwater.inspect.questions import ListRuns, ListWorkflows, ShowRun
-from headwater.inspect.view import view_of
 
 
 def make_app() -> hw.App:
@@ -40,7 +40,7 @@ def make_app() -> hw.App:
 def test_mark_changes_when_something_happens(tmp_path: Path) -> None:
     app = make_app()
     with app.open(str(tmp_path / "post.db")) as space:
-        inspector = LiveInspector([view_of(space._runtime)])
+        inspector = LiveInspector([inspection_of(space._runtime)])
         first = inspector.mark(ListWorkflows())
         assert inspector.mark(ListRuns()) == first
         space.workflows.drain()
@@ -54,7 +54,7 @@ def test_a_file_of_which_only_a_branch_is_open_tells_of_its_workflows_too(tmp_pa
     with open_space(url) as storage:
         storage.fork("draft")
     with hw.App("other").open(url, branch="draft") as space:
-        inspector = LiveInspector([view_of(space._runtime)])
+        inspector = LiveInspector([inspection_of(space._runtime)])
         [view] = inspector.ask(ListWorkflows()).flows
         assert (view.name, view.block_kind) == ("post.letters", "indeterminate")
         assert view.run is not None
@@ -75,20 +75,20 @@ def test_runs_that_a_host_left_are_recovered_by_whoever_has_the_file_open(tmp_pa
             )
         )
     with hw.App("other").open(url) as space:
-        report = LiveInspector([view_of(space._runtime)]).ask(ShowRun(run=found[0][0]))
+        report = LiveInspector([inspection_of(space._runtime)]).ask(ShowRun(run=found[0][0]))
         assert report.details.run.status == "crashed"
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with make_app().open(str(tmp_path / "post.db")) as space:
         space.workflows.drain()
-        inspector = LiveInspector([view_of(space._runtime)])
+        inspector = LiveInspector([inspection_of(space._runtime)])
         [view] = inspector.ask(ListWorkflows()).flows
         assert view.run is not None
         with pytest.raises(UsageError, match="is not JSON"):
             inspector.do(DecideRun(run=view.run, action="applied", value="{"))
         with pytest.raises(NotFoundError, match="it holds the space 'post', not 'other'"):
-            LiveInspector([view_of(space._runtime)], Scope(space="other")).ask(ListRuns())
+            LiveInspector([inspection_of(space._runtime)], InspectScope(space="other")).ask(ListRuns())
         with pytest.raises(ClosedError):
             LiveInspector([]).ask(ListRuns())
         with pytest.raises(NotFoundError):
@@ -98,7 +98,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
 def test_a_result_that_a_person_names_has_to_be_of_the_type_that_next_expects(tmp_path: Path) -> None:
     with make_app().open(str(tmp_path / "post.db")) as space:
         space.workflows.drain()
-        inspector = LiveInspector([view_of(space._runtime)])
+        inspector = LiveInspector([inspection_of(space._runtime)])
         [view] = inspector.ask(ListWorkflows()).flows
         assert view.run is not None
         with pytest.raises(UsageError, match="int"):

@@ -13,7 +13,7 @@ from headwater.errors import NotFoundError, SchemaError, SpaceHeldError
 from headwater.inspect.commands import SetValue
 from headwater.inspect.questions import GetGraph, GetHistory, GetValue, ListDocuments
 from headwater.inspect.resolve import inspector_for, reach
-from tests.support.doors import BEGINNING, SAFETY_S, STAYING, end, running, tell
+from tests.support.open_spaces import BEGINNING, SAFETY_S, STAYING, end, running, tell
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_documents_of_an_open_file_are_read_and_written_by_its_program(file: Pat
 
 def test_a_write_from_outside_is_seen_by_functions_of_the_program(tmp_path: Path) -> None:
     from headwater.inspect import sockets
-    from tests.support.doors import door_of
+    from tests.support.open_spaces import socket_ready
 
     app = hw.App("counter")
     count = app.cell("count", 1)
@@ -60,7 +60,7 @@ def test_a_write_from_outside_is_seen_by_functions_of_the_program(tmp_path: Path
     grace, sockets.GRACE_S = sockets.GRACE_S, 0.0
     try:
         with app.open(file) as space:
-            door_of(file)
+            socket_ready(file)
             with inspector_for(str(file)) as inspector:
                 inspector.do(SetValue(address="counter.count", value=7))
             space.sync()

@@ -21,7 +21,7 @@ from headwater.inspect.snapshot import KEY, RECORD_MAX, ROW_MAX, StoredOpening, 
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.verification import verify
-from tests.support.doors import BRIEF, SHOP
+from tests.support.open_spaces import BRIEF, SHOP
 
 FIXTURES = Path(__file__).parents[1] / "store" / "fixtures"
 

@@ -11,7 +11,7 @@ import pytest
 from headwater.inspect.questions import GetCounts
 from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.socket_paths import path_beside
-from tests.support.doors import BEGINNING, SAFETY_S, SHOP, ask_one, call, end, hear, running
+from tests.support.open_spaces import BEGINNING, SAFETY_S, SHOP, ask_one, call, end, hear, running
 
 
 @pytest.fixture

@@ -17,21 +17,21 @@ from msgspec.json import encode
 import headwater as hw
 from headwater.inspect import socket_service, sockets
 from headwater.inspect.envelope import Request
+from headwater.inspect.opening_inspection import inspection_of
 from headwater.inspect.questions import ExplainNode, GetActivity, GetCounts, GetGraph, GetTrace
 from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.socket_paths import PATH_MAX, path_beside
 from headwater.inspect.sockets import socket_registry
-from headwater.inspect.view import view_of
 from headwater.machine import Machine, use
-from tests.support.doors import (
+from tests.support.open_spaces import (
     SAFETY_S,
     STAYING,
     Counter,
     ask_one,
     call,
     call_when_ready,
-    door_of,
     running,
+    socket_ready,
     tell,
 )
 
@@ -57,7 +57,7 @@ def file(tmp_path: Path) -> Path:
 def test_only_the_owner_can_use_it_and_it_goes_with_the_space(counter: Counter, file: Path) -> None:
     place = Path(path_beside(str(file)))
     with counter.app.open(file):
-        door_of(file)
+        socket_ready(file)
         found = place.stat().st_mode
         assert stat.S_ISSOCK(found)
         assert stat.S_IMODE(found) == 0o600
@@ -86,7 +86,7 @@ def test_path_that_is_too_long_for_a_socket_is_no_hindrance(counter: Counter, tm
     place = Path(path_beside(str(file)))
     assert len(os.fsencode(place)) > PATH_MAX
     with counter.app.open(file):
-        door_of(file)
+        socket_ready(file)
         target = Path(place.read_text(encoding="utf-8").splitlines()[1])
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
         assert stat.S_IMODE(target.parent.stat().st_mode) == 0o700
@@ -99,7 +99,7 @@ def test_file_of_somebody_else_is_not_replaced(counter: Counter, file: Path) -> 
     place = Path(path_beside(str(file)))
     place.write_text("my notes")
     with counter.app.open(file):
-        assert door_of(file).listening is None
+        assert socket_ready(file).listening is None
         counter.count.value = 1
         assert counter.doubled() == 2
     assert place.read_text() == "my notes"
@@ -113,7 +113,7 @@ def test_folder_in_which_nothing_can_be_made_is_no_hindrance(
 
     monkeypatch.setattr("headwater.inspect.socket_paths._clear", refuse)
     with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
-        assert door_of(file).listening is None
+        assert socket_ready(file).listening is None
         counter.count.value = 1
     assert "has no socket: not here" in caplog.text
     assert [record.levelname for record in caplog.records if record.name == "headwater"] == ["DEBUG"]
@@ -142,7 +142,7 @@ def test_socket_of_a_killed_process_is_replaced(counter: Counter, file: Path) ->
     assert place.is_socket()
     assert SocketInspector.connect(str(file)) is None, "nobody is behind it"
     with counter.app.open(file):
-        door_of(file)
+        socket_ready(file)
         with call(file) as caller:
             assert caller.ping() == os.getpid()
     assert not place.exists()
@@ -158,7 +158,7 @@ def test_long_way_of_a_killed_process_is_replaced(counter: Counter, tmp_path: Pa
     assert target.is_socket()
     assert SocketInspector.connect(str(file)) is None
     with counter.app.open(file):
-        door_of(file)
+        socket_ready(file)
         assert ask_one(file, GetCounts()).app == "counter"
     assert not target.exists()
 
@@ -169,7 +169,7 @@ def test_long_way_of_a_killed_process_is_replaced(counter: Counter, tmp_path: Pa
 def test_all_openings_of_a_file_answer_at_one_socket(counter: Counter, file: Path) -> None:
     other = Counter("other")
     with counter.app.open(file) as first:
-        door_of(file)
+        socket_ready(file)
         with counter.app.open(file, actor="ann"), other.app.open(file):
             with call(file) as caller:
                 openings = caller.ask(GetGraph())
@@ -183,7 +183,7 @@ def test_every_file_has_a_socket_of_its_own(counter: Counter, tmp_path: Path) ->
     files = [tmp_path / f"{number}.db" for number in range(5)]
     spaces = [counter.app.open(file) for file in files]
     for file in files:
-        door_of(file)
+        socket_ready(file)
         assert ask_one(file, GetCounts()).space == file.stem
     assert sum(thread.name == "headwater-inspect" for thread in threading.enumerate()) == 1
     for space in spaces:
@@ -194,7 +194,7 @@ def test_every_file_has_a_socket_of_its_own(counter: Counter, tmp_path: Path) ->
 def test_space_that_is_opened_again_is_found_again(counter: Counter, file: Path) -> None:
     for _ in range(3):
         with counter.app.open(file):
-            door_of(file)
+            socket_ready(file)
             assert ask_one(file, GetCounts()).app == "counter"
         assert SocketInspector.connect(str(file)) is None
 
@@ -204,7 +204,7 @@ def test_space_that_is_opened_again_is_found_again(counter: Counter, file: Path)
 
 def test_snapshot_is_the_one_of_the_scheduler_at_the_time_of_day(counter: Counter, file: Path) -> None:
     with counter.app.open(file) as space:
-        door_of(file)
+        socket_ready(file)
         counter.count.value = 3
         space.sync()
         opening = ask_one(file, GetGraph())
@@ -221,7 +221,7 @@ def test_of_many_nodes_functions_come_before_instances(file: Path) -> None:
     app.computed(name="last")(lambda: 1)
     app.sink(name="show")(lambda: [row(number) for number in range(20)])
     with app.open(file):
-        door_of(file)
+        socket_ready(file)
         opening = ask_one(file, GetGraph(limit=5))
     assert opening.snapshot is not None
     assert [node.name for node in opening.snapshot.nodes][:2] == ["last", "show"]
@@ -304,7 +304,7 @@ def held() -> Iterator[Held]:
 
 def test_long_pass_is_answered_with_what_is_known(held: Held, file: Path) -> None:
     with held.app.open(file):
-        door_of(file)
+        socket_ready(file)
         writer = threading.Thread(target=lambda: setattr(held.count, "value", 1))
         writer.start()
         assert held.at_work.wait(SAFETY_S)
@@ -324,12 +324,12 @@ def test_long_pass_is_answered_with_what_is_known(held: Held, file: Path) -> Non
 
 def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -> None:
     with held.app.open(file) as space:
-        door_of(file)
+        socket_ready(file)
         writer = threading.Thread(target=lambda: setattr(held.count, "value", 1))
         writer.start()
         assert held.at_work.wait(SAFETY_S)
         asked = threading.Event()
-        view = view_of(space._runtime)
+        view = inspection_of(space._runtime)
         turn, view._turn = view._turn, Turn(view._turn, asked.set)  # type: ignore[assignment]
 
         def release() -> None:
@@ -339,7 +339,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
         releaser = threading.Thread(target=release)
         releaser.start()
         assert not ask_one(file, GetGraph(), wait_ms=5000).busy
-        view_of(space._runtime)._turn = turn
+        inspection_of(space._runtime)._turn = turn
         writer.join(SAFETY_S)
         releaser.join(SAFETY_S)
 
@@ -364,7 +364,7 @@ def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file:
             held, release = threading.Event(), threading.Event()
 
             def look() -> None:
-                with view_of(space._runtime).in_turn(1) as has_turn:
+                with inspection_of(space._runtime).in_turn(1) as has_turn:
                     assert has_turn
                     held.set()
                     assert release.wait(SAFETY_S)

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.inspect import socket_service, sockets
 from headwater.inspect.questions import GetTrace
-from tests.support.doors import STAYING, Counter, ask_one, call, call_when_ready, door_of, end, running, tell
+from tests.support.open_spaces import STAYING, Counter, ask_one, call, call_when_ready, end, running, socket_ready, tell
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_one_who_does_not_read_misses_records_and_holds_up_nobody(
 
 def test_records_that_were_kept_are_told_by_kind(counter: Counter, file: Path) -> None:
     with counter.app.open(file) as space:
-        door_of(file)
+        socket_ready(file)
         space.scheduler.set_trace_enabled("finished", True)
         space.scheduler.set_trace_enabled("pass", True)
         counter.count.value = 1

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from headwater.runtime.options import Options
 from headwater.testing import SimClock
-from tests.support.doors import BEGINNING, running
+from tests.support.open_spaces import BEGINNING, running
 
 LETTERS = '''
 import os

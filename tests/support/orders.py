@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.doors import BEGINNING, running
+from tests.support.open_spaces import BEGINNING, running
 
 ORDERS = '''
 import headwater as hw

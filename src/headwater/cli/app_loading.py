@@ -17,7 +17,7 @@ from headwater.app import App
 from headwater.errors import HeadwaterError, NotFoundError, UsageError, UserCodeError
 from headwater.host.space_facade import runtime_of
 from headwater.inspect.names import did_you_mean
-from headwater.inspect.view import Window, view_of
+from headwater.inspect.opening_inspection import OpeningInspection, inspection_of
 from headwater.machine import machine
 from headwater.runtime.options import Options
 from headwater.values.author_text import describe
@@ -78,17 +78,17 @@ def _broken(module_name: str, error: BaseException) -> UserCodeError:
     return UserCodeError(f"importing {module_name} raised {describe(error)}", module=module_name)
 
 
-def while_open(app: App, url: str | None, options: Options, work: Callable[[Window], None]) -> None:
+def while_open(app: App, url: str | None, options: Options, work: Callable[[OpeningInspection], None]) -> None:
     """Open an app, do something with it, close it. In an event loop if it needs one."""
     with quiet():
         if not app.needs_event_loop:
             with app.open_with(url, options) as space:
-                work(view_of(runtime_of(space)))
+                work(inspection_of(runtime_of(space)))
             return
 
         machine().run(_in_loop(app, url, options, work))
 
 
-async def _in_loop(app: App, url: str | None, options: Options, work: Callable[[Window], None]) -> None:
+async def _in_loop(app: App, url: str | None, options: Options, work: Callable[[OpeningInspection], None]) -> None:
     async with app.aopen_with(url, options) as space:
-        await machine().to_thread(work, view_of(runtime_of(space)))
+        await machine().to_thread(work, inspection_of(runtime_of(space)))

@@ -13,10 +13,11 @@ from headwater.declare.events.ticket import rejected_error, reused_error
 from headwater.errors import EventFailedError, EventRefusedError, EventTimeoutError, HeadwaterError, UserCodeError
 from headwater.inspect.answers import EventReport
 from headwater.inspect.commands import RedeliverEvent, SendEvent
-from headwater.inspect.inspector import Inspector, Scope
+from headwater.inspect.inspector import Inspector
 from headwater.inspect.live_inspector import LiveInspector
+from headwater.inspect.names import InspectScope
+from headwater.inspect.opening_inspection import OpeningInspection
 from headwater.inspect.resolve import reach
-from headwater.inspect.view import Window
 from headwater.runtime.options import Options
 from headwater.scheduler.events.receipts import REUSED
 from headwater.values.duration import to_ms
@@ -47,7 +48,7 @@ def deliver(target: Target, commands: Sequence[Delivery], report: Report) -> Non
         _open_and_deliver(target, commands, report)
         return
     # That another app has it open is found there.
-    scope = Scope(space=target.space or "", app=load_app(target.module).name, branch=target.branch)
+    scope = InspectScope(space=target.space or "", app=load_app(target.module).name, branch=target.branch)
     found = reach(target.url, target.space, lambda: _open_and_deliver(target, commands, report), scope)
     if found is not None:
         with found:
@@ -71,8 +72,8 @@ def _open_and_deliver(target: Target, commands: Sequence[Delivery], report: Repo
     errors: list[UserCodeError] = []
     outcomes: list[Outcome] = []
 
-    def work(window: Window) -> None:
-        inspector = LiveInspector([window], Scope(space=target.space or "", branch=target.branch))
+    def work(window: OpeningInspection) -> None:
+        inspector = LiveInspector([window], InspectScope(space=target.space or "", branch=target.branch))
         outcomes.extend(_outcome(inspector, command) for command in commands)
 
     options = Options(

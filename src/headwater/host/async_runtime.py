@@ -58,7 +58,7 @@ class AsyncRuntime(AsyncLoading):
         super().__init__(lease, replica, owner, options, parts)
         self.storage_key = (lease.storage, options.branch)
         self._flights = AsyncRuns(self, loop, self._context, self.catch_up)
-        self.window.after = self._make_up
+        self.inspection.after = self._make_up
         self.can_await = True
         # Other event loops are refused.
         self.needs_check = True

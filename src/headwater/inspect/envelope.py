@@ -12,7 +12,7 @@ import msgspec
 from headwater import errors
 from headwater.errors import HeadwaterError, UnavailableError
 from headwater.inspect.commands import AnyCommand, Command
-from headwater.inspect.inspector import Scope
+from headwater.inspect.names import InspectScope
 from headwater.inspect.questions import AnyQuestion, Question, answer_type
 
 VERSION: Final = 4
@@ -28,7 +28,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A question, a command, or the wish to follow the trace. Without any of these: a test of the connection."""
 
     v: int = VERSION
-    scope: Scope = Scope()
+    scope: InspectScope = InspectScope()
     ask: AnyQuestion | None = None
     do: AnyCommand | None = None
     follow: str | None = None

@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol, Self, TypeVar, cast
 
-import msgspec
-
 from headwater.inspect.answers import TraceLine
 from headwater.inspect.commands import AnyCommand, Command
 from headwater.inspect.questions import AnyQuestion, Question
 
 A = TypeVar("A")
-
-
-class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which part of an open file a request is about."""
-
-    space: str = ""
-    """The name that the space must have; empty: any."""
-    app: str = ""
-    """The label of an opening; empty: all, or any that can."""
-    branch: str = "main"
 
 
 class Inspector(Protocol):

@@ -14,9 +14,8 @@ from headwater.declare.events.handler import Handler
 from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UsageError
 from headwater.inspect.answers import EventReport
 from headwater.inspect.commands import DropEvent, EventCommand, RedeliverEvent, SendEvent
-from headwater.inspect.inspector import Scope
 from headwater.inspect.live_events import choose, show_event
-from headwater.inspect.names import is_called
+from headwater.inspect.names import InspectScope, is_called
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.stored_events import droppable, find_failed, json_of, reader
 from headwater.machine import machine
@@ -41,7 +40,7 @@ _DISK_S: Final = 5.0
 
 
 def deliver(
-    openings: Sequence[OpeningPort], scope: Scope, command: EventCommand, *, apart: bool = False
+    openings: Sequence[OpeningPort], scope: InspectScope, command: EventCommand, *, apart: bool = False
 ) -> EventReport:
     """Carry it out, and report its outcome. Raises HeadwaterError: then nothing was done.
 
@@ -149,7 +148,7 @@ def no_handler(text: str, known: list[str], there: list[str]) -> NotFoundError:
 # --- events that are there --------------------------------------------------------------------------------------------
 
 
-def _redeliver(openings: list[OpeningPort], scope: Scope, command: RedeliverEvent) -> Delivery:
+def _redeliver(openings: list[OpeningPort], scope: InspectScope, command: RedeliverEvent) -> Delivery:
     kept = _find(openings[0], scope.branch, command.event)
     able = [opening for opening in openings if kept.stream in opening.space.scheduler.streams.handlers]
     if not able:
@@ -167,8 +166,8 @@ def _redeliver(openings: list[OpeningPort], scope: Scope, command: RedeliverEven
     return Delivery(opening, command.timeout_ms, deliver)
 
 
-def _drop(openings: list[OpeningPort], scope: Scope, command: DropEvent) -> EventReport:
-    kept = droppable(show_event(openings, Scope(space=scope.space, branch=scope.branch), command.event, _LOOK_S))
+def _drop(openings: list[OpeningPort], scope: InspectScope, command: DropEvent) -> EventReport:
+    kept = droppable(show_event(openings, InspectScope(space=scope.space, branch=scope.branch), command.event, _LOOK_S))
     # Of several openings, the one that it waits in.
     live = [opening for opening in openings if kept.event in opening.space.scheduler.outcomes.live]
     opening = (live or openings)[0]

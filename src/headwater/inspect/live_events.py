@@ -11,8 +11,7 @@ from headwater.cells.context import open_spaces
 from headwater.errors import NotFoundError, UnavailableError, UsageError
 from headwater.inspect import stored_events, stored_pieces
 from headwater.inspect.answers import Activity, EventReport, PieceReport, PiecesPage
-from headwater.inspect.inspector import Scope
-from headwater.inspect.names import check_space, kind_of, labels
+from headwater.inspect.names import InspectScope, check_space, kind_of, labels
 from headwater.inspect.opening_port import OpeningPort
 from headwater.runtime.inspection_port import InspectedSpace
 from headwater.scheduler.events.event import HandlerRecord
@@ -66,7 +65,7 @@ def _streams(opening: OpeningPort) -> set[str]:
 
 def _explained(opening: OpeningPort, event: EventReport) -> EventReport:
     """Of an event in the file whose app is open: why it has no handler."""
-    apps = [home.window.app for home in _homes(opening)]
+    apps = [home.inspection.app for home in _homes(opening)]
     app = next((app for app in apps if event.stream.startswith((f"{app}.", f"{app}+"))), None)
     if event.state != "waiting" or app is None or event.stream in _streams(opening):
         return event
@@ -84,7 +83,7 @@ def _explained(opening: OpeningPort, event: EventReport) -> EventReport:
     return msgspec.structs.replace(event, reason=reason, app=app)
 
 
-def show_event(openings: Sequence[OpeningPort], scope: Scope, event: str, wait_s: float) -> EventReport:
+def show_event(openings: Sequence[OpeningPort], scope: InspectScope, event: str, wait_s: float) -> EventReport:
     """All that is known of one event: waiting in an opening, failed, or handled."""
     chosen = choose(openings, scope)
     letters = event.strip().removeprefix("event:")
@@ -113,7 +112,7 @@ def show_event(openings: Sequence[OpeningPort], scope: Scope, event: str, wait_s
     return live.get(kept.event) or _explained(chosen[0], kept)
 
 
-def choose(openings: Sequence[OpeningPort], scope: Scope) -> list[OpeningPort]:
+def choose(openings: Sequence[OpeningPort], scope: InspectScope) -> list[OpeningPort]:
     """The openings of a scope. Raises NotFoundError if there is none."""
     if openings:
         check_space(openings[0].space.name, scope.space)

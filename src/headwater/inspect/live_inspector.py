@@ -23,8 +23,8 @@ from headwater.inspect.answers import (
 )
 from headwater.inspect.commands import AnyCommand, DropEvent, RedeliverEvent, SendEvent, SetValue
 from headwater.inspect.envelope import WAIT_MS
-from headwater.inspect.inspector import BaseInspector, Scope
-from headwater.inspect.names import check_space, labelled
+from headwater.inspect.inspector import BaseInspector
+from headwater.inspect.names import InspectScope, check_space, labelled
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.questions import (
     NODES_MAX,
@@ -63,14 +63,14 @@ class LiveInspector(BaseInspector):
     def __init__(
         self,
         openings: Sequence[OpeningPort],
-        scope: Scope | None = None,
+        scope: InspectScope | None = None,
         *,
         wait_ms: int = WAIT_MS,
         apart: bool = False,
     ) -> None:
         """`apart`: events are handled in a thread of their own, so that a report comes in time."""
         self._openings = openings
-        self._scope = scope or Scope()
+        self._scope = scope or InspectScope()
         self._wait_s = min(max(wait_ms, 0), _WAIT_MAX_MS) / 1000
         self._apart = apart
 

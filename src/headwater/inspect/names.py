@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final, TypeVar
 
+import msgspec
+
 from headwater.errors import NotFoundError
 
 T = TypeVar("T")
@@ -21,6 +23,16 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 
 # --- openings -------------------------------------------------------------------------------------------------
+
+
+class InspectScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which part of an open file a request is about."""
+
+    space: str = ""
+    """The name that the space must have; empty: any."""
+    app: str = ""
+    """The label of an opening; empty: all, or any that can."""
+    branch: str = "main"
 
 
 def labels(apps: Sequence[str]) -> list[str]:

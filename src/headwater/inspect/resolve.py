@@ -10,8 +10,9 @@ from headwater.errors import ClosedError, SpaceHeldError
 from headwater.host import space_files
 from headwater.inspect.answers import TraceLine
 from headwater.inspect.commands import Command, SetValue
-from headwater.inspect.inspector import Inspector, Scope
+from headwater.inspect.inspector import Inspector
 from headwater.inspect.lookup import open_space
+from headwater.inspect.names import InspectScope
 from headwater.inspect.questions import Question
 from headwater.inspect.server_inspector import ServerInspector
 from headwater.inspect.socket_client import SocketInspector
@@ -40,16 +41,16 @@ def inspector_for(
 ) -> Inspector:
     """The inspector of a space. Nothing is opened before the first question. Raises UsageError."""
     url = url if url is not None else space_files.default_url()
-    scope = Scope(space=space or "", app=app or "", branch=branch)
+    scope = InspectScope(space=space or "", app=app or "", branch=branch)
     if is_server(url):
         place = parse_server(url, space)
         space_files.locate("memory:", place.space)  # refuses what is no name
-        return ServerInspector(place, token, Scope(app=scope.app, branch=branch))
+        return ServerInspector(place, token, InspectScope(app=scope.app, branch=branch))
     return LocalInspector(url, space, scope)
 
 
 def reach(
-    url: str | None, space: str | None, otherwise: Callable[[], T], scope: Scope | None = None
+    url: str | None, space: str | None, otherwise: Callable[[], T], scope: InspectScope | None = None
 ) -> SocketInspector | T:
     """The process that has a file open; if none has, the result of `otherwise`, which opens it."""
     url = url if url is not None else space_files.default_url()
@@ -70,7 +71,7 @@ def reach(
 class LocalInspector:
     """A file: the process that has it open is asked, or else the file is opened. Found anew if that changes."""
 
-    def __init__(self, url: str, space: str | None, scope: Scope) -> None:
+    def __init__(self, url: str, space: str | None, scope: InspectScope) -> None:
         self._url = url
         self._space = space
         self._scope = scope

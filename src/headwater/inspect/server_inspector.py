@@ -38,8 +38,9 @@ from headwater.inspect.answers import (
 from headwater.inspect.commands import AnyCommand, Command, DropEvent, RedeliverEvent, SendEvent, SetValue
 from headwater.inspect.documents import hides_system, write_through
 from headwater.inspect.envelope import Request, Response
-from headwater.inspect.inspector import BaseInspector, Scope
+from headwater.inspect.inspector import BaseInspector
 from headwater.inspect.lookup import key_prefixes, missing_value
+from headwater.inspect.names import InspectScope
 from headwater.inspect.questions import (
     AnyQuestion,
     GetHistory,
@@ -76,10 +77,10 @@ _response: Final = msgspec.json.Decoder(Response)
 class ServerInspector(BaseInspector):
     """Of one space of a server; every question has its own session or request."""
 
-    def __init__(self, url: ServerUrl, token: str | None = None, scope: Scope | None = None) -> None:
+    def __init__(self, url: ServerUrl, token: str | None = None, scope: InspectScope | None = None) -> None:
         self._url = url
         self._token = token
-        self._scope = scope or Scope()
+        self._scope = scope or InspectScope()
 
     def answer(self, question: AnyQuestion) -> object:
         """By a session or at the page. Raises OfflineError, AccessError."""

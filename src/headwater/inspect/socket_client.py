@@ -12,7 +12,8 @@ from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, Unav
 from headwater.inspect.answers import TraceLine
 from headwater.inspect.commands import AnyCommand, Command
 from headwater.inspect.envelope import WAIT_MS, Request, Response
-from headwater.inspect.inspector import BaseInspector, Scope
+from headwater.inspect.inspector import BaseInspector
+from headwater.inspect.names import InspectScope
 from headwater.inspect.questions import AnyQuestion, Question
 from headwater.inspect.socket_paths import socket_of
 from headwater.machine import machine
@@ -39,16 +40,16 @@ class SocketInspector(BaseInspector):
     is_live = True
 
     def __init__(
-        self, connection: socket.socket, file: str, scope: Scope | None = None, wait_ms: int = WAIT_MS
+        self, connection: socket.socket, file: str, scope: InspectScope | None = None, wait_ms: int = WAIT_MS
     ) -> None:
         self._connection = connection
         self._file = file
-        self._scope = scope or Scope()
+        self._scope = scope or InspectScope()
         self._wait_ms = wait_ms
         self._received = bytearray()
 
     @classmethod
-    def connect(cls, file: str, scope: Scope | None = None, wait_ms: int = WAIT_MS) -> SocketInspector | None:
+    def connect(cls, file: str, scope: InspectScope | None = None, wait_ms: int = WAIT_MS) -> SocketInspector | None:
         """None if no process has a socket for the file."""
         target = socket_of(file)
         if target is None:

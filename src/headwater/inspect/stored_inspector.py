@@ -29,10 +29,10 @@ from headwater.inspect.answers import (
     WhyView,
 )
 from headwater.inspect.commands import AnyCommand, DropEvent, RedeliverEvent, SendEvent, SetValue
-from headwater.inspect.inspector import BaseInspector, Scope
+from headwater.inspect.inspector import BaseInspector
 from headwater.inspect.live_events import PIECES_MAX
 from headwater.inspect.lookup import find_branch
-from headwater.inspect.names import check_space, is_called, labelled
+from headwater.inspect.names import InspectScope, check_space, is_called, labelled
 from headwater.inspect.observed_functions import observed_openings
 from headwater.inspect.questions import (
     AnyQuestion,
@@ -68,7 +68,7 @@ class StoredInspector(BaseInspector):
     def __init__(
         self,
         storage: Storage,
-        scope: Scope | None = None,
+        scope: InspectScope | None = None,
         *,
         origin: Origin = "file",
         may_see: Callable[[DocKey], bool] | None = None,
@@ -76,7 +76,7 @@ class StoredInspector(BaseInspector):
     ) -> None:
         """`may_see`: the documents that exist for the asker; None: all. `actor`: the asker; None: anyone."""
         self._storage = storage
-        self._scope = scope or Scope()
+        self._scope = scope or InspectScope()
         self._origin: Origin = origin
         self._may_see = may_see
         self._actor = actor

@@ -35,7 +35,7 @@ class InspectionPort(Protocol):
 class InspectedSpace(PassPort):
     """An open space, as its inspection sees it."""
 
-    window: InspectionPort
+    inspection: InspectionPort
 
     @abstractmethod
     def has_at_work(self, piece: str) -> bool:

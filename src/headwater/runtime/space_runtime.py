@@ -134,7 +134,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self._closers: list[Callable[[object], None]] = []
         open_spaces().append(self)
         self.on_console = options.on_console
-        self.window: InspectionPort = parts.inspection(self, lease, options, replica)
+        self.inspection: InspectionPort = parts.inspection(self, lease, options, replica)
         self.is_in_memory = lease.path is None
         self._wall = options.wall
         self.branch: BranchId = BranchId(options.branch)
@@ -497,7 +497,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
 
     def graph(self, form: GraphForm = "text") -> str:
         """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
-        return self.window.drawn(form)
+        return self.inspection.drawn(form)
 
     def runs(self, function: object) -> int:
         """How often a function of the app has run in this opening; with parameters, for all arguments together.
@@ -540,7 +540,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
 
     def abandon(self) -> None:
         """Close what could not be opened to the end. What was committed is still decided."""
-        self.window.abandon()
+        self.inspection.abandon()
         try:
             self._shut()
         finally:
@@ -552,7 +552,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self.closed = self.needs_check = True
         if self in open_spaces():
             open_spaces().remove(self)
-        self.window.close()
+        self.inspection.close()
         if self._fetcher is not None:
             self._fetcher.shut()
         self.scheduler.dispose()
@@ -563,5 +563,5 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
     def _let_go(self) -> None:
         """Hear no more; the last one in this process closes the store. Waits for the disk."""
         self._attached.detach()
-        self.window.keep()
+        self.inspection.keep()
         self._lease.release()

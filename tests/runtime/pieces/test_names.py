@@ -11,8 +11,8 @@ import headwater as hw
 from headwater.cli.main import cli
 from headwater.errors import UserCodeError
 from headwater.inspect.live_inspector import LiveInspector
+from headwater.inspect.opening_inspection import inspection_of
 from headwater.inspect.questions import ExplainNode
-from headwater.inspect.view import view_of
 from headwater.scheduler.inspect.trace import RunStarted
 from tests.runtime.pieces.kit import stored
 
@@ -71,7 +71,7 @@ def test_a_door_explains_one_function_of_one_piece() -> None:
         two(space)
 
         def asked(name: str) -> list[str]:
-            [opening] = LiveInspector([view_of(space._runtime)]).ask(ExplainNode(node=name))
+            [opening] = LiveInspector([inspection_of(space._runtime)]).ask(ExplainNode(node=name))
             return [why.words.partition(" is ")[0] for why in opening.whys]
 
         assert asked("doubled of timer hall") == ["doubled() of timer hall"]

@@ -8,8 +8,8 @@ import headwater as hw
 from headwater.errors import SchemaError, UsageError
 from headwater.inspect.live_functions import last_state
 from headwater.inspect.live_inspector import LiveInspector
+from headwater.inspect.opening_inspection import inspection_of
 from headwater.inspect.questions import ExplainNode, GetActivity
-from headwater.inspect.view import view_of
 from headwater.testing import probe
 from tests.runtime.resources.outside import World
 from tests.runtime.resources.test_resources import Town
@@ -31,12 +31,12 @@ def test_another_process_is_told_of_a_resource_what_this_one_is(world: World) ->
         await world.says("Oslo", 7)
         town.weather.refresh("Oslo")
         await world.says("Oslo", 8)
-        [told] = LiveInspector([view_of(space._runtime)]).ask(ExplainNode(node="weather('Oslo')"))
+        [told] = LiveInspector([inspection_of(space._runtime)]).ask(ExplainNode(node="weather('Oslo')"))
         assert [why.words for why in told.whys] == [hw.why(town.weather, "Oslo")]
-        [done] = LiveInspector([view_of(space._runtime)]).ask(GetActivity())
+        [done] = LiveInspector([inspection_of(space._runtime)]).ask(GetActivity())
         (found,) = (each for each in done.activities if each.name == "weather")
         assert (found.runs, found.never_ran, found.nodes) == (2, 0, 1)
-        left = last_state(view_of(space._runtime))
+        left = last_state(inspection_of(space._runtime))
         assert left is not None
         assert hw.why(town.weather, "Oslo") in [why.words for why in left.whys]
 

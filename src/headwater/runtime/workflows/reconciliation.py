@@ -20,7 +20,7 @@ from headwater.workflow.transitions import Begun, ReconcileCall
 from headwater.workflow.workflow_limits import RECONCILE_MS, RECONCILE_TRIES
 
 
-class Question(Performance):
+class ReconcileAttempt(Performance):
     """A `reconcile` that is called for a run which has stopped."""
 
     def __init__(self, hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await) -> None:
@@ -51,7 +51,7 @@ def ask_again(
 
 
 def _ask(hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await, watch: Callable[[TimedCall], None]) -> None:
-    question = Question(hub, hosted, ask, awaiting)
+    question = ReconcileAttempt(hub, hosted, ask, awaiting)
     if not can_reconcile(question.handler, ask.call):
         hub.do(
             lambda tables: transitions.still_uncertain(tables, ask.run.id, ask.call.error or "", ask.call.tries, None)

@@ -23,7 +23,7 @@ _END_S: Final = 0.5
 """How long the end of an opening waits for another thread that has its turn."""
 
 
-class Window:
+class OpeningInspection:
     """One opening. Its `turn` is the lock of its scheduler. A space in memory has no socket."""
 
     def __init__(self, space: SpaceRuntime, lease: Lease, options: Options, replica: AttachedReplica) -> None:
@@ -103,8 +103,8 @@ def _nothing() -> None:
     """Nothing follows."""
 
 
-def view_of(space: SpaceRuntime) -> Window:
-    """The view of an open space."""
-    view = space.window
-    assert isinstance(view, Window)
-    return view
+def inspection_of(space: SpaceRuntime) -> OpeningInspection:
+    """The inspection of an open space."""
+    found = space.inspection
+    assert isinstance(found, OpeningInspection)
+    return found

@@ -12,7 +12,7 @@ from typing import TypeVar
 import headwater as hw
 from headwater.inspect.answers import OpeningView
 from headwater.inspect.envelope import WAIT_MS
-from headwater.inspect.inspector import Scope
+from headwater.inspect.names import InspectScope
 from headwater.inspect.questions import Question
 from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.sockets import FileSocket, socket_registry
@@ -79,14 +79,14 @@ with app.open(sys.argv[1]):
 BRIEF = SHOP + "\nwith app.open(sys.argv[1]):\n    tax.value = 20\n"
 
 
-def door_of(file: Path | str) -> FileSocket:
+def socket_ready(file: Path | str) -> FileSocket:
     """Of a space that is open here, when it was tried to make one."""
     door = socket_registry().sockets[str(Path(file).resolve())]
     assert door.tried.wait(SAFETY_S)
     return door
 
 
-def call(file: Path | str, scope: Scope | None = None, wait_ms: int = WAIT_MS) -> SocketInspector:
+def call(file: Path | str, scope: InspectScope | None = None, wait_ms: int = WAIT_MS) -> SocketInspector:
     """The process that has the file open."""
     inspector = SocketInspector.connect(str(Path(file).resolve()), scope, wait_ms)
     assert inspector is not None, f"no process has a socket for {file}"
@@ -129,8 +129,8 @@ def end(process: subprocess.Popen[str]) -> None:
     assert (process.returncode, errors) == (0, "")
 
 
-def call_when_ready(file: Path, scope: Scope | None = None, wait_ms: int = WAIT_MS) -> SocketInspector:
-    door_of(file)
+def call_when_ready(file: Path, scope: InspectScope | None = None, wait_ms: int = WAIT_MS) -> SocketInspector:
+    socket_ready(file)
     return call(file, scope, wait_ms)
 
 
