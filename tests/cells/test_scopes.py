@@ -107,7 +107,7 @@ def test_a_document_is_named_as_a_cell_is(tmp_path: Path) -> None:
         assert hw.exists(space.doc("space!s.cell"))
         assert hw.exists(space.doc("s.cell"))
         assert not hw.exists(space.doc("s.mine"))
-        with pytest.raises(AddressError, match=r"is a place in a document, and not a document; space.cell"):
+        with pytest.raises(AddressError, match=r"is a path in a document, and not a document; space.cell"):
             space.doc("user:ann!s.prefs/colour")
         with pytest.raises(NameRefusedError, match=r"is not a scope"):
             space.doc("user:!s.mine")

@@ -24,6 +24,6 @@ def resolve_document(doc_id: str, space: SpacePort) -> DocKey:
         return doc_key(doc_id)
     key, steps = resolve_address(doc_id, space)
     if steps:
-        message = f"{doc_id!r} is a place in a document, and not a document; space.cell({doc_id!r}) is for that"
+        message = f"{doc_id!r} is a path in a document, and not a document; space.cell({doc_id!r}) is for that"
         raise AddressError(message, address=doc_id)
     return key

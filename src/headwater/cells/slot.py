@@ -258,7 +258,7 @@ class Slot(Readable):
         traverse = Traverse(tx, space.scope, IGNORED_FOR_SCHEDULING)
         resolved = traverse.resolve(doc, self._path, only_redirects=only_redirects)
         if resolved is None:
-            message = f"cannot write {self.address}: the links on the way lead in a circle or out of reach"
+            message = f"cannot write {self.address}: the links on its path form a cycle or leave its scope"
             raise AddressError(message, doc=doc, path=self._path)
         return resolved
 

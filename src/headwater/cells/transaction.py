@@ -364,8 +364,8 @@ class Transaction:
         if part is not None and not all(is_within(frame, part) for frame in (self._writers or ())[written:]):
             self.doomed = (
                 "a part of this transaction failed while tasks or threads beside it were writing in the same one, "
-                "which cannot be undone apart: nothing of the transaction was kept. Give each task a transaction of "
-                "its own, started outside of this block"
+                "and the writes cannot be separated: the whole transaction was rolled back. Give each task a "
+                "transaction of its own, started outside of this block"
             )
             return
         self._preconditions = self._preconditions[:required]
@@ -533,7 +533,7 @@ class Transaction:
     def _signal(self, signal: TransactionSignal) -> None:
         after = TRANSITIONS.get((self.status, signal))
         if after is None:
-            message = f"{self!r} was told {signal.value!r}, which cannot happen to it"
+            message = f"{self!r} got the signal {signal.value!r}, which is not possible in this state"
             raise InvariantError(message, status=self.status.value, signal=signal.value)
         self.status = after
 

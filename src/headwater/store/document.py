@@ -222,7 +222,7 @@ class Documents:
         """Raise HistoryError unless this sequence number can be read."""
         if self.horizon.seq <= seq <= head:
             return
-        message = f"sequence {seq} is not kept: the log reaches from {self.horizon.seq} to {head}"
+        message = f"sequence {seq} is not available: the log reaches from {self.horizon.seq} to {head}"
         raise HistoryError(message, seq=seq, first=self.horizon.seq, last=head)
 
 

@@ -84,7 +84,7 @@ def _check_caches(engine: Engine, report: VerificationReport) -> None:
     """Heads, revisions and snapshots against a fresh fold of the log."""
     horizon = engine.documents.horizon
     if horizon.seq and horizon.digest != snapshot_digest(engine, horizon.seq):
-        report.findings.append(f"the documents kept as of {horizon.seq} are not those that were kept")
+        report.findings.append(f"the snapshots as of {horizon.seq} do not match their digest")
     for branch in list(engine.documents.branches):
         heads = _heads(engine, branch)
         while batch := dict(islice(heads, _DOCS_AT_ONCE)):
@@ -100,7 +100,7 @@ def _check_observations(engine: Engine, report: VerificationReport) -> None:
         for row in engine.backend.observations(branch):
             report.observations += 1
             if row.seq > engine.head:
-                report.findings.append(f"what is kept of {row.doc} is of commit {row.seq}, and the log ends before it")
+                report.findings.append(f"the observation of {row.doc} is of commit {row.seq}, after the end of the log")
 
 
 def _heads(engine: Engine, branch: BranchId) -> Iterator[tuple[DocKey, HeadRow]]:

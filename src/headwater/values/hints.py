@@ -265,7 +265,7 @@ class _Reader:
             return self._register(MapSchema(self.read(item)))
         if not keys.is_key or (isinstance(keys.bare, ChoiceSchema) and not keys.bare.has_keys()):
             self._refuse(
-                f"{_text(key)} cannot be the key of a dict; keys are kept as text: "
+                f"{_text(key)} cannot be the key of a dict; keys are stored as text: "
                 "use str, int, UUID, date, an Enum or a Literal"
             )
         return self._register(MapSchema(self.read(item), keys))
@@ -310,7 +310,7 @@ def _clash_text(a: Schema, b: Schema) -> str:
         advice = "use one list, of a union"
     else:
         advice = "declare one of them, or put each in a dataclass of its own"
-    return f"{a.expected} and {b.expected} cannot be told apart once stored; {advice}"
+    return f"{a.expected} and {b.expected} cannot be distinguished once stored; {advice}"
 
 
 # --- from default values ------------------------------------------------------------------------------------------

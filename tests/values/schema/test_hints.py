@@ -155,7 +155,7 @@ REFUSED: list[tuple[Any, str]] = [
     (Final, "Final cannot be stored; use a type"),
     (Annotated, "Annotated cannot be stored"),
     (ClassVar[int], "it is no field"),
-    (dict[float, int], "float cannot be the key of a dict; keys are kept as text: use str, int"),
+    (dict[float, int], "float cannot be the key of a dict; keys are stored as text: use str, int"),
     (dict[int | str, int], r"int \| str cannot be the key of a dict"),
     (tuple[int, Unpack[tuple[str, ...]]], "use tuple"),
     (aliases.Loop, "Loop is nothing but itself"),

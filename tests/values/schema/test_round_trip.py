@@ -156,7 +156,7 @@ def check(data: st.DataObject) -> None:
         schema = schema_of(hint)
     except DeclarationError as error:
         # Unions of whatever there is often have options that look alike.
-        assert "cannot be told apart" in error.message  # noqa: PT017
+        assert "cannot be distinguished" in error.message  # noqa: PT017
         return
     value = data.draw(values)
     before = copy.deepcopy(value)

@@ -56,14 +56,14 @@ class SqliteBackend:
         self._poison: PoisonedError | None = None
         self._wal_pages = 0
         self._db = sqlite_file.connect(path, durability=durability, vfs=vfs, create=create)
-        self._db.set_wal_hook(self._note_wal)
+        self._db.set_wal_hook(self._record_wal_pages)
         self._tables = SqliteTables(self._db, self._explained)
         self._damage = DamageCheck(self._read, self._corrupt)
         try:
             self._damage.opened()
             # For the links of revisions.
             self._horizon = int(self.meta("horizon") or 0)
-            self._note_durability(durability)
+            self._store_durability(durability)
         except BaseException:
             sqlite_file.abandon(self._db, path)
             raise
@@ -107,13 +107,13 @@ class SqliteBackend:
             self._poison = explained
         return explained
 
-    def _note_durability(self, durability: sqlite_file.Durability) -> None:
+    def _store_durability(self, durability: sqlite_file.Durability) -> None:
         """Write the durability to the main file before the first commit: what a power cut may leave depends on it."""
         if self.meta("durability") != durability:
             self.set_meta("durability", durability)
             self._read("pragma wal_checkpoint(truncate)")
 
-    def _note_wal(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+    def _record_wal_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
         return apsw.SQLITE_OK
 
@@ -182,7 +182,7 @@ class SqliteBackend:
     def _row(self, *row: apsw.SQLiteValue) -> LogRow:
         seq, body, chain, checksum = row
         if not (isinstance(seq, int) and isinstance(body, bytes) and isinstance(chain, bytes)):
-            raise self._corrupt(f"commit {seq!r} is not made of what a commit is made of")
+            raise self._corrupt(f"commit {seq!r} has columns of the wrong type")
         if not is_log_row(seq, body, checksum):
             raise self._corrupt(f"commit {seq} does not match its checksum")
         return LogRow(Seq(seq), body, chain)
@@ -260,7 +260,7 @@ class SqliteBackend:
     def _snapshot(self, branch: BranchId, doc: DocKey, *row: apsw.SQLiteValue) -> SnapshotRow:
         seq, body, checksum = row
         if not (isinstance(seq, int) and isinstance(body, bytes | None)):
-            raise self._corrupt(f"a snapshot of {doc} is not made of what a snapshot is made of")
+            raise self._corrupt(f"a snapshot of {doc} has columns of the wrong type")
         if not is_snapshot(branch, doc, seq, body, checksum):
             raise self._corrupt(f"the snapshot of {doc} at {seq} does not match its checksum")
         return SnapshotRow(doc, Seq(seq), body)
