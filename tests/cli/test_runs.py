@@ -115,7 +115,7 @@ def test_the_chain_of_a_run_is_told_attempt_by_attempt(run: Run, terminal: Termi
         "Because events came in, it was preparing. Failed: OSError:",
         "> 2",
         "Because the attempt before had failed",
-        "(TimeoutError: no answer); nobody knows",
+        "(TimeoutError: no answer); it is unknown",
         f"call of run {last}  Send.mutate, at",
         "It is unknown whether it happened. A person has to say.",
         "events  a of letters (held",
