@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def circular(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The edges that are part of a circle: from their target some way leads back to their source.
+    """The edges that are part of a cycle: from their target some way leads back to their source.
 
     Kosaraju's two walks: one notes when each point is done with, the other, backwards and in that order, finds what
     can be reached from both sides.

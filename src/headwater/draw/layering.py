@@ -25,7 +25,7 @@ def assign(count: int, edges: Sequence[tuple[int, int]]) -> Layering:
     for source, target in edges:
         against = source != target and not order.add(source, target)
         if against:
-            order.add(target, source)  # it cannot close a circle, too: then there would have been one before
+            order.add(target, source)  # it cannot close a cycle, too: then there would have been one before
         turned.append(against)
     return Layering(_columns(order), turned)
 
@@ -60,7 +60,7 @@ class _Order:
         self._edges: set[tuple[int, int]] = set()
 
     def add(self, source: int, target: int) -> bool:
-        """Take an edge, unless it closes a circle."""
+        """Take an edge, unless it closes a cycle."""
         if (source, target) in self._edges:
             return True
         place = self.place

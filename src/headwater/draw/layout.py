@@ -73,7 +73,7 @@ class Layout(NamedTuple):
 def lay_out(sizes: Mapping[str, tuple[int, int]], edges: Sequence[tuple[str, str]]) -> Layout:
     """Positions for boxes of these sizes. A box becomes as wide as its column.
 
-    Edges that close a circle lead to the left: of each circle the one that comes last in `edges`.
+    Edges that close a cycle lead to the left: of each circle the one that comes last in `edges`.
     """
     names = list(sizes)
     number = {name: index for index, name in enumerate(names)}

@@ -69,7 +69,7 @@ CHAIN_MAX: Final = 10_000
 while the program goes on."""
 
 RETRY_MS: Final = 0.78125
-"""What an event waits whose handling was taken back, the first time; doubled each time, so that it is a second after
+"""What an event waits whose handling was rolled back, the first time; doubled each time, so that it is a second after
 ten."""
 
 RETRY_MAX_MS: Final = 1000.0

@@ -33,7 +33,7 @@ OnAnswer: TypeAlias = Callable[[Answer | HeadwaterError], None]
 
 
 class ClientPhase(Enum):
-    """How far it has come."""
+    """The phase of a client session."""
 
     CONNECTING = "connecting"
     LIVE = "live"
@@ -42,22 +42,22 @@ class ClientPhase(Enum):
 
 
 class ClientPort(Protocol):
-    """Carries frames, and is notified of what comes of them."""
+    """What a client session needs of its connection and its replica."""
 
     def send(self, frame: FromClient) -> None:
         """Send a frame over the connection there is."""
 
     def deliver(self, items: list[Item]) -> None:
-        """To be taken in as one step by the next reader."""
+        """Hand items to the replica, as one step."""
 
     def changed(self) -> None:
-        """The phase is another now."""
+        """The phase has changed."""
 
     def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
         """The answer to the server's challenge, if a key is used."""
 
     def decided(self, number: LocalSeq) -> None:
-        """A commit needs not be kept any more."""
+        """A commit is decided: its stored copy can be deleted."""
 
     def give_up(self, why: str) -> None:
         """Close this connection and connect again after a while: the server cannot answer now."""
@@ -65,7 +65,7 @@ class ClientPort(Protocol):
 
 @dataclass(slots=True)
 class OpenRequest:
-    """Asked, and not answered yet."""
+    """A request without an answer so far."""
 
     frame: Watch | Pull | AskObservations | AskChanged | Ping
     done: OnAnswer | None

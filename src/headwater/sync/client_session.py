@@ -93,7 +93,7 @@ class ClientSession:
         # How often it was asked to be opened; who goes on with a session counts on.
         self.attempts = 0
         self.seq = NEVER
-        # What is held here, and as of which place of the log; what is held by how keys begin.
+        # What is held here, and as of which seq; what is held by how keys begin.
         self.watched: dict[DocKey, Seq] = {}
         self.prefixes: dict[str, None] = {}
         # Commits without a verdict, oldest first; and how many of them were sent over this connection.

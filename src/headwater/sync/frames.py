@@ -102,7 +102,7 @@ class Transact(_Frame, frozen=True, tag="transact"):
 class Watch(_Frame, frozen=True, tag="watch"):
     """Send these documents, and from then on what is done to them. Answered by `docs`.
 
-    Each with the place of the log that the client has it from: what has not changed since is not sent. `at`: as they
+    Each with the seq that the client has it from: what has not changed since is not sent. `at`: as they
     were at that place, if the log still tells; what is newer is sent besides. `prefixes` are all documents whose keys
     begin so; `follow` as many of those that links lead to, at most.
     """
@@ -132,7 +132,7 @@ class Pull(_Frame, frozen=True, tag="pull"):
 
 
 class AskObservations(_Frame, frozen=True, tag="kept?"):
-    """What is kept of runs whose results begin so, and how new what they read is; and how new these documents are.
+    """What is stored of runs whose results begin so, and how new what they read is; and how new these documents are.
 
     Without a prefix: only the latter.
     """
@@ -143,7 +143,7 @@ class AskObservations(_Frame, frozen=True, tag="kept?"):
 
 
 class AskChanged(_Frame, frozen=True, tag="changed?"):
-    """Whether one of these places of a document was changed after a place of the log; the bool: only its shape."""
+    """Whether one of these places of a document was changed after a seq; the bool: only its shape."""
 
     number: WireNumber
     doc: DocKey
@@ -160,7 +160,7 @@ class PutObservations(_Frame, frozen=True, tag="notes"):
 
 
 class Ack(_Frame, frozen=True, tag="ack"):
-    """Everything up to this place of the log is taken in."""
+    """Everything up to this seq is taken in."""
 
     seq: WireNumber
 
@@ -207,7 +207,7 @@ class SpaceOpened(_Frame, frozen=True, tag="opened"):
 
 
 class FoundDoc(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A document as of a place of the log; nothing in `value`: it does not exist."""
+    """A document as of a seq; nothing in `value`: it does not exist."""
 
     doc: DocKey
     seq: Seq

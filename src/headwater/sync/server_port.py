@@ -40,7 +40,7 @@ class ServerPort(Protocol):
         """Have a commit decided. What becomes of it comes with the news."""
 
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
-        """Keep what runs have read, and forget what is kept of others."""
+        """Keep what runs have read, and forget what is stored of others."""
 
     def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         """Answer a question; `answered` says that it was."""

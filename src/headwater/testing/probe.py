@@ -77,7 +77,7 @@ class Probe:
         self._backend = MemoryBackend()
         self._prints = new_fingerprints()
         self._stage: Stage | None = None
-        # Of the openings before this one.
+        # Of the earlier openings this one.
         self._runs: dict[object, int] = {}
         self._errors: list[UserCodeError] = []
         self._differences: list[Difference] = []

@@ -58,7 +58,7 @@ def _nothing(_doc: DocKey) -> Maybe:
 
 
 class WorkflowTables:
-    """The tables, at one moment."""
+    """The workflow tables within one transaction."""
 
     def __init__(self, raw: Tables, now: Millis, look: Callable[[DocKey], Maybe] = _nothing) -> None:
         self.raw = raw
@@ -69,7 +69,7 @@ class WorkflowTables:
         self.touched: dict[int, None] = {}
         # Topics that have something new, as (workflow, topic).
         self.published: dict[tuple[int, str], None] = {}
-        # What is told of a run that has just been finished, by workflow.
+        # The caption of a run that has just finished, by workflow.
         self.captions: dict[int, str] = {}
 
     def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -85,7 +85,7 @@ class WorkflowTables:
         return self.raw.changed
 
     def write(self, query: str, *values: object) -> int:
-        """The same; what it changes of what is remembered, the caller says."""
+        """The same; the caller updates the cache."""
         self.raw.execute(query, values)
         return self.raw.changed
 
@@ -112,7 +112,7 @@ class WorkflowTables:
         return found
 
     def remember_flow(self, flow: FlowRow) -> FlowRow:
-        """It is so now."""
+        """Update the cache."""
         self.cache[_FLOW, flow.id] = flow
         return flow
 
@@ -148,7 +148,7 @@ class WorkflowTables:
         return self.remember_run(RunRow(*row))
 
     def remember_run(self, run: RunRow) -> RunRow:
-        """It is so now."""
+        """Update the cache."""
         if run.status == RunStatus.ACTIVE:
             self.cache[_ACTIVE, run.flow] = run.id
             self.cache[_RUN, run.id] = run
@@ -157,7 +157,7 @@ class WorkflowTables:
         return run
 
     def refresh_cache(self) -> dict[object, tuple[object, object]]:
-        """Forget everything and ask again: what was remembered and is not so, with what is."""
+        """Reload the cache. Returns the entries that differed, with the rows."""
         before = dict(self.cache)
         self.cache.clear()
         ask: dict[str, Callable[[Any], object]] = {
@@ -202,7 +202,7 @@ class WorkflowTables:
         return found
 
     def remember_handler(self, row: HandlerRow) -> None:
-        """It is so now."""
+        """Update the cache."""
         self._handlers(row.flow)[row.kind, row.name] = row
 
     def topics(self, flow_id: int) -> dict[str, TopicRow]:

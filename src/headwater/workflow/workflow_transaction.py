@@ -13,11 +13,11 @@ from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording import status_document
 
 TransactionStep: TypeAlias = Callable[[WorkflowTables], Any]
-"""One transition. It may be called more than once, if the disk has refused what it was part of."""
+"""One transition. It is called again if the transaction is repeated."""
 
 
 class WorkflowTransaction:
-    """What a commit takes along."""
+    """Transitions of workflows, applied in one database transaction."""
 
     def __init__(
         self,
@@ -26,20 +26,20 @@ class WorkflowTransaction:
         mark: Callable[[WorkflowTables], None] = lambda _: None,
     ) -> None:
         self._now = now
-        # Told when it is decided; and before that, when it has been done but may yet come to nothing.
+        # `on_decided` is called with the decision; `mark` before it, after the steps were applied.
         self.on_decided = on_decided
         self._mark = mark
         self.steps: list[TransactionStep] = []
-        # What each part came to.
+        # The result of each step.
         self.results: list[Any] = []
         self.tables: WorkflowTables | None = None
-        # decided(): what became of it.
+        # decided(): the decision.
         self.is_decided = False
         self.error: HeadwaterError | None = None
         self.verdict: Verdict | None = None
 
     def apply(self, raw: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
-        """All parts, in order; then the status documents follow."""
+        """Apply all steps in order, then update the status documents."""
         tables = self.tables = WorkflowTables(raw, self._now(), look)
         try:
             self.results = [step(tables) for step in list(self.steps)]
@@ -54,7 +54,7 @@ class WorkflowTransaction:
         return operations
 
     def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """It is on disk, or not. Told again after an interruption, it is no news."""
+        """Record the decision. Idempotent: it may be reported again after an interruption."""
         if self.is_decided:
             return
         self.verdict = verdict
@@ -64,7 +64,7 @@ class WorkflowTransaction:
 
     @property
     def result(self) -> Any:  # noqa: ANN401  # whatever it is
-        """What the last part came to."""
+        """The result of the last step."""
         return self.results[-1]
 
     @property

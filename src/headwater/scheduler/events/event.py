@@ -24,20 +24,20 @@ from headwater.values.tree import Value, freeze
 
 
 class EventState(Enum):
-    """Where an event is."""
+    """The state of an event."""
 
     __hash__ = object.__hash__
 
     QUEUED = "queued"
-    """Waits for its turn."""
+    """Waits in its lane."""
     RUNNING = "running"
-    """Its handler is at work."""
+    """Its handler is running."""
     PENDING = "pending"
     """Handled, visible here; the store has not decided."""
     CONFIRMED = "confirmed"
     """Handled, once and for all."""
     REFUSED = "refused"
-    """Not handled, and never will be by this delivery: it was handled before, or what sent it did not come to be."""
+    """Not handled, and never will be by this delivery: it was handled before, or what sent it did not commit."""
     REJECTED = "rejected"
     """Its handler refused it with `hw.Reject`, once and for all: nothing is written but why."""
     FAILED = "failed"
@@ -45,7 +45,7 @@ class EventState(Enum):
 
 
 class EventSignal(Enum):
-    """What can happen to an event."""
+    """What changes the state of an event."""
 
     __hash__ = object.__hash__
 
@@ -60,7 +60,7 @@ class EventSignal(Enum):
 
 EVENT_TRANSITIONS: Final[dict[tuple[EventState, EventSignal], EventState]] = {
     (EventState.QUEUED, EventSignal.DISPATCHED): EventState.RUNNING,
-    # What it follows from was taken back, or it was handled already.
+    # What it follows from was rolled back, or it was handled already.
     (EventState.QUEUED, EventSignal.REFUSED): EventState.REFUSED,
     # It was rejected before.
     (EventState.QUEUED, EventSignal.REJECTED): EventState.REJECTED,
@@ -87,7 +87,7 @@ _NO_DOCS: Final[dict[DocKey, None]] = {}
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class HandlerSpec:
-    """What is told of a handler when it is registered. Fixed for its life."""
+    """The declaration of a handler. Fixed after registration."""
 
     # The stream whose events it handles; one handler for each.
     stream: str
@@ -187,7 +187,7 @@ class EventRecord:
     was_failed: bool = False
     # signal(): see TRANSITIONS.
     state: EventState = EventState.QUEUED
-    # events: attempts so far; not before this time; when it was first taken back.
+    # events: attempts so far; not before this time; when it was first rolled back.
     attempts: int = 0
     not_before: float = 0.0
     backoff_ms: float = 0.0
@@ -229,11 +229,11 @@ class EventRecord:
 
     @property
     def is_settled(self) -> bool:
-        """It has come to its end."""
+        """It has ended."""
         return self.state in SETTLED_STATES
 
     def signal(self, signal: EventSignal) -> None:
-        """Move on, as the table says."""
+        """Change the state, as the table says."""
         after = EVENT_TRANSITIONS.get((self.state, signal))
         if after is None:
             raise InvariantError(f"{self.id}: {signal.value} while {self.state.value}", event=self.id)

@@ -39,7 +39,7 @@ def store(tx: Transaction, event: EventRecord, at_ms: float, kept_max: int) -> N
     """Keep a failed event, in one transaction with taking it out of the outbox."""
     launch = event.origin
     if launch is not None and launch.state is not OriginState.COMMITTED and launch.tx.local_seq is not None:
-        # I10: if what sent it does not come to be, there is nothing to deliver again.
+        # I10: if what sent it does not commit, there is nothing to deliver again.
         tx.require(OriginCommitted(launch.tx.local_seq))
     if event.is_stored:
         take(tx, event.letters)

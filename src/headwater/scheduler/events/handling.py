@@ -1,7 +1,7 @@
 """Which event is handled next, and one handling from its transaction to its commit.
 
 The head of a lane is handled when everything above what its handler reads is current (I4), in one transaction that also
-creates its receipt: if the receipt is there already, or what sent the event did not come to be, the store refuses the
+creates its receipt: if the receipt is there already, or what sent the event did not commit, the store refuses the
 whole (I10, I11). The next event does not wait for the verdict.
 
 Length: the order of events and the steps of one handling depend on each other at every line.
@@ -269,7 +269,7 @@ class EventDispatcher:
         self._leave(handling)
         remember_reads(handling)
         if event.is_settled:
-            # What sent it was taken back while it was at work.
+            # What sent it was rolled back while it was at work.
             if tx.is_open:
                 tx.abort()
             return

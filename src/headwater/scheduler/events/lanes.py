@@ -34,13 +34,13 @@ class Lane:
     def __init__(self, name: str) -> None:
         self.name = name
         self.events: deque[EventRecord] = deque()
-        # events: the attempt that is under way; why the head waits, as it was last looked at.
+        # events: the running attempt; why the head waits, as it was last looked at.
         self.running: Handling | None = None
         self.parked: Parking | None = None
 
     @property
     def head(self) -> EventRecord | None:
-        """Whose turn it is. The last one may be taken out by another thread at any time."""
+        """The next event. Another thread may remove the last one at any time."""
         try:
             return self.events[0]
         except IndexError:
@@ -48,11 +48,11 @@ class Lane:
 
     @property
     def is_ready(self) -> bool:
-        """Its head can be looked at."""
+        """Its head can be checked."""
         return bool(self.events) and self.running is None and self.parked is None
 
     def put(self, event: EventRecord) -> None:
-        """At the end; one that comes back, where it was."""
+        """Append an event; one that returns, at its former position."""
         events = self.events
         if not events or events[-1].ordinal < event.ordinal:
             events.append(event)
@@ -65,7 +65,7 @@ class Lane:
             self.parked = None
 
     def take_out(self, event: EventRecord) -> None:
-        """It is handled now, or never. From any thread: in one step, since others may put and take meanwhile."""
+        """Remove an event. From any thread: in one step, since others may add and remove meanwhile."""
         was_head = self.head is event
         try:
             self.events.remove(event)
@@ -111,7 +111,7 @@ class Lanes:
 
     @property
     def are_ready(self) -> bool:
-        """Some head can be looked at."""
+        """Some head can be checked."""
         return any(lane.is_ready for lane in self._lanes.values())
 
     @property

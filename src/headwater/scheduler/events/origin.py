@@ -1,7 +1,7 @@
 """What a transaction has launched; undone if it does not commit.
 
-Work that follows from a transaction may begin before the store has decided on that; it survives only if it is accepted
-(I10). Who knows that it was not undoes what was launched, here and at once; what got away is refused by the store.
+Work that follows from a transaction may begin before the store has decided; it survives only if the transaction commits
+(I10). After a rejection the launched work is stopped here at once; the store refuses what was sent already.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headwater.scheduler.inspect.trace import OriginDecided, Trace
 
 
 class OriginState(Enum):
-    """What has become of an origin."""
+    """The state of an origin."""
 
     OPEN = "open"
     """It still runs: nothing that follows from it may begin."""
@@ -38,7 +38,7 @@ _STATES: Final = {
 
 
 class Origin:
-    """One transaction and what it has launched, each as what stops it."""
+    """One transaction and what it has launched, each as the function that stops it."""
 
     __slots__ = ("count", "id", "is_near", "on_decided", "stops", "tx")
 
@@ -54,17 +54,17 @@ class Origin:
 
     @property
     def state(self) -> OriginState:
-        """What has become of it so far."""
+        """The state of the transaction."""
         return _STATES[self.tx.status]
 
     @property
     def name(self) -> str:
-        """For people, and in traces: whose attempt it is."""
+        """The display name of the transaction."""
         return self.tx.name or "a transaction"
 
 
 class Origins:
-    """The origins whose fate is not known yet."""
+    """The undecided origins."""
 
     def __init__(self, replica: Replica, trace: Trace, now: Callable[[], float]) -> None:
         self._replica = replica

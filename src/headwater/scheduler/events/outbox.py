@@ -1,6 +1,6 @@
 """The document of sent events that are not handled.
 
-So they are neither sent by a transaction that does not come to be, nor lost if the process ends before they are
+So they are neither sent by a transaction that does not commit, nor lost if the process ends before they are
 handled: the next opening finds them there. The handling removes them, in its own transaction.
 """
 
@@ -42,7 +42,7 @@ def put(tx: Transaction, event: EventRecord) -> None:
 
 
 def _make(replica: Replica) -> None:
-    """Apart from what is sent first: of two who send for the first time at once, none is taken back for that."""
+    """Apart from what is sent first: of two who send for the first time at once, none is rolled back for that."""
     tx = Transaction(replica, "making the outbox")
     tx.require(Absent(OUTBOX))
     tx.set(OUTBOX, (), map_of({}))

@@ -34,7 +34,7 @@ ROLLED_BACK: Final = "its handling was taken back, and it is tried again"
 
 
 class Outcomes:
-    """The end of each event, and the way there."""
+    """Ends and retries of events."""
 
     def __init__(self, replica: Replica, environment: SchedulerEnvironment, trace: Trace, *, lanes: Lanes) -> None:
         self._replica = replica
@@ -62,7 +62,7 @@ class Outcomes:
     # -- the verdict ---------------------------------------------------------------------------------------
 
     def decided(self, tx: Transaction) -> None:
-        """The store has decided on a handling."""
+        """The store has decided on the commit of a handling."""
         event = tx.event
         assert isinstance(event, EventRecord)
         if event.state is not EventState.PENDING or (tx.error is not None and tx.local_seq is None):
@@ -116,7 +116,7 @@ class Outcomes:
             lane.parked = Parking(ROLLED_BACK, event.not_before)
         if self._trace.on:
             self._trace.emit(EventParked(now, event.handler.id, event.id, reason, event.not_before))
-        # When to come again is looked at anew.
+        # When to come again is checked again.
         self._tick(True)
 
     @property
@@ -160,7 +160,7 @@ class Outcomes:
         failed_events.forget(tx, letters)
 
     def refuse(self, event: EventRecord, reason: str) -> None:
-        """It is not handled, and not tried again: that is as it should be."""
+        """Refuse an event: it is not handled, and not retried."""
         event.reason = reason
         event.signal(EventSignal.REFUSED)
         self._end(event)
@@ -172,7 +172,7 @@ class Outcomes:
         self._end(event)
 
     def orphan(self, event: EventRecord) -> None:
-        """I10: what sent it did not come to be. If it is handled already, the store refuses that."""
+        """I10: what sent it did not commit. If it is handled already, the store refuses that."""
         if event.state is EventState.PENDING or event.is_settled:
             return
         lane = self._lanes.of(event)
@@ -192,7 +192,7 @@ class Outcomes:
             running.cancel()
 
     def fail(self, event: EventRecord, error: Exception | None, reason: str = "") -> None:
-        """Loud, once. It is kept, to be looked at and delivered again."""
+        """Fail an event: report it once, and store it for redelivery."""
         event.error, event.reason = error, reason or describe(error)
         event.handler.failures += 1
         event.signal(EventSignal.FAILED)
@@ -214,7 +214,7 @@ class Outcomes:
             self._environment.report(failed_event(event, self._space, is_kept=kept_max > 0, where=self.where))
 
     def lost(self, events: list[EventRecord], broken: HeadwaterError) -> None:
-        """They were to be handled when the space is opened again, and cannot be kept until then."""
+        """Events for the next opening could not be stored: report each."""
         for event in events:
             event.reason = event.reason or "the space was closed before its turn came"
             self._report_not_stored(event, broken)
@@ -244,14 +244,14 @@ class Outcomes:
     # -- who is told ---------------------------------------------------------------------------------------
 
     def on_end(self, event: EventRecord, callback: Callable[[EventRecord], None]) -> None:
-        """Call when it has ended, whichever way; soon, if it has."""
+        """Call the listener when the event has ended; soon, if it has."""
         event.callbacks.append(callback)
         if event.is_settled:
             self.unnotified.append(event)
             self._tick(True)
 
     def tell(self) -> None:
-        """Call those who asked to be told how an event ended; each once."""
+        """Call the listeners of ended events, each once."""
         while self.unnotified:
             event = self.unnotified.popleft()
             # One by one: another thread may add to them, and each is to be called once.

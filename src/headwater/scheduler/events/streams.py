@@ -187,7 +187,7 @@ class Streams:
         event.was_failed, event.tried_before = True, attempts if isinstance(attempts, int) else 0
 
     def _tie(self, launch: Origin, event: EventRecord) -> None:
-        """I10: it is part of what it is sent in, and comes to be with that, or not at all."""
+        """I10: it is part of what it is sent in, and commits with that, or not at all."""
         tx = launch.tx
         if tx.is_open and tx.refusal(outbox.OUTBOX):
             message = f"{tx.name or 'this code'} only reads, and may not send to {event.handler.title}"

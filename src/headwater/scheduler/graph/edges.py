@@ -19,7 +19,7 @@ from headwater.values.ids import DocKey
 
 
 class Graph:
-    """The nodes of one scheduler and what lies between them."""
+    """The nodes of one scheduler and the edges between them."""
 
     def __init__(
         self, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None], on_lowered: Callable[[Node], None]
@@ -40,7 +40,7 @@ class Graph:
     # -- edges ---------------------------------------------------------------------------------------------
 
     def sources(self, node: Node) -> Iterator[Node]:
-        """Who writes what it reads; once for each document."""
+        """The writers of its reads; once for each document."""
         writers = self.writers
         for doc in node.above:
             for writer in writers[doc]:
@@ -48,7 +48,7 @@ class Graph:
                     yield writer
 
     def readers(self, node: Node) -> list[Node]:
-        """Who reads what it writes; once for each document."""
+        """The readers of its outputs; once for each document."""
         found: list[Node] = []
         for doc in node.outputs:
             # The same edges as of `sources`: what a run has newly read becomes one document by document.
@@ -56,14 +56,14 @@ class Graph:
         return found
 
     def readers_of(self, doc: DocKey) -> list[Node]:
-        """Who reads in a document, or is known to do so when it will run."""
+        """The readers of a document, declared ones included."""
         found = self.index.of_doc(doc) if doc in self.index else []
         if doc in self._declared:
             found = list(dict.fromkeys([*found, *self._declared[doc]]))
         return found
 
     def materializers(self, node: Node) -> list[Node]:
-        """Who may write, somewhere below a place, what it has read."""
+        """The materializers whose envelope covers one of its reads."""
         envelopes = self.envelopes
         if not envelopes:
             return []
@@ -85,7 +85,7 @@ class Graph:
     # -- nodes come and go ---------------------------------------------------------------------------------
 
     def insert(self, node: Node) -> None:
-        """Put a node in its place: with what it writes, and with what it is known to read."""
+        """Add a node with its outputs and declared reads."""
         for doc in node.outputs:
             readers = self.readers_of(doc)
             self.writers[doc] = (*self.writers.get(doc, ()), node)
@@ -105,7 +105,7 @@ class Graph:
             self._link(node, doc)
 
     def take_out(self, node: Node) -> None:
-        """As if it had never been."""
+        """Remove a node with all its edges."""
         self.apply_reads(node, {})
         self.unread.pop(node, None)
         self.liveness.forget(node)
@@ -149,7 +149,7 @@ class Graph:
         return True
 
     def install_reads(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
-        """As `apply_reads`, for a node that is not known to have read anything: as an opening before has seen it."""
+        """As `apply_reads`, for a node that is not known to have read anything: as an earlier opening has seen it."""
         if node.reads or node.above or node.spec.declared_reads:
             self.apply_reads(node, dict.fromkeys(reads))
             return
@@ -163,7 +163,7 @@ class Graph:
             self._relink(node, list(reads))
 
     def _relink(self, node: Node, added: list[ReadKey]) -> None:
-        """The edges that follow from what was read."""
+        """Update the edges after new reads."""
         if node.above:
             docs = {key[0] for key in node.reads}
             gone = [doc for doc in node.above if doc not in docs]

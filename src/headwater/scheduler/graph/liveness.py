@@ -40,12 +40,12 @@ class Liveness:
         self.writes = 0
 
     def demand(self, node: Node) -> None:
-        """A reason of its own."""
+        """Add a reason of its own to be live."""
         node.demand += 1
         self.grant(node)
 
     def release(self, node: Node) -> None:
-        """One reason of its own less."""
+        """Remove a reason of its own."""
         node.demand -= 1
         self.withdraw(node)
 
@@ -56,7 +56,7 @@ class Liveness:
             self.release(node)
 
     def rouse(self, node: Node) -> None:
-        """It counts again."""
+        """Restore the suspended reason."""
         if node.resting:
             node.resting = False
             self.demand(node)
@@ -74,7 +74,7 @@ class Liveness:
             self.release(node)
 
     def grant(self, node: Node) -> None:
-        """One reference more. Who becomes live passes it on, without recursion: chains may be long."""
+        """Add a reference. A node that becomes live passes it to its sources, without recursion: chains may be long."""
         todo = [node]
         while todo:
             current = todo.pop()
@@ -85,7 +85,7 @@ class Liveness:
                 self._on_live(current)
 
     def withdraw(self, node: Node) -> None:
-        """One reference less."""
+        """Remove a reference."""
         todo = [node]
         while todo:
             current = todo.pop()
@@ -101,7 +101,7 @@ class Liveness:
                 todo += self._drop_if_rootless(current)
 
     def forget(self, node: Node) -> None:
-        """It is taken out: whatever it holds is gone. Its reads are gone before, with what they granted."""
+        """The node is removed. Its reads, and the references they granted, are removed before."""
         node.demand = node.live_refs = 0
         node.provisional = node.resting = False
 

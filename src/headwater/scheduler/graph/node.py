@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from headwater.scheduler.passes.attempt import Attempt
 
 DocPath: TypeAlias = tuple[DocKey, Path]
-"""A place in a document; what a cause names."""
+"""A path in a document: what a cause names."""
 
 OnInvalid: TypeAlias = Literal["restart", "finish"]
 """What becomes of an attempt that waits while something it has read changes. Its result is dropped either way."""
 
 
 class NodeKind(Enum):
-    """What a node is there for."""
+    """Why a node runs."""
 
     COMPUTATION = "computation"
     """For its result. Runs when a live node reads it."""
     EFFECT = "effect"
-    """For what it does. Always live."""
+    """For its effect. Always live."""
 
 
 class NodeStatus(Enum):
-    """Whether a node's last run still counts."""
+    """Whether the last run of a node is still valid."""
 
     # Members are singletons: an enum's own hash, which is Python code, would be felt in every run.
     __hash__ = object.__hash__
@@ -47,7 +47,7 @@ class NodeStatus(Enum):
 
 
 class NodeSignal(Enum):
-    """What can happen to a node."""
+    """What changes the status of a node."""
 
     __hash__ = object.__hash__
 
@@ -69,7 +69,7 @@ NODE_TRANSITIONS: Final[dict[tuple[NodeStatus, NodeSignal], NodeStatus]] = {
     (NodeStatus.NEVER_RAN, NodeSignal.CHANGED): NodeStatus.NEVER_RAN,
     (NodeStatus.CLEAN, NodeSignal.DISCARDED): NodeStatus.INVALID,
     (NodeStatus.INVALID, NodeSignal.DISCARDED): NodeStatus.INVALID,
-    # An opening before this one has run it, and what is kept of that is true; or another runtime has.
+    # An earlier opening has run it, and what is stored of that is true; or another runtime has.
     (NodeStatus.NEVER_RAN, NodeSignal.RESTORED): NodeStatus.CLEAN,
     (NodeStatus.INVALID, NodeSignal.RESTORED): NodeStatus.CLEAN,
     # It is never run: whatever stands in its document is what it has come to.
@@ -80,15 +80,15 @@ NODE_TRANSITIONS: Final[dict[tuple[NodeStatus, NodeSignal], NodeStatus]] = {
 }
 
 NO_CAUSES: Final[dict[DocPath, None]] = {}
-"""Of every node that has none: never written to."""
+"""Shared by all nodes without causes; never written to."""
 NO_FAILURES: Final[dict[DocKey, bytes]] = {}
-"""What most runs were told of failures: never written to."""
+"""Shared by all runs that saw no failure; never written to."""
 _NOTHING_ABOVE: Final[dict[DocKey, None]] = {}
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class NodeSpec:
-    """What is told of a node when it is registered. Fixed for its life."""
+    """The declaration of a node. Fixed after registration."""
 
     name: str
     # Called with the transaction, or as the host that performs attempts says.
@@ -119,8 +119,8 @@ class NodeSpec:
     debounce_ms: float | None = None
     throttle_ms: float | None = None
     no_auto_debounce: bool = False
-    # Stands for the function, and everything besides documents that its result depends on: what is kept of its runs is
-    # good as long as that is the same. None: nothing is kept.
+    # The fingerprint of the function, and of everything besides documents that its result depends on: a stored run is
+    # valid as long as it is the same. None: nothing is stored.
     fingerprint: Callable[[], bytes] | None = None
     # By the name of this document; for a computation, that of its result.
     stored_as: DocKey | None = None
@@ -185,7 +185,7 @@ class Node:
     changed_at: float | None = None
     # gates: the same for what its last run has changed; None if that run was made by itself, and so at the time.
     run_changed_at: float | None = None
-    # runner: the attempt that is under way, and whether its function is at work right now.
+    # runner: the running attempt, and whether its function is at work right now.
     attempt: Attempt | None = None
     running: bool = False
     # runner: the transaction of the last attempt that has written, until it is decided; what the last raised.
@@ -202,7 +202,7 @@ class Node:
     recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
     # persistence: the failures that the last kept run was told of, by the documents of the results.
     seen_failures: dict[DocKey, bytes] = field(default_factory=lambda: NO_FAILURES)
-    # persistence: the fingerprint of how its last run failed, in an opening before this one; until it has run here.
+    # persistence: the fingerprint of how its last run failed, in an earlier opening; until it has run here.
     known_failure: bytes | None = None
     # persistence: how often the run of another runtime stood for one here. adoption: the last that was heard of such.
     adopted: int = 0
@@ -224,7 +224,7 @@ class Node:
 
     @property
     def cause(self) -> tuple[str, str, int]:
-        """What the ids of documents that its runs make are derived from."""
+        """The seed of the ids of documents that its runs create."""
         return ("run", self.name, self.order)
 
     @property
@@ -234,12 +234,12 @@ class Node:
 
     @property
     def is_clean(self) -> bool:
-        """Its last run still counts, as far as it has been told."""
+        """Its last run is valid, as far as it was notified."""
         return self.status is NodeStatus.CLEAN
 
     @property
     def has_value(self) -> bool:
-        """It has run, here or in an opening before or in another runtime; or it never will."""
+        """It has run, here or in an earlier opening or in another runtime; or it never will."""
         return self.runs > 0 or self.restored or self.adopted > 0 or self.spec.is_fed
 
     @property
@@ -249,11 +249,11 @@ class Node:
 
     @property
     def is_materializer(self) -> bool:
-        """It may write in places that only a run can tell."""
+        """It may write to addresses that are known only after a run."""
         return bool(self.spec.side_write_envelope)
 
     def signal(self, signal: NodeSignal) -> None:
-        """Move on, as the table says."""
+        """Change the status, as the table says."""
         after = NODE_TRANSITIONS.get((self.status, signal))
         if after is None:
             raise InvariantError(f"node {self.name}: {signal.value} while {self.status.value}", node=self.name)
@@ -264,5 +264,5 @@ class Node:
 
 
 def titled(name: str, piece: str) -> str:
-    """For people: what something is called, and of which piece it is, since others have the same."""
+    """A display name, with the piece, since other pieces use the same name."""
     return f"{name} of {piece}" if piece else name

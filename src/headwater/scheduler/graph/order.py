@@ -157,7 +157,7 @@ class Ranks:
         return found
 
     def loosen(self, node: Node) -> None:
-        """It reads less than it did. If it was part of a cycle, that may be none any more: looked at anew."""
+        """It reads less than it did. If it was part of a cycle, that may be none any more: checked again."""
         cycle = node.cycle
         if cycle is None:
             return

@@ -21,7 +21,7 @@ IDLE_TIER = 2
 
 _FUNCTION_FIELDS: Final = ("fn", "store", "fingerprint", "origin", "on_live", "on_dormant")
 _DECLARED_FIELDS: Final = tuple(each.name for each in fields(NodeSpec) if each.name not in _FUNCTION_FIELDS)
-"""Everything that is told of a node, but for functions, which are made anew each time."""
+"""Everything that is told of a node, but for functions, which are made again each time."""
 
 
 class Registry:
@@ -44,7 +44,7 @@ class Registry:
         self.on_remove: Callable[[Node], None] | None = None
 
     def add(self, spec: NodeSpec, parent: Node | None) -> Node:
-        """Put a node in its place. Nothing is read and nothing runs (I2)."""
+        """Add a node. Nothing is read and nothing runs (I2)."""
         self._check(spec)
         self._count += 1
         position, self._position = self._position or self._count, 0
@@ -76,7 +76,7 @@ class Registry:
 
     @contextmanager
     def in_place_of(self, former: Node | None) -> Iterator[None]:
-        """The next node is made in the place of one that was removed: it has the turn of that one."""
+        """The next node replaces a removed one, and takes its position."""
         self._position = 0 if former is None else former.position
         try:
             yield
@@ -84,7 +84,7 @@ class Registry:
             self._position = 0
 
     def remake(self, node: Node, spec: NodeSpec) -> bool:
-        """The same function, made once more: the node goes on with it, if all that was said of it is the same."""
+        """Replace the function of a node, if its declaration is the same otherwise."""
         spec.no_auto_debounce = node.spec.no_auto_debounce
         if any(getattr(spec, name) != getattr(node.spec, name) for name in _DECLARED_FIELDS):
             return False
@@ -92,7 +92,7 @@ class Registry:
         return True
 
     def remove(self, node: Node) -> None:
-        """Forget it. Once more is no harm."""
+        """Forget it. Idempotent."""
         if node.removed:
             return
         node.removed = True
@@ -106,13 +106,13 @@ class Registry:
             self._trace.emit(NodeRemoved(self._now(), node.id))
 
     def fit(self) -> None:
-        """Give back the room of nodes that are gone."""
+        """Release the memory of removed nodes."""
         self.nodes = shrunk(self.nodes)
         self._graph.writers = shrunk(self._graph.writers)
 
     @staticmethod
     def _check(spec: NodeSpec) -> None:
-        """Refuse what has no meaning."""
+        """Raise UsageError for contradictory declarations."""
         if spec.kind is NodeKind.EFFECT and (spec.outputs or spec.side_write_envelope or spec.eager):
             message = f"effect {spec.name} has outputs, an envelope or eager=True; these are for computations"
             raise UsageError(message, node=spec.name)

@@ -34,7 +34,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Greater than that of every computation it read."""
     runs: int = 0
     restored: bool = False
-    """An opening before has run it, and that was taken over: it may be clean without a run."""
+    """An earlier opening has run it, and that was taken over: it may be clean without a run."""
     invalidated: int = 0
     """How often something it had read changed."""
     mean_ms: float = 0.0
@@ -79,7 +79,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
     """When it was taken, in milliseconds of the space's clock."""
     seq: int
-    """The place of the log it was taken at."""
+    """The seq it was taken at."""
     nodes: tuple[NodeView, ...] = ()
     sources: tuple[SourceView, ...] = ()
     edges: tuple[Edge, ...] = ()

@@ -37,7 +37,7 @@ class SchedulerStats(msgspec.Struct, frozen=True):
     invalid: int
     never_ran: int
     restored: int
-    """Nodes that have not run here: their results are from an opening before."""
+    """Nodes that have not run here: their results are from an earlier opening."""
     in_flight: int
     gated: int
     reads: int
@@ -244,7 +244,7 @@ class GraphQueries:
         return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}{adopted}"
 
     def _before(self, node: Node) -> str:
-        """Of one that has not run here: what became of what an opening before has kept of it."""
+        """Of one that has not run here: what became of what an earlier opening has kept of it."""
         missed = self._persistence.missed.get(node.id)
         if node.adopted:
             return "It has not run here: what another runtime came to was adopted"

@@ -152,7 +152,7 @@ class EventEnded(TraceRecord, frozen=True, tag="ended"):
 
 
 class NodeRestored(TraceRecord, frozen=True, tag="restored"):
-    """An opening has looked for what is kept of a node: restored, dirty or fresh. Or it was adopted, from a peer."""
+    """An opening has looked for what is stored of a node: restored, dirty or fresh. Or it was adopted, from a peer."""
 
     outcome: str
     reason: str = ""

@@ -87,7 +87,7 @@ class Adoption:
 
 
 def _is_free(node: Node) -> bool:
-    """Nothing is under way, and a run would say no more than its result does."""
+    """Nothing is running, and a run would say no more than its result does."""
     if node.attempt is not None or node.running or node.removed or node.spec.is_fed:
         return False
     # An error is told to callers, and its end too; what is one user's own, and what is written elsewhere, only a run

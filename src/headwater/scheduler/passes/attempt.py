@@ -14,19 +14,19 @@ class RetryImmediately(BaseException):  # no error: `except Exception` in author
 
 
 class AttemptOwner(Protocol):
-    """Who has begun an attempt, and ends it."""
+    """The part that has begun an attempt, and ends it."""
 
     def finish(self, attempt: Any) -> None:  # noqa: ANN401  # of its own kind
         """The function has returned or raised, or waits."""
 
     def again(self, attempt: Any) -> None:  # noqa: ANN401
-        """It waited, and asks to be made again."""
+        """A suspended attempt asks for a retry."""
 
     def interrupted(self, attempt: Any, reason: str) -> None:  # noqa: ANN401
-        """It was stopped."""
+        """The attempt was stopped."""
 
     def waits(self, attempt: Any) -> None:  # noqa: ANN401
-        """It waits once more."""
+        """The attempt is suspended again."""
 
 
 class Attempt:
@@ -65,17 +65,17 @@ class Attempt:
 
     @property
     def causes(self) -> tuple[DocPath, ...]:
-        """Why it was begun."""
+        """The causes of the attempt."""
         return self.tx.triggers
 
     @property
     def title(self) -> str:
-        """For people: whose it is."""
+        """The display name of its node."""
         return self.node.title
 
     @property
     def fn(self) -> Callable[..., object]:
-        """What is to be called."""
+        """The function to call."""
         return self.node.fn
 
     @property
@@ -85,7 +85,7 @@ class Attempt:
 
     @property
     def timeout_ms(self) -> float | None:
-        """How long it may wait."""
+        """How long it may be suspended."""
         return self.node.spec.timeout_ms
 
     def cancel(self) -> None:

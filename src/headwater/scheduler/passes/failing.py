@@ -24,7 +24,7 @@ class FailingNodes:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        # Nodes that failed in this opening, or in the last run that is kept of them; some are well by now.
+        # Nodes that failed in this opening, or in the last stored run of them; some are well by now.
         self._nodes: dict[Node, None] = {}
         self._prune_at = FAILING_MIN
 

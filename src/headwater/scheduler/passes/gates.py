@@ -1,7 +1,7 @@
 """When a node may run, and when the next waiting node may.
 
-Debounce, throttle and backoff only write into the same record. A node that has to wait stays invalid; nothing is
-queued anywhere else, and nothing after it runs early.
+Debounce, throttle and backoff write into one record. A waiting node stays invalid and is queued only here; no node
+after it runs early.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LONG_AGO: Final = -inf
 
 
 class Gates:
-    """The gates of all nodes, and the one wake."""
+    """The gates of all nodes, and the time of the next wake-up."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = self.now = now
         self.heap: list[tuple[float, int, Node]] = []
-        # What was set at run time, here and in openings before.
+        # What was set at run time, here and in earlier openings.
         self.settings = StoredGateSettings()
         # Some node waits for quiet: from then on each node knows since when there is news for it.
         self.tracks_changes = False
@@ -75,7 +75,7 @@ class Gates:
 
     @staticmethod
     def of(node: Node) -> Gate:
-        """What was set for a node."""
+        """The gate of a node."""
         return node.gate or Gate()
 
     @staticmethod
@@ -87,7 +87,7 @@ class Gates:
     # -- what happens --------------------------------------------------------------------------------------
 
     def invalidated(self, node: Node, by: object = None) -> None:
-        """Something it read changed: the quiet begins anew.
+        """Something it read changed: the quiet begins again.
 
         If that was changed by a run that a caller asked for, the quiet began when there was news for that run: it
         was not observed, else the run would have been made then.
@@ -106,7 +106,7 @@ class Gates:
         node.run_changed_at = node.changed_at if asked else None
 
     def ran(self, node: Node, now: float, ms: float) -> None:
-        """It has run, and took so long."""
+        """A run has ended after `ms`."""
         gate = node.gate
         spec = node.spec
         # A suspended run delays no other node.
@@ -119,7 +119,7 @@ class Gates:
             gate.throttle_until = now + gate.throttle_ms
 
     def back_off(self, node: Node) -> bool:
-        """It does not settle: rest, longer each time. Tells whether this is the beginning of it."""
+        """It does not settle: back off, longer each time. Returns whether this is the first time."""
         gate = self._gate(node)
         first = not gate.backoff_ms
         gate.backoff_ms = min(gate.backoff_ms * 2 or float(BACKOFF_MS), float(BACKOFF_MAX_MS))
@@ -128,7 +128,7 @@ class Gates:
 
     @staticmethod
     def settled(node: Node) -> None:
-        """A pass ended and it is clean: whatever was wrong is over."""
+        """A pass ended and it is clean: end its backoff."""
         if node.gate is not None:
             node.gate.backoff_ms = node.gate.backoff_until = 0.0
 
@@ -149,29 +149,29 @@ class Gates:
 
     @staticmethod
     def eligible_at(node: Node) -> float:
-        """The time from which on it may run; 0: at any."""
+        """The time from which on it may run; 0 without a gate."""
         gate = node.gate
         if gate is None:
             return 0.0
         return max(gate.debounce_until, gate.throttle_until, gate.backoff_until)
 
     def is_resting(self, node: Node) -> bool:
-        """It does not settle, and is not tried for a while."""
+        """It did not settle, and is in backoff."""
         return node.gate is not None and node.gate.backoff_until > self._now()
 
     def is_held(self, node: Node) -> bool:
-        """It may not run yet."""
+        """A gate delays it."""
         return node.gate is not None and self.eligible_at(node) > self._now()
 
     def is_only_quiet(self, node: Node) -> bool:
-        """It may not run yet, and nothing but quiet is missing."""
+        """Only the debounce delays it."""
         gate, now = node.gate, self._now()
         return gate is not None and gate.debounce_until > now >= max(gate.throttle_until, gate.backoff_until)
 
     # -- the one wake --------------------------------------------------------------------------------------
 
     def wait(self, node: Node) -> None:
-        """It is wanted, and not yet eligible."""
+        """Queue a live node until it is eligible."""
         gate = self._gate(node)
         until = self.eligible_at(node)
         if gate.waits_until != until:
@@ -179,7 +179,7 @@ class Gates:
             heappush(self.heap, (until, node.order, node))
 
     def due(self) -> list[Node]:
-        """Whose time has come, or has to be looked at anew because it was changed."""
+        """Whose time has come, or has to be checked again because it was changed."""
         waiting = self.heap
         if not waiting:
             return []
@@ -218,7 +218,7 @@ class Gates:
         return True
 
     def regroup(self, node: Node) -> None:
-        """A gate was changed: the entry of a node that waits is made anew."""
+        """A gate was changed: the entry of a node that waits is made again."""
         gate = node.gate
         if gate is not None and gate.waits_until:
             gate.waits_until = 0.0

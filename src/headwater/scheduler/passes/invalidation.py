@@ -1,7 +1,7 @@
 """From a change to the nodes that read it.
 
-Commits, what others wrote, what was taken back, and failures all come this way. A notification only waits here; `drain`
-looks through it, when the scheduler has its turn. Nothing runs.
+Commits, commits of others, rollbacks and failures all come this way. A notification waits in the inbox until `drain`.
+Nothing runs here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Invalidation:
         graph.on_awaited = self._await
 
     def drain(self) -> None:
-        """Look through what has come."""
+        """Match the notifications in the inbox with the readers."""
         inbox = self.inbox
         while inbox:
             notification = inbox.popleft()
@@ -73,7 +73,7 @@ class Invalidation:
             own: object = None
             group: str | None = None
             if type(source) is Transaction and notification.kind is _COMMIT:
-                # That it was taken back is news to everybody: they still show it.
+                # A rollback concerns all readers: they still show the value.
                 own, group = source.node, source.change_group
             for change in notification.changes:
                 for node in self._graph.index.match(change):
@@ -131,7 +131,7 @@ class Invalidation:
             self.offer(node)
 
     def offer_again(self, node: Node) -> None:
-        """It could not be offered while it was under way."""
+        """Offer a node that became invalid during its attempt."""
         if node.live_refs:
             self.offer(node)
 
@@ -152,7 +152,7 @@ class Invalidation:
         node.invalid_causes = NO_CAUSES
 
     def clean(self, node: Node) -> tuple[DocPath, ...]:
-        """An attempt begins. Returns why (I8)."""
+        """An attempt begins. Returns its causes (I8)."""
         node.signal(_STARTED)
         if node.outputs:
             self.invalid.pop(node, None)
@@ -164,7 +164,7 @@ class Invalidation:
 
     @staticmethod
     def add_causes(node: Node, causes: tuple[DocPath, ...]) -> None:
-        """Remember why; of very many places, only their documents."""
+        """Add causes; above a limit, only their documents."""
         kept = node.invalid_causes
         if not kept:
             node.invalid_causes = dict.fromkeys(causes)

@@ -1,13 +1,12 @@
 """Observations of runs: what is stored with a commit, and what an opening restores.
 
-Out: with the commit of a run goes what it has observed, or only its digest if that is as before; of a run that wrote
-nothing, and of one that failed, a note that goes with the next commit. Observed is what the run has read, with which
-arguments it called functions that have parameters, and which calls raised what.
+Out: the commit of a run carries its observation, or only the digest if it is unchanged. The observation of a run that
+wrote nothing, or failed, is stored with the next commit. An observation has the reads of the run, the arguments of its
+calls of functions with parameters, and the errors of its calls.
 
-In: a node whose code is the same, and whose result is the one of that run, is installed as if it had just run; if
-something that it observed has changed since, as invalid. A node whose last run failed is as new: its run tells whether
-it still fails in the same way, and readers are notified if it does not. In all other cases a node is as new, and says
-why (I7).
+In: a node with the same fingerprint and the result of the stored run is restored as clean; if one of its reads has
+changed since, as invalid. A node whose last run failed is fresh: its run compares the error with the stored one, and
+notifies readers of a difference. In all other cases a node is fresh, with a reason (I7).
 
 Length: what is stored of a run and what an opening makes of it are two directions of one format.
 """
@@ -49,7 +48,7 @@ from headwater.values.ids import DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe, Path, same
 
 Changed: TypeAlias = Callable[[DocKey, list[tuple[Path, Depth]], Seq], bool]
-"""Whether a commit after a place of the log has changed one of these places of a document, or may have."""
+"""Whether a commit after a seq has changed one of these places of a document, or may have."""
 
 SINCE: Final = "while not open"
 """How a node became invalid that was not there."""
@@ -86,7 +85,7 @@ class Resumed(msgspec.Struct, frozen=True):
 
 
 class Persistence:
-    """Rows out, rows in."""
+    """Stores and restores observations."""
 
     def __init__(self, replica: Replica, graph: Graph, gates: Gates, invalidation: Invalidation, trace: Trace) -> None:
         self._gates = gates
@@ -103,7 +102,7 @@ class Persistence:
     # -- out -----------------------------------------------------------------------------------------------
 
     def observe(self, node: Node, tx: Transaction) -> None:
-        """A run is about to commit. The node's reads are those of this run already."""
+        """A run is about to commit: attach its observation. The node has the reads of this run already."""
         body = self._body(node, tx)
         if body is not None:
             tx.observes = (_key(node), body)
@@ -112,7 +111,7 @@ class Persistence:
         """A run had nothing to write: what it has read is kept all the same, if it is so when it is stored.
 
         So is its result: by then another commit may have changed it, or the commit that it is part of was
-        taken back.
+        rolled back.
         """
         body = self._body(node, tx, whole=True)
         # Perhaps it will not be kept: the next commit must not refer to it.
@@ -160,7 +159,7 @@ class Persistence:
         self._replica.observations.put(_key(node), body, seen)
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
-        """What is kept of this run; its digest, if it is as the time before. None: nothing."""
+        """What is stored of this run; its digest, if it is as the time before. None: nothing."""
         code = node.spec.fingerprint
         if code is None:
             return None
@@ -208,7 +207,7 @@ class Persistence:
         return None if extra is None else encode_observation(code, node.reads, extra)
 
     def rejected(self, node: Node) -> None:
-        """A commit of its was taken back: what was kept with it, too."""
+        """A commit of its was rolled back: what was stored with it, too."""
         node.recorded = None
 
     # -- in ------------------------------------------------------------------------------------------------
@@ -262,7 +261,7 @@ class Persistence:
                 self._invalidation.mark(reader, (node.outputs[0], ()), SINCE)
 
     def _restore(self, node: Node, row: ObservationRow | None, listing: Listing) -> Observation | None:
-        """Install one, if what is kept of it is good."""
+        """Install one, if what is stored of it is good."""
         observation, miss = self._valid(node, row, listing)
         if observation is None or row is None:
             self._tell(node, "fresh", miss)
@@ -305,7 +304,7 @@ class Persistence:
     def _since(
         self, node: Node, row: ObservationRow, observation: Observation, listing: Listing, changed: Changed
     ) -> list[DocPath]:
-        """What has changed since the run that is kept of a node: all of it, as live causes would be (I8)."""
+        """What has changed since the stored run of a node: all of it, as live causes would be (I8)."""
         newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
         for doc, path, bits in node.reads:
             if self._is_newer(doc, row.seq, listing):

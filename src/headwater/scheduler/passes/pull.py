@@ -31,7 +31,7 @@ class TooDeep(BaseException):  # no error: authors' code must not catch it
 
 
 class Puller:
-    """Makes one computation valid at a time."""
+    """Makes computations valid for callers."""
 
     def __init__(self, graph: Graph, gates: Gates, queue: Queue, invalidation: Invalidation, runner: Runner) -> None:
         self._graph = graph
@@ -47,7 +47,7 @@ class Puller:
         self.recovering: dict[Node, None] = {}
 
     def pull(self, node: Node, perform: Perform, *, in_pass: bool) -> None:
-        """A caller wants the value of a computation: make it valid, or raise what it raised.
+        """Make a computation valid for a caller, or raise its error.
 
         However long the chain is that it is the end of: if too many wait within each other, they are stopped, the one
         that they wait for is run first, and they again. Effects are not stopped; what they have done is done.
@@ -124,7 +124,7 @@ class Puller:
         return True
 
     def _make_valid(self, node: Node) -> Iterator[PassStep]:
-        """What it read first, then, if any of that is different now, itself. Without recursion."""
+        """Run its invalid inputs, then, if one of them changed, the node itself. Without recursion."""
         for _ in range(RUNS_MAX):
             runs, above = node.runs, self.upstream(node)
             ran: list[Node] = []
@@ -171,7 +171,7 @@ class Puller:
         return not self._is_excused(node)
 
     def _is_excused(self, node: Node) -> bool:
-        """It has a value that will do for now: a gate says so, or it ran as often in this pass as it may (I6)."""
+        """Its current value is used: a gate delays it, or it reached the bound of this pass (I6)."""
         if node.gate is not None and node.has_value and self._gates.is_held(node):
             return True
         return self._in_pass and node.pass_runs >= RUNS_MAX and node.pass_number == self._runner.pass_number
@@ -209,11 +209,11 @@ class Puller:
                 yield from self.in_turn(deep.node)
 
     def is_under_way(self, node: Node) -> bool:
-        """It, or something above it, waits for something outside."""
+        """It, or a node above it, is suspended."""
         return any(other.attempt is not None for other in self.upstream(node))
 
     def upstream(self, node: Node) -> list[Node]:
-        """The node and everything above it, each after what it reads."""
+        """The node and all nodes above it, each after its sources."""
         # By rank, which is what the order of ranks is for; cycles as they were registered.
         found = {node: None}
         todo = [node]

@@ -39,7 +39,7 @@ REJECTED: Final = "its commit was rejected"
 
 
 class Runner:
-    """Begins and ends attempts. The only writer of what a node says of its runs."""
+    """Begins and ends attempts. The only writer of the run fields of a node."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class Runner:
 
     @property
     def innermost(self) -> Node | None:
-        """Whose function is at work right now."""
+        """The node whose function is running now."""
         return self.stack[-1] if self.stack else None
 
     # -- the beginning -------------------------------------------------------------------------------------
 
     def begin(self, node: Node, *, pulled: bool = False) -> Attempt:
-        """A transaction of its own, stamped with the node and with why it runs (I8)."""
+        """Begin an attempt in a transaction of its own, with the node and the causes (I8)."""
         spec = node.spec
         causes = self._invalidation.clean(node)
         tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=("run", node.name, node.order))
@@ -123,7 +123,7 @@ class Runner:
     # -- the end -------------------------------------------------------------------------------------------
 
     def finish(self, attempt: Attempt) -> None:  # noqa: C901, PLR0912  # every run ends here: in one piece
-        """The function has returned or raised; or it waits, and others go on."""
+        """The function has returned or raised, or is suspended."""
         node, tx = attempt.node, attempt.tx
         if attempt.suspended:
             self._suspend(attempt)
@@ -217,7 +217,7 @@ class Runner:
                 node.commit = tx
                 if tx.wrote and (before is not None or tx.observes is not None):
                     # I1: from now on this commit stands for the one before: it must hold all that the node has to say.
-                    # I7: and what is kept of a run rides on the write of its result, also of one that is as it was.
+                    # I7: and the observation of a run is committed with its result, also if that is unchanged.
                     tx.put(node.outputs[0], value)
                 wrote = commit_own(node, tx, value) if node.result_scope else commit_result(tx, node.outputs[0], value)
                 if not wrote:
@@ -262,7 +262,7 @@ class Runner:
             self.after(attempt)
 
     def _failed(self, attempt: Attempt, error: Exception, reads: Mapping[ReadKey, Mark | None]) -> None:
-        """It keeps what it has read until then: that is what may mend it. Nothing it wrote is kept."""
+        """Register the reads until the error, since a change of them may fix it. Its writes are rolled back."""
         node, tx = attempt.node, attempt.tx
         node.error, node.trace = error, calls_of(error)
         if tx.is_open:
@@ -296,7 +296,7 @@ class Runner:
         return False
 
     def _outdated(self, attempt: Attempt, error: Exception | None) -> None:
-        """What it read changed while it ran. What it did outside is done; what it wrote is not kept."""
+        """Its reads changed during the run: roll back its writes. External effects remain."""
         node, tx = attempt.node, attempt.tx
         if tx.is_open:
             tx.abort()
@@ -331,7 +331,7 @@ class Runner:
             self._trace.emit(RunDiscarded(self._now(), node.id, node.runs, reason))
 
     def _decided(self, tx: Transaction) -> None:
-        """The store has decided on a run. One that was taken back has to be done again, for the same causes (I8)."""
+        """The store has decided on a run. One that was rolled back has to be done again, for the same causes (I8)."""
         node = tx.node
         assert isinstance(node, Node)
         if tx.is_rejected:
@@ -388,7 +388,7 @@ class Runner:
                     return
 
     def raised(self, node: Node) -> Exception | None:
-        """What a caller of a computation is told; from where it was raised, not from everywhere it was raised again."""
+        """The error for a caller of a computation, with its original traceback."""
         error: Exception | None = node.error
         if error is not None:
             with_calls(error, node.trace)

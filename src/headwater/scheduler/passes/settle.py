@@ -30,7 +30,7 @@ _CLEAN: Final = NodeStatus.CLEAN
 
 
 class Settle:
-    """Decides who runs next."""
+    """Decides which node runs next."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class Settle:
     # -- the pass ------------------------------------------------------------------------------------------
 
     def offer(self, node: Node) -> None:
-        """It is live and not clean: its turn will come, at once or when it is eligible."""
+        """Queue a live node that is not clean, now or when it is eligible."""
         if node.attempt is not None or node.removed:
-            # One at a time: it is looked at again when that attempt has ended.
+            # One at a time: it is checked again when that attempt has ended.
             return
         if node.gate is not None and self._gates.is_held(node):
             self._gates.wait(node)
@@ -99,14 +99,14 @@ class Settle:
             node.spec.on_dormant()
 
     def adopt(self, node: Node) -> None:
-        """Made by one that is live: wanted until it has run and this pass is over."""
+        """A node made by a live node is live until it has run and this pass is over."""
         maker = self._runner.innermost
         if maker is not None and maker.is_live and node.spec.kind is NodeKind.COMPUTATION:
             self.lent[node] = None
             self._graph.liveness.lend(node)
 
     def regate(self, node: Node) -> None:
-        """A gate was changed: when it may run is looked at anew, and so is until when there is nothing to do."""
+        """A gate was changed: when it may run is checked again, and so is until when there is nothing to do."""
         self._gates.regroup(node)
         if self._is_wanted(node):
             self.offer(node)
@@ -194,7 +194,7 @@ class Settle:
         return node if event is None else event if node is None else min(node, event)
 
     def _next(self) -> Node | None:  # noqa: C901  # one look for each reason not to run a node now
-        """Whose turn it is: the lowest rank that is still invalid, live and eligible (I9)."""
+        """The next node: the lowest rank that is still invalid, live and eligible (I9)."""
         while True:
             if self._invalidation.inbox:
                 self._invalidation.drain()
@@ -297,7 +297,7 @@ class Settle:
             raise stop
 
     def _rest(self, exhausted: dict[Node, None]) -> None:
-        """Who ran as often as may be and is still invalid rests; who rested and is clean now is well again."""
+        """Back off nodes that reached the bound and are still invalid; reset those that rested and are clean."""
         fresh: list[Node] = []
         for node in {**exhausted, **self.events.take_spent()}:
             if node.is_clean or node.removed:
@@ -336,7 +336,7 @@ class Settle:
             if node.removed or self._graph.readers(node) or node.spec.on_unread is None:
                 continue
             if node.attempt is not None or node.provisional:
-                # It is under way: looked at again when that is over.
+                # It is under way: checked again when that is over.
                 later.append(node)
             elif not node.live_refs:
                 node.spec.on_unread()

@@ -110,7 +110,7 @@ class EventWatch:
             self._others(handling)
 
 
-# --- the graph, made anew -------------------------------------------------------------------------------------
+# --- the graph, made again -------------------------------------------------------------------------------------
 
 
 def writers(scheduler: Scheduler) -> Iterator[tuple[DocKey, tuple[Path, Node]]]:

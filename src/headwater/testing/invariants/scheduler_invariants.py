@@ -2,7 +2,7 @@
 
 `check` is for a scheduler at rest, `check_trace` for everything that was told since it began, `Watch` for each attempt
 as it starts. What is about events stands in `event_invariants`, what is about openings in `resume_invariants`, and all
-three cover it, but for the one that compares with the store. Whatever an index knows is made anew here from the
+three cover it, but for the one that compares with the store. Whatever an index knows is made again here from the
 records, the slow way, and compared. The first thing that does not hold is raised as an InvariantError, which names the
 invariant and shows the record.
 
@@ -80,7 +80,7 @@ class SchedulerWatch:
             i9_turn(self._scheduler, node)
 
 
-# --- the graph, made anew -------------------------------------------------------------------------------------
+# --- the graph, made again -------------------------------------------------------------------------------------
 
 
 class _Edges:

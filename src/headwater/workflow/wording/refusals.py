@@ -113,7 +113,7 @@ def answered(run: RunRow) -> str:
 
 def waits_for_other(flow: FlowRow, run: RunRow) -> str:
     """What a run that has stopped waits for, and what can be done about that."""
-    # What is kept of a crash names the phase.
+    # What is stored of a crash names the phase.
     ended = "the host ended in the middle of it" if run.status == RunStatus.CRASHED else run.error
     error = one_line(ended or "no reason is known", _SHOWN).rstrip(". ")
     if run.status in (RunStatus.RECONCILIATION, RunStatus.CRASHED) and run.outcome == EffectOutcome.UNKNOWN:
