@@ -118,10 +118,12 @@ def show_trace(*, kind: str | None, follow: bool, target: Target, form: Form) ->
 
 def _follow(target: Target, kind: str, form: Form) -> None:
     with target.inspector() as inspector:
-        if form is None and inspector.is_live:
-            for view in inspector.ask(GetTrace(kind=kind)):
+        views = inspector.ask(GetTrace(kind=kind)) if inspector.is_live else ()
+        lines = inspector.follow(kind)
+        if form is None:
+            for view in views:
                 note(view.headline)
-        for line in inspector.follow(kind):
+        for line in lines:
             if line.missed:
                 note(f"{count_text(line.missed, 'record')} missed: they came faster than they were read")
             if line.record is not None:
