@@ -269,7 +269,8 @@ class Files:
             self.mkdir(path, mode)
         except FileNotFoundError:
             above = os.path.dirname(path)
-            if not above or above == os.fspath(path):
+            if not above or above == os.fspath(path) or self.is_dir(above):
+                # The file system makes no folders there, such as /proc.
                 raise
             self.make_folders(above)
             self.make_folders(path, mode)

@@ -201,7 +201,7 @@ def test_what_is_not_there_is_told_as_of_a_file(run: Run, home: str) -> None:
     assert "did you mean title?" in run("get", "notes/titel", "--url", home, exit=3).stderr
     assert "there is nothing at 9 yet" in run("get", "notes", "--at", 9, "--url", home, exit=3).stderr
     assert "no document nots" in run("set", "nots", "--delete", "--url", home, exit=3).stderr
-    assert "--deleted and --at need the file" in run("ls", "--deleted", "--url", home, exit=2).stderr
+    assert run("ls", "--deleted", "--url", home).stdout == "notes\t1\tlive\n"
 
 
 def test_a_space_that_is_not_there_is_made_only_by_writing(run: Run, server: Server) -> None:
@@ -252,10 +252,21 @@ def test_a_server_that_is_not_there_is_told(run: Run, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     "command",
-    [("history", "a"), ("verify",), ("compact",), ("graph",), ("runs", "ls"), ("stats",), ("branches",), ("send", "x")],
+    [("diff", "1", "2"), ("verify",), ("compact",), ("export",), ("branches",), ("fork", "x"), ("merge", "x")],
 )
 def test_other_commands_say_that_they_need_the_file(command: tuple[str, ...], run: Run, home: str) -> None:
     assert "this needs the file itself" in run(*command, "--url", home, exit=2).stderr
+
+
+@pytest.mark.parametrize("command", [("history", "a"), ("graph",), ("runs", "ls"), ("stats",)])
+def test_a_question_about_a_space_that_is_not_at_the_server_is_refused(
+    command: tuple[str, ...], run: Run, home: str
+) -> None:
+    assert "there is no such space" in run(*command, "--url", home, exit=1).stderr
+
+
+def test_an_event_is_sent_at_a_server_by_an_app_that_is_named(run: Run, home: str) -> None:
+    assert "name it with --app MODULE:APP" in run("send", "x", "--url", home, exit=2).stderr
 
 
 def test_the_url_may_be_in_the_environment(run: Run, home: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+from tests.support.doors import door_of
 
 import headwater as hw
 from headwater.cli import care_syntax, data_syntax, function_syntax, workflow_syntax
@@ -19,7 +20,6 @@ from headwater.inspect import sockets
 from headwater.workflow.wording.views import FlowView, InputView, RunDetails, RunView
 from tests.cli.conftest import Run
 from tests.server.running import served, settle_in
-from tests.support.doors import door_of
 
 
 @pytest.fixture(autouse=True)

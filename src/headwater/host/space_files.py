@@ -109,8 +109,8 @@ def locate(url: str, space: str | None = None) -> Location:
         return Location(check_space_name(DEFAULT_SPACE if space is None else space), None)
     if url.startswith(_SERVER):
         message = (
-            f"{url} is a server's, and this needs the file itself. Programs open servers with app.open(...); of the "
-            "commands get, ls, set, watch, backup and doctor do"
+            f"{url} is a server's, and this needs the file itself. Programs open servers with app.open(...); all "
+            "commands do but diff, export, import, branches, fork, merge, verify, compact, restore and run"
         )
         raise UsageError(message, url=url)
     if url.startswith(_LATER):
