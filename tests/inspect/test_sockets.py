@@ -125,7 +125,7 @@ def test_process_without_room_for_another_file_or_thread_opens_all_the_same(
     def refuse() -> None:
         raise OSError("too many open files")
 
-    monkeypatch.setattr(sockets, "Waker", refuse)
+    monkeypatch.setattr(sockets, "WakePipe", refuse)
     with use(Machine()):
         with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
             counter.count.value = 1

@@ -27,7 +27,7 @@ from headwater.inspect.live_functions import since_1970
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.questions import GetTrace
-from headwater.inspect.sockets import LINGER_S, LOOK_S, FileSocket, SocketRegistry, Waker, log
+from headwater.inspect.sockets import LINGER_S, LOOK_S, FileSocket, SocketRegistry, WakePipe, log
 from headwater.machine import machine
 from headwater.scheduler.inspect.trace import TRACE_KINDS, TraceRecord
 from headwater.values.author_text import describe
@@ -53,7 +53,7 @@ _SOON_S: Final = 0.5
 class TraceFollower:
     """Records of the openings of one file that wait to be sent to one peer."""
 
-    def __init__(self, kind: str, waker: Waker) -> None:
+    def __init__(self, kind: str, waker: WakePipe) -> None:
         self._kind = TRACE_KINDS.get(kind)
         self._waker = waker
         self._records: deque[tuple[OpeningPort, TraceRecord]] = deque(maxlen=RECORDS_MAX)
@@ -108,7 +108,7 @@ class SocketPeer:
 class SocketService:
     """All sockets of a process and the connections to them."""
 
-    def __init__(self, registry: SocketRegistry, waker: Waker) -> None:
+    def __init__(self, registry: SocketRegistry, waker: WakePipe) -> None:
         self._registry = registry
         self._waker = waker
         self._listeners: dict[FileSocket, socket.socket] = {}

@@ -47,7 +47,7 @@ class FileSocket:
         self.closed = False
 
 
-class Waker:
+class WakePipe:
     """Wakes the thread. It is called at any moment, so it has no lock that a signal could find held.
 
     It is never taken down: whoever is about to ring must not find that its number means another file by now.
@@ -95,7 +95,7 @@ class SocketRegistry:
         self._forker = 0
         self._registered = False
         self._thread: Thread | None = None
-        self._waker: Waker | None = None
+        self._waker: WakePipe | None = None
 
     def enter(self, opening: OpeningPort, file: str) -> Callable[[], None]:
         """From now on answers about the file include this opening. Returns the function that ends this."""
@@ -119,7 +119,7 @@ class SocketRegistry:
         """Start or wake the thread."""
         if self.ended:
             return
-        waker = self._waker = self._waker or Waker()
+        waker = self._waker = self._waker or WakePipe()
         if self._thread is None:
             thread = machine().thread(self._run, args=(waker,), name="headwater-inspect")
             thread.start()
@@ -147,7 +147,7 @@ class SocketRegistry:
 
     # -- the thread ----------------------------------------------------------------------------------------
 
-    def _run(self, waker: Waker) -> None:
+    def _run(self, waker: WakePipe) -> None:
         try:
             if self._wait(waker):
                 # Not before it is needed: it takes longer to load than a small program takes to run.
@@ -158,7 +158,7 @@ class SocketRegistry:
             log.exception("from now on nobody can ask what the functions of open spaces are doing")
             self.ended = True
 
-    def _wait(self, waker: Waker) -> bool:
+    def _wait(self, waker: WakePipe) -> bool:
         """Wait until a socket is due. False: there is none, and the thread has ended."""
         quiet_since = machine().monotonic()
         while not self.ended:
