@@ -12,7 +12,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import DeclarationError, NotOpen, UsageError
-from headwater.runtime.author_modules import new_fingerprints
+from headwater.host.author_modules import new_fingerprints
 from tests.http.desk import Desk, as_json, local
 from tests.http.rig import PUBLIC, Names, Server, answer, head, held
 

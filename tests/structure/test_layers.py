@@ -10,7 +10,7 @@ import pytest
 
 from tests.structure.project import PACKAGE, ROOT, read_pyproject
 
-CORE = ["errors", "values", "store", "cells", "scheduler", "sync", "workflow", "declare"]
+CORE = ["errors", "values", "store", "cells", "scheduler", "sync", "workflow", "declare", "runtime"]
 """The packages without IO, which decide."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headwater.host.author_modules import new_fingerprints
 from headwater.host.console_capture import console
 from headwater.host.scheduler_log import log_steps
 from headwater.runtime.attached_replica import AttachedReplica
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 def host_parts(inspection: Callable[[SpaceRuntime, Lease, Options, AttachedReplica], InspectionPort]) -> HostParts:
     """Compose the parts. The inspection is above this package, so the caller chooses it."""
     return HostParts(
-        console=console(), log_steps=log_steps, inspection=inspection, workflows=_workflows, requests=_requests
+        console=console(),
+        fingerprints=new_fingerprints,
+        log_steps=log_steps,
+        inspection=inspection,
+        workflows=_workflows,
+        requests=_requests,
     )
 
 

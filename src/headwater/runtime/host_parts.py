@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headwater.cells.space_port import SpacePort
+from headwater.declare.functions.fingerprint import Fingerprints
 from headwater.declare.resources.resource_instance import ResourceRequest
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.console_port import ConsolePort
@@ -89,6 +90,8 @@ class HostParts:
     """One record per process and kind of host."""
 
     console: ConsolePort
+    fingerprints: Callable[[], Fingerprints]
+    """Makes the fingerprints of one opening: which modules are the author's is a question of files."""
     log_steps: Callable[[str, Trace], None]
     """Log each record of a scheduler's trace, if the user asked for that."""
     inspection: Callable[[SpaceRuntime, Lease, Options, AttachedReplica], InspectionPort]

@@ -29,7 +29,6 @@ from headwater.declare.patterns.piece import Piece
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.machine import machine
 from headwater.runtime.attached_replica import AttachedReplica
-from headwater.runtime.author_modules import new_fingerprints
 from headwater.runtime.by_address import ByAddress
 from headwater.runtime.connection import Connection
 from headwater.runtime.console_port import OnConsole
@@ -117,7 +116,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self.events: EventService = EventService(
             self, (lambda: left(lease.storage.connection(), is_kept=is_kept)) if at_server else None
         )
-        self.fingerprints: Fingerprints = new_fingerprints()
+        self.fingerprints: Fingerprints = parts.fingerprints()
         self.restorer: Restorer = Restorer(self, options.branch)
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now

@@ -22,11 +22,11 @@ from headwater.app import App
 from headwater.cells.context import CONTEXT
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.async_space import AsyncSpace
+from headwater.host.author_modules import new_fingerprints
 from headwater.host.console_capture import unheard
 from headwater.host.plain_space import Space
 from headwater.host.space_files import DEFAULT_SPACE
 from headwater.host.storage import Storage
-from headwater.runtime.author_modules import new_fingerprints
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import DemandPolicy, Options

@@ -255,7 +255,10 @@ class More:
         (dict[str, int] | dict[str, str], "cannot be distinguished"),
         (dict[str, int] | Note, "cannot be distinguished"),
         (Note | dict[str, int], "cannot be distinguished"),
-        (Plain | More, "Plain and More cannot be distinguished once stored; give each a field with a Literal of its own"),
+        (
+            Plain | More,
+            "Plain and More cannot be distinguished once stored; give each a field with a Literal of its own",
+        ),
         (Union[date, Any], "date and Any cannot be distinguished"),
         (Union[list[date], Any], r"list\[date\] and Any cannot be distinguished"),
         (Union[dict[int, int], Any], r"dict\[int, int\] and Any cannot be distinguished"),
