@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
-from tests.support.doors import door_of
 
 import headwater as hw
 from headwater.cli import care_syntax, data_syntax, function_syntax, workflow_syntax
@@ -20,6 +19,7 @@ from headwater.inspect import sockets
 from headwater.workflow.wording.views import FlowView, InputView, RunDetails, RunView
 from tests.cli.conftest import Run
 from tests.server.running import served, settle_in
+from tests.support.open_spaces import socket_ready
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def held(tmp_path: Path) -> Iterator[str]:
     with app.open(file) as space:
         tax.value = 20
         space.sync()
-        door_of(file)
+        socket_ready(file)
         yield str(file)
 
 
