@@ -43,7 +43,7 @@
     │   ├── LogicError           HW502  the handler is wrong: it has to be changed
     │   │   └── PhaseError       HW503  something was done in a phase that does not allow it
     │   ├── ApprovalError        HW504  a person has to act: sign in again, or grant something
-    │   ├── IndeterminateError   HW505  it is unknown whether an effect has happened
+    │   ├── IndeterminateError   HW505  it is not known whether an effect has happened
     │   ├── InternalError        HW506  a bug of the host or of a connector
     │   └── TransitionError      HW507  a run or a workflow is not in a state that allows this
     ├── HttpError                something was asked over HTTP, and there is no answer to use

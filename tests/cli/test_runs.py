@@ -115,9 +115,9 @@ def test_the_chain_of_a_run_is_told_attempt_by_attempt(run: Run, terminal: Termi
         "Because events came in, it was preparing. Failed: OSError:",
         "> 2",
         "Because the attempt before had failed",
-        "(TimeoutError: no answer); it is unknown",
+        "(TimeoutError: no answer); it is not known",
         f"call of run {last}  Send.mutate, at",
-        "It is unknown whether it happened. A person has to say.",
+        "It is not known whether it happened. A person has to say.",
         "events  a of letters (held",
         "inputs  Letter a",
         f"headwater reconcile {last} --not-applied",
@@ -139,7 +139,7 @@ def test_a_pipe_is_told_all_that_a_terminal_is(run: Run, post: Post) -> None:
     assert told["what"] == ["Letter a -> Send a"]
     assert told["call"][:2] == [str(number), "Send.mutate"]
     assert told["key"] == [whole["call"]["key"]]
-    assert told["known"] == ["It is unknown whether it happened. A person has to say."]
+    assert told["known"] == ["It is not known whether it happened. A person has to say."]
     assert told["with"] == ['"lost"']
     assert told["event"] == ["a", "letters", "held"]
     assert told["input"] == ["Letter a"]

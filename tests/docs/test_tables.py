@@ -64,7 +64,7 @@ def test_states_of_a_ticket_are_those_in_the_code() -> None:
 
 
 def test_fates_of_what_sent_an_event_are_those_in_the_code() -> None:
-    shown = table_below(ROOT / "docs" / "internals" / "events.md", ("fate of what sent it", "the event"))
+    shown = table_below(ROOT / "docs" / "internals" / "events.md", ("state of its origin", "the event"))
     assert {name.partition(",")[0] for name, _ in shown} == {fate.value for fate in origin.OriginState}
 
 

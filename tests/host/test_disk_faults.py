@@ -157,7 +157,7 @@ def test_failed_sync_poisons_every_later_commit_and_read_and_loses_nothing_ackno
 def test_whichever_sync_fails_what_was_acknowledged_is_there(nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints happen all the time here, so that theirs fail, too.
 
-    Of the commit whose sync failed it is unknown whether the disk has it; of none after it is there a trace.
+    Of the commit whose sync failed it is not known whether the disk has it; of none after it is there a trace.
     """
     monkeypatch.setattr(sqlite_file, "CHECKPOINT_PAGES", 8)
     disk = Disk()

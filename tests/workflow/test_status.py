@@ -263,7 +263,7 @@ WAYS: dict[str, tuple[Callable[[Desk], object], str, str]] = {
     "unknown": (
         lambda desk: desk.doubt("a"),
         "Needs attention",
-        "It is unknown whether Send it happened. Say whether it happened.",
+        "It is not known whether Send it happened. Say whether it happened.",
     ),
     "asks": (
         lambda desk: desk.ask("a"),

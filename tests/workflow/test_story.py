@@ -80,9 +80,9 @@ def test_a_crash_during_the_call_is_told_before_and_after_it_is_known(desk: Desk
     assert view(desk, run).sentence == "Crashed while its call was under way; finding out whether it happened."
     assert view(desk, run).may_change
     desk.do(transitions.still_uncertain, run.id, "cannot tell", 5, None)
-    told = "Crashed while its call was under way; it is unknown whether it happened: a person has to say."
+    told = "Crashed while its call was under way; it is not known whether it happened: a person has to say."
     assert view(desk, run).sentence == told
-    assert known(desk, run) == "It is unknown whether it happened; it was looked up 5 times. A person has to say."
+    assert known(desk, run) == "It is not known whether it happened; it was looked up 5 times. A person has to say."
     desk.do(transitions.applied, run.id, packed("ok"), "reconciliation")
     assert view(desk, run).sentence == "Crashed while its call was under way; found out later that it had happened."
     assert known(desk, run) == "It happened: that was found out by looking it up."
@@ -94,7 +94,7 @@ def test_a_crash_during_the_call_is_told_before_and_after_it_is_known(desk: Desk
 def test_a_person_who_says_what_became_of_a_call_is_told_of(desk: Desk) -> None:
     run = desk.doubt("a")
     assert head(desk).sentence == (
-        "Its call ended without an answer (no answer); it is unknown whether it happened: a person has to say."
+        "Its call ended without an answer (no answer); it is not known whether it happened: a person has to say."
     )
     desk.do(operator_actions.reconcile_not_applied, run.id)
     assert view(desk, run).sentence == (
@@ -109,7 +109,7 @@ def test_a_person_who_says_what_became_of_a_call_is_told_of(desk: Desk) -> None:
     run = desk.doubt("c")
     desk.do(operator_actions.reconcile_skip, run.id)
     assert view(desk, run).sentence.endswith("; a person decided to go on without it.")
-    assert known(desk, run) == "It is unknown whether it happened: a person decided to go on without it."
+    assert known(desk, run) == "It is not known whether it happened: a person decided to go on without it."
 
 
 def test_an_approval_is_waited_for_given_or_refused(desk: Desk) -> None:

@@ -417,7 +417,7 @@ class Storage:
             raise
 
     def _reject_table_transactions(self) -> None:
-        """What no session asks for cannot be recognised if it comes again: it is unknown whether it was kept."""
+        """What no session asks for cannot be recognised if it comes again: it is not known whether it was kept."""
         alone = [
             each for each in self._group if each.table_transaction is not None and each.commit.local_seq == UNNUMBERED
         ]

@@ -24,7 +24,7 @@ class Command(
     """A command that is reported with a record of type A_co; an error means that nothing was done."""
 
     again: ClassVar[str] = "Done twice, it is refused"
-    """Whether the command can be given again if it is unknown whether it was done."""
+    """Whether the command can be given again if it is not known whether it was done."""
 
 
 class SetValue(Command[WriteReport], frozen=True, kw_only=True, tag="set"):

@@ -353,7 +353,7 @@ def uncertain(tables: WorkflowTables, run_id: int, error: str, next_at: Millis |
     run = unknown(tables, run_id)
     run_rows.leave_call_open(tables, run, next_at, error=error[:ERROR_MAX])
     block = None if next_at is not None else "indeterminate"
-    message = f"it is unknown whether {run_caption(run)} happened: {error}"
+    message = f"it is not known whether {run_caption(run)} happened: {error}"
     return stop(tables, run, RunStep.RECONCILIATION, FailureKind.INDETERMINATE, message, block=block, details=details)
 
 
@@ -376,7 +376,7 @@ def still_uncertain(tables: WorkflowTables, run_id: int, error: str, tries: int,
     run = unknown(tables, run_id)
     run_rows.leave_call_open(tables, run, next_at, tries=tries, error=error[:ERROR_MAX])
     if next_at is None:
-        text = f"it is unknown whether {run_caption(run)} happened"
+        text = f"it is not known whether {run_caption(run)} happened"
         set_flow(tables, tables.flow(run.flow), block=text, block_kind="indeterminate")
     return run
 

@@ -316,7 +316,7 @@ def test_who_cannot_be_asked_is_not() -> None:
         mill.put("a")
         space.workflows.drain()
         assert mill.flow.status.state == "Needs attention"
-        assert "It is unknown whether Take 1 happened. Say whether it happened." in mill.flow.status.sentence
+        assert "It is not known whether Take 1 happened. Say whether it happened." in mill.flow.status.sentence
         run = mill.last.id
         with pytest.raises(hw.TransitionError, match="waits to be told"):
             mill.flow.resume()

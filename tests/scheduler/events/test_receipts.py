@@ -30,7 +30,7 @@ def office(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Office]:
 
 
 def deliver(clerk: Clerk, payload: object = 1, outside: tuple[str, str] = ORDER) -> Event:
-    """From outside, where it is unknown whether it came before."""
+    """From outside, where it is not known whether it came before."""
     event = clerk.send("add", payload, outside=outside)
     clerk.run()
     return event

@@ -111,7 +111,7 @@ class Worker:
         return None if found is NOTHING else found
 
     def commit(self, operations: list[Operation], seen: dict[str, Any], **more: Any) -> None:
-        """What was read is said before it is sent: it is unknown whether it arrives."""
+        """What was read is said before it is sent: it is not known whether it arrives."""
         marks = [self.replica.read_mark(doc_key(doc), ()) for doc in seen]
         number = self.replica.commit_count + 1
         self.recorder.say(ask=number, seen=seen, **more)

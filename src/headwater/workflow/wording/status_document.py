@@ -150,7 +150,7 @@ def _blocked(flow: FlowRow, head: RunRow | None) -> str:
     if flow.block_kind == "ask" and head is not None:
         return f"Waiting for you to approve: {head.title or head.handler}. {_ADVICE['ask']}"
     if flow.block_kind == "indeterminate" and head is not None:
-        return f"It is unknown whether {run_caption(head)} happened. {_ADVICE['indeterminate']}"
+        return f"It is not known whether {run_caption(head)} happened. {_ADVICE['indeterminate']}"
     text = (flow.block or "").rstrip(". \n")
     service = f" to {head.service}" if head is not None and head.service else ""
     advice = _ADVICE.get(flow.block_kind or "", "").replace("{service}", service)

@@ -226,7 +226,7 @@ def _known(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
         case _ if call is not None and call.status == CallStatus.NEEDS_RECONCILE:
             return "it is not found out yet whether it happened" if idle else "finding out whether it happened"
         case _:
-            return "it is unknown whether it happened: a person has to say"
+            return "it is not known whether it happened: a person has to say"
 
 
 def _asked(run: RunRow, flow: FlowRow) -> str:
@@ -274,7 +274,7 @@ def call_sentence(call: CallRow) -> str:
         case CallStatus.NEEDS_RECONCILE:
             return f"It is not known yet whether it happened{_asked_about(call)}."
         case CallStatus.INDETERMINATE:
-            return f"It is unknown whether it happened{_asked_about(call)}. A person has to say."
+            return f"It is not known whether it happened{_asked_about(call)}. A person has to say."
         case CallStatus.APPLIED | CallStatus.FAILED:
             return _RESOLVED[call.resolved_by or "call", call.status == CallStatus.APPLIED]
 
@@ -286,7 +286,7 @@ _RESOLVED: Final = {
     ("reconciliation", False): "It did not happen: that was found out by looking it up.",
     ("user_applied", True): "It happened: a person said so.",
     ("user_not_applied", False): "It did not happen: a person said so.",
-    ("user_skip", False): "It is unknown whether it happened: a person decided to go on without it.",
+    ("user_skip", False): "It is not known whether it happened: a person decided to go on without it.",
 }
 
 

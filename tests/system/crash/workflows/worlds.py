@@ -70,7 +70,7 @@ class World:
         while end.state == "Needs attention":
             (found,) = stops(self.path)
             assert end.run == found[0]
-            assert end.sentence.startswith("It is unknown whether Post")
+            assert end.sentence.startswith("It is not known whether Post")
             asked += 1
             end = self.live(says={found[0]: self.account.receipt(found[1])})
         assert (end.done, end.state) == (True, "Idle"), end
