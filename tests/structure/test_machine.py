@@ -107,7 +107,7 @@ STATE = {
 
 CACHES = {
     "declare.functions.fingerprint": "what the code of a function names",
-    "runtime.author_modules": "which modules are an author's own",
+    "host.author_modules": "which modules are an author's own",
     "store.backends.sqlite_schema": "the tables of a format, as SQLite spells them",
     "workflow.run_rows": "texts of statements",
     "workflow.schedule": "parsed schedules and time zones",
