@@ -227,11 +227,11 @@ class EditInputs:
         todo = [(path, depth)]
         while todo:
             seen, far = todo.pop()
-            for left, place, how in self._all:
+            for left, source, how in self._all:
                 meets = overlaps(seen, left) if far is _DEEP_READ else is_prefix(left, seen)
-                if meets and (place, how) not in found:
-                    found.append((place, how))
-                    todo.append((place, how))
+                if meets and (source, how) not in found:
+                    found.append((source, how))
+                    todo.append((source, how))
         return found
 
 
