@@ -77,9 +77,9 @@ def documents_page(
         if hides and is_system(doc, lambda value=value: value):  # type: ignore[misc]  # bound
             hidden += 1
             continue
-        told = to_json(value) if question.values and value is not ABSENT else MISSING
-        rows.append(DocumentRow(address=address_text(doc), seq=listed.seq, deleted=not listed.live, value=told))
-        size += len(msgspec.json.encode(told)) if question.values else 0
+        shown = to_json(value) if question.values and value is not ABSENT else MISSING
+        rows.append(DocumentRow(address=address_text(doc), seq=listed.seq, deleted=not listed.live, value=shown))
+        size += len(msgspec.json.encode(shown)) if question.values else 0
         if len(rows) >= limit or size >= PAGE_BYTES:
             return DocumentsPage(documents=tuple(rows), hidden=hidden, next=doc)
     return DocumentsPage(documents=tuple(rows), hidden=hidden)

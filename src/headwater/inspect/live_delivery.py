@@ -149,35 +149,37 @@ def no_handler(text: str, known: list[str], there: list[str]) -> NotFoundError:
 
 
 def _redeliver(openings: list[OpeningPort], scope: InspectScope, command: RedeliverEvent) -> Delivery:
-    kept = _find(openings[0], scope.branch, command.event)
-    able = [opening for opening in openings if kept.stream in opening.space.scheduler.streams.handlers]
+    stored = _find(openings[0], scope.branch, command.event)
+    able = [opening for opening in openings if stored.stream in opening.space.scheduler.streams.handlers]
     if not able:
-        message = f"nobody handles stream {kept.stream} there, so {kept.event} cannot be delivered; open its app"
-        raise NotFoundError(message, event=kept.event, stream=kept.stream)
+        message = f"nobody handles stream {stored.stream} there, so {stored.event} cannot be delivered; open its app"
+        raise NotFoundError(message, event=stored.event, stream=stored.stream)
     opening = able[0]
 
     def deliver(delivery: Delivery) -> None:
         with opening.in_turn(delivery.left) as has_turn:
             if not has_turn:
-                raise _busy(opening, f"{kept.event} was not delivered")
+                raise _busy(opening, f"{stored.event} was not delivered")
             opening.refresh()
-            opening.space.events.redeliver(kept.event, delivery.take)
+            opening.space.events.redeliver(stored.event, delivery.take)
 
     return Delivery(opening, command.timeout_ms, deliver)
 
 
 def _drop(openings: list[OpeningPort], scope: InspectScope, command: DropEvent) -> EventReport:
-    kept = droppable(show_event(openings, InspectScope(space=scope.space, branch=scope.branch), command.event, _LOOK_S))
+    stored = droppable(
+        show_event(openings, InspectScope(space=scope.space, branch=scope.branch), command.event, _LOOK_S)
+    )
     # Of several openings, the one that it waits in.
-    live = [opening for opening in openings if kept.event in opening.space.scheduler.outcomes.live]
+    live = [opening for opening in openings if stored.event in opening.space.scheduler.outcomes.live]
     opening = (live or openings)[0]
     with opening.in_turn(TURN_MS / 1000) as has_turn:
         if not has_turn:
-            raise _busy(opening, f"{kept.event} was not dropped")
+            raise _busy(opening, f"{stored.event} was not dropped")
         opening.refresh()
-        opening.space.scheduler.drop_event(kept.event)
+        opening.space.scheduler.drop_event(stored.event)
     opening.space.wait_for_disk(_DISK_S)
-    return kept
+    return stored
 
 
 def _find(opening: OpeningPort, branch: str, event: str) -> EventReport:

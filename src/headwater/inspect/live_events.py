@@ -72,11 +72,11 @@ def _explained(opening: OpeningPort, event: EventReport) -> EventReport:
     reason = f"no function of app {app} handles stream {event.stream}"
     piece = stored_pieces.piece_in(event.stream)
     if piece and not any(home.has_at_work(piece) for home in _homes(opening)):
-        kept = stored_pieces.piece_of(piece, opening.space.replica.read(doc_key(piece)))
-        title = piece if kept is None else f"{kept.pattern} {kept.key}"
+        stored = stored_pieces.piece_of(piece, opening.space.replica.read(doc_key(piece)))
+        title = piece if stored is None else f"{stored.pattern} {stored.key}"
         why = (
             "it is stopped"
-            if kept is not None and kept.status == "stopped"
+            if stored is not None and stored.status == "stopped"
             else f"it was not started since {app} was opened"
         )
         reason = f"{title} is not at work: {why}"
@@ -96,20 +96,20 @@ def show_event(openings: Sequence[OpeningPort], scope: InspectScope, event: str,
             }
     settle_disk(chosen[0])
     try:
-        kept = chosen[0].storage.call(
+        stored = chosen[0].storage.call(
             lambda engine: stored_events.shown(stored_events.reader(engine, BranchId(scope.branch)), event)
         )
     except NotFoundError:
-        kept = None
+        stored = None
         if not live:
             raise
-    others = [each for each in live if kept is None or each != kept.event]
-    if len(others) + (kept is not None) > 1:
-        names = ", ".join([*([] if kept is None else [kept.event]), *others[:8]])
+    others = [each for each in live if stored is None or each != stored.event]
+    if len(others) + (stored is not None) > 1:
+        names = ", ".join([*([] if stored is None else [stored.event]), *others[:8]])
         raise UsageError(f"{event} could be any of these events: {names}; give more of its letters")
-    if kept is None:
+    if stored is None:
         return live[others[0]]
-    return live.get(kept.event) or _explained(chosen[0], kept)
+    return live.get(stored.event) or _explained(chosen[0], stored)
 
 
 def choose(openings: Sequence[OpeningPort], scope: InspectScope) -> list[OpeningPort]:

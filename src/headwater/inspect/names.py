@@ -1,4 +1,4 @@
-"""Names of openings and functions: how they are told apart, and which one a text means."""
+"""Names of openings and functions: how they differ, and which one a text means."""
 
 from __future__ import annotations
 

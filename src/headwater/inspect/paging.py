@@ -1,4 +1,4 @@
-"""Answers in pages: a process or a file is not kept busy for longer than one page takes."""
+"""Answers in pages: a process or a file is not busy for longer than one page takes."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ ANSWER_MAX: Final = 64 * 1024 * 1024
 
 _SILENT_S: Final = 60.0
 _NO_PAGE: Final = (": Not Found", ": Method Not Allowed")
-"""What a server says that has no such page. A space that may not be read is told of in other words."""
+"""The answer of a server without such a page. A space that may not be read has another answer."""
 
 _response: Final = msgspec.json.Decoder(Response)
 

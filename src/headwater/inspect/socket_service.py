@@ -187,7 +187,7 @@ class SocketService:
             if peer.follower is not None:
                 self._tell(peer, peer.follower)
             if not peer.is_busy:
-                # Else when that is done, which is soon: it is told that the space is closed.
+                # Else after its command, which is soon.
                 self._disconnect(peer)
 
     # -- peers ---------------------------------------------------------------------------------------------
@@ -363,5 +363,5 @@ class _Versioned(msgspec.Struct):
     v: int
 
 
-def _line(told: Response | TraceLine) -> bytes:
-    return msgspec.json.encode(told) + b"\n"
+def _line(record: Response | TraceLine) -> bytes:
+    return msgspec.json.encode(record) + b"\n"

@@ -50,7 +50,7 @@ class FileSocket:
 class WakePipe:
     """Wakes the thread. It is called at any moment, so it has no lock that a signal could find held.
 
-    It is never taken down: whoever is about to ring must not find that its number means another file by now.
+    It is never closed: its number must not mean another file for a thread that is about to write to it.
     """
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class SocketRegistry:
 
                 SocketService(self, waker).run()
         except Exception:
-            log.exception("from now on nobody can ask what the functions of open spaces are doing")
+            log.exception("from now on other processes cannot inspect the open spaces")
             self.ended = True
 
     def _wait(self, waker: WakePipe) -> bool:
