@@ -1,4 +1,4 @@
-"""Documents of a space: listed, read, with their history, and written by one commit.
+"""Documents of a space: listed, and written by one commit.
 
 All of it works on an open store: that of a file, of the process that has the space open, or of a server.
 """
@@ -6,7 +6,6 @@ All of it works on an open store: that of a file, of the process that has the sp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -15,43 +14,31 @@ from headwater.errors import AddressError, InvariantError, NotFoundError, Reject
 from headwater.host.storage import Storage
 from headwater.inspect.answers import (
     MISSING,
-    ChangeView,
     DocumentRow,
     DocumentsPage,
-    HistoryPage,
-    ValueView,
     WriteReport,
 )
 from headwater.inspect.commands import SetValue
 from headwater.inspect.declared_types import check_document, check_write, declared_in
-from headwater.inspect.lookup import find_branch, find_value, key_prefixes, missing_document, missing_value
-from headwater.inspect.questions import CHANGES_MAX, DOCUMENTS_MAX, GetHistory, GetValue, ListDocuments
+from headwater.inspect.lookup import find_branch, key_prefixes, missing_document, missing_value
+from headwater.inspect.questions import DOCUMENTS_MAX, ListDocuments
 from headwater.inspect.stored_events import SYSTEM, is_system
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.type_records import PREFIX, Declared
-from headwater.store.browsing import HistoryEntry, ListedDocument, history, keys, read, read_seq
+from headwater.store.browsing import ListedDocument, keys, read_seq
 from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
 from headwater.values.codec import from_json, to_json
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.patch import Add, Remove, Replace
-from headwater.values.tree import ABSENT, Maybe, Path, Value, freeze, get, same
+from headwater.values.tree import ABSENT, Maybe, Path, Value, freeze, get
 
 PAGE_BYTES: Final = 1024 * 1024
 """Bytes of values, about, after which a page of documents ends."""
 
 
-# --- reading --------------------------------------------------------------------------------------------------
-
-
-def value_at(engine: Engine, branch: str, question: GetValue) -> ValueView:
-    """The value at an address. Raises NotFoundError, HistoryError."""
-    at = None if question.at is None else Seq(question.at)
-    found = find_value(engine, question.address, find_branch(engine, branch), at)
-    return ValueView(
-        address=address_text(found.doc, found.path), branch=branch, seq=found.seq, value=to_json(found.value)
-    )
+# --- listing --------------------------------------------------------------------------------------------------
 
 
 def hides_system(question: ListDocuments) -> bool:
@@ -92,41 +79,6 @@ def _listed(engine: Engine, branch: BranchId, question: ListDocuments) -> Iterat
             found = engine.documents.at(branch, doc, through)
             if found.seq and (question.deleted or found.value is not ABSENT):
                 yield ListedDocument(doc, found.seq, found.value is not ABSENT), found.value
-
-
-def history_page(engine: Engine, branch: str, question: GetHistory) -> HistoryPage:
-    """One page of a history. Raises NotFoundError, HistoryError."""
-    doc, steps = parse_address(question.address)
-    on, at = find_branch(engine, branch), None if question.at is None else Seq(question.at)
-    if not read(engine, doc, on, at).seq:
-        raise missing_document(engine, doc, on, at)
-    # From the newest on for each page: what is before the page may be compacted, and cannot be read at a number.
-    events = (event for event in history(engine, doc, on, at) if not question.before or event.seq < question.before)
-    changes = _changes_at(engine, doc, steps, on, events) if steps else map(_change, events)
-    limit = max(min(question.limit, CHANGES_MAX), 1)
-    found = tuple(islice(changes, limit))
-    return HistoryPage(changes=found, next=found[-1].seq if len(found) == limit and found[-1].seq > 1 else 0)
-
-
-def _change(event: HistoryEntry, value: object = MISSING) -> ChangeView:
-    return ChangeView(
-        seq=event.seq, at_ms=event.at, branch=event.branch, session=event.session, change=event.summary, value=value
-    )
-
-
-def _changes_at(
-    engine: Engine, doc: DocKey, steps: tuple[str, ...], branch: BranchId, events: Iterator[HistoryEntry]
-) -> Iterator[ChangeView]:
-    """Of the commits that touched a document those that changed the value at a path, and what it became."""
-
-    def value_of(seq: int) -> Maybe:
-        root = read(engine, doc, branch, Seq(seq)).value
-        return get(root, settle_path(root, steps))
-
-    for event in events:
-        after = value_of(event.seq)
-        if not same(value_of(event.seq - 1), after):
-            yield _change(event, MISSING if after is ABSENT else to_json(after))
 
 
 # --- writing --------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from headwater.inspect.answers import (
     TraceView,
 )
 from headwater.inspect.commands import AnyCommand, DropEvent, RedeliverEvent, SendEvent, SetValue
+from headwater.inspect.document_reading import history_page, value_at
 from headwater.inspect.envelope import WAIT_MS
 from headwater.inspect.inspector import BaseInspector
 from headwater.inspect.names import InspectScope, check_space, labelled
@@ -104,9 +105,9 @@ class LiveInspector(BaseInspector):
             case ListDocuments():
                 return self._settled().call(lambda engine: documents.documents_page(engine, branch, question))
             case GetValue():
-                return self._settled().call(lambda engine: documents.value_at(engine, branch, question))
+                return self._settled().call(lambda engine: value_at(engine, branch, question))
             case GetHistory():
-                return self._settled().call(lambda engine: documents.history_page(engine, branch, question))
+                return self._settled().call(lambda engine: history_page(engine, branch, question))
             case GetGraph() | ExplainNode() | GetActivity() | GetCounts() | GetResume() | GetTrace():
                 return self._functions(question)
             case _:

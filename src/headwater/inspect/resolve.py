@@ -9,14 +9,13 @@ from headwater.client.server_url import is_server, parse_server
 from headwater.errors import ClosedError, SpaceHeldError
 from headwater.host import space_files
 from headwater.inspect.answers import TraceLine
+from headwater.inspect.closed_file import ClosedFile
 from headwater.inspect.commands import Command, SetValue
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.lookup import open_space
 from headwater.inspect.names import InspectScope
 from headwater.inspect.questions import Question
-from headwater.inspect.server_inspector import ServerInspector
 from headwater.inspect.socket_client import SocketInspector
-from headwater.inspect.stored_inspector import StoredInspector
 from headwater.machine import machine
 
 A = TypeVar("A")
@@ -45,6 +44,8 @@ def inspector_for(
     if is_server(url):
         place = parse_server(url, space)
         space_files.locate("memory:", place.space)  # refuses what is no name
+        from headwater.inspect.server_inspector import ServerInspector  # noqa: PLC0415  # with sockets and sessions
+
         return ServerInspector(place, token, InspectScope(app=scope.app, branch=branch))
     return LocalInspector(url, space, scope)
 
@@ -75,7 +76,7 @@ class LocalInspector:
         self._url = url
         self._space = space
         self._scope = scope
-        self._found: SocketInspector | StoredInspector | None = None
+        self._found: SocketInspector | ClosedFile | None = None
 
     @property
     def is_live(self) -> bool:
@@ -111,7 +112,7 @@ class LocalInspector:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _try(self, work: Callable[[SocketInspector | StoredInspector], T], *, create: bool = False) -> T:
+    def _try(self, work: Callable[[SocketInspector | ClosedFile], T], *, create: bool = False) -> T:
         for _ in range(_TRIES):
             found = self._reached(create=create)
             try:
@@ -121,11 +122,11 @@ class LocalInspector:
                 self.close()
         raise ConnectionResetError("it is opened and closed all the time; ask again")
 
-    def _reached(self, *, create: bool = False) -> SocketInspector | StoredInspector:
+    def _reached(self, *, create: bool = False) -> SocketInspector | ClosedFile:
         if self._found is None:
 
-            def stored() -> StoredInspector:
-                return StoredInspector(open_space(self._url, self._space, create=create), self._scope)
+            def stored() -> ClosedFile:
+                return ClosedFile(open_space(self._url, self._space, create=create), self._scope)
 
             self._found = reach(self._url, self._space, stored, self._scope)
         return self._found

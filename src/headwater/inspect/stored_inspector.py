@@ -29,6 +29,7 @@ from headwater.inspect.answers import (
     WhyView,
 )
 from headwater.inspect.commands import AnyCommand, DropEvent, RedeliverEvent, SendEvent, SetValue
+from headwater.inspect.document_reading import history_page, value_at
 from headwater.inspect.inspector import BaseInspector
 from headwater.inspect.live_events import PIECES_MAX
 from headwater.inspect.lookup import find_branch
@@ -123,10 +124,10 @@ class StoredInspector(BaseInspector):
                 return call(lambda engine: documents.documents_page(engine, branch, question, may_see))
             case GetValue():
                 self._check_visible(question.address)
-                return call(lambda engine: documents.value_at(engine, branch, question))
+                return call(lambda engine: value_at(engine, branch, question))
             case GetHistory():
                 self._check_visible(question.address)
-                return call(lambda engine: documents.history_page(engine, branch, question))
+                return call(lambda engine: history_page(engine, branch, question))
             case GetGraph() | ExplainNode() | GetActivity() | GetCounts() | GetResume() | GetTrace():
                 return self._functions(question)
             case _:
