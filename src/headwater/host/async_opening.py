@@ -1,7 +1,4 @@
-"""Opening a space from an event loop: the disk is waited for in a thread, and nothing is left open by whoever gives up.
-
-Must never know: apps (it is handed what to open, and what to do with it).
-"""
+"""Opens a space from an event loop: the disk is waited for in a thread, and a cancelled opening leaves nothing open."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 What a function has read is known to the scheduler whenever it waits. Landing only notes what came of it: the space
 takes it in between two awaits, when it has its turn.
-
-Must never know: which function runs when.
 """
 
 from __future__ import annotations

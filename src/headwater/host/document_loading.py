@@ -1,7 +1,4 @@
-"""Have documents here before they are read: what `space.load` does, for plain code and for code in an event loop.
-
-Must never know: how they come.
-"""
+"""`space.load`: fetches documents before they are read, in plain code and in an event loop."""
 
 from __future__ import annotations
 

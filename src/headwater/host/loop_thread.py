@@ -1,7 +1,4 @@
-"""An event loop for async handlers of workflows, beside the threads that execute runs.
-
-Must never know: runs.
-"""
+"""An event loop for async handlers of workflows, beside the threads that execute runs."""
 
 from __future__ import annotations
 

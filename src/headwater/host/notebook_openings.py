@@ -2,8 +2,6 @@
 
 A program that opens a space twice means that. At a prompt the variable that held the first opening holds the second
 one, and nothing could close the first: it would hold its file until the kernel ends.
-
-Must never know: apps, and what they declare.
 """
 
 from __future__ import annotations

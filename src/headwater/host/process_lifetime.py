@@ -1,7 +1,4 @@
-"""A program that stays until it is told to end: by Ctrl-C, or by whoever started it.
-
-Must never know: what it stays for.
-"""
+"""A program that stays until it is told to end: by Ctrl-C, or by whoever started it."""
 
 from __future__ import annotations
 

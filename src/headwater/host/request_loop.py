@@ -1,7 +1,4 @@
-"""Where requests run: in the event loop of an async space, or in one of their own beside a plain one.
-
-Must never know: why something is asked for, and what becomes of an answer.
-"""
+"""Runs requests: in the event loop of an async space, or in a loop of their own beside a plain one."""
 
 from __future__ import annotations
 

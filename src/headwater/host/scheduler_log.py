@@ -3,8 +3,6 @@
 The scheduler itself logs nothing. There is a record for each step of each run, so the level of this logger, or of
 `headwater`, has to be set to DEBUG by name, before a space is opened: a program that logs everything at DEBUG does not
 ask for that.
-
-Must never know: what a record means.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 `x.db` is one space in one file, `folder/` many spaces with a file each, `memory:` a space that ends with the process.
 In a folder the file's name is made from the space's name so that no name can lead outside, and no two names, not even
 two that differ only in case, share a file.
-
-Must never know: what is in a space.
 """
 
 from __future__ import annotations

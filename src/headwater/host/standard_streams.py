@@ -3,8 +3,6 @@
 A command whose output has no reader any more (`| head`) ends: its output is all it is for. A process that stays, as
 `headwater serve`, `headwater run` and `app.run()` do, goes on without that reader, and every command goes on without a
 reader of its remarks on standard error. In no case is there anything left to fail when the interpreter ends.
-
-Must never know: commands, apps.
 """
 
 from __future__ import annotations

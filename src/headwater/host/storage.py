@@ -1,10 +1,8 @@
-"""Where commits wait for the disk: whatever waits when somebody turns to it shares one fsync.
+"""The storage of an open space: commits wait here for the disk, and those that wait together share one fsync.
 
-Whoever holds the lock decides a group: a thread that waits for its commits does it itself, without a switch to
-another thread; otherwise the space's own thread does, a moment later. Every attached replica is handed the outcomes
-in the order of the log. Readers that miss a document ask the engine under the same lock.
-
-Must never know: what a commit means.
+The thread that holds the lock decides a group. A thread that waits for its commits does it itself, without a switch to
+another thread; otherwise the storage's own thread does, a moment later. Every attached replica gets the outcomes in the
+order of the log. Readers that miss a document ask the engine under the same lock.
 
 Length: everything that the one lock guards is in one place.
 """

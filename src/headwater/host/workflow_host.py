@@ -1,8 +1,6 @@
 """The workflows of an open space: serial within one, fair and concurrent across them, and asleep when nothing is due.
 
 `drain` executes what is due in the calling thread; a host stays, see `turns`.
-
-Must never know: phases.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A thread keeps the times; workers execute runs. A workflow that has had its turn goes to the end of the line. Nothing
 is polled: each commit wakes the host, and the next time something is due is known. A worker that does not come back in
 time is left alone, and replaced.
-
-Must never know: phases.
 """
 
 from __future__ import annotations

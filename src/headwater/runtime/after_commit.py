@@ -1,7 +1,4 @@
-"""Functions that are to be called when a transaction is on disk, and only then.
-
-Must never know: what they do.
-"""
+"""Functions that are called when a transaction is on disk, and only then."""
 
 from __future__ import annotations
 

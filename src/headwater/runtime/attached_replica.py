@@ -1,7 +1,4 @@
-"""A replica whose store is in this process, and the box its outcomes wait in until its own thread takes them.
-
-Must never know: how commits are decided.
-"""
+"""A replica with a lock, and the inbox of outcomes that its own thread integrates."""
 
 from __future__ import annotations
 

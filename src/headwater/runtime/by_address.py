@@ -1,7 +1,4 @@
-"""Cells and documents of an open space by their addresses and ids, without an app; and which class an id belongs to.
-
-Must never know: functions, and what a document holds.
-"""
+"""Cells and documents of an open space by their addresses and ids, without an app; and which class an id belongs to."""
 
 from __future__ import annotations
 

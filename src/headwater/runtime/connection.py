@@ -1,7 +1,4 @@
-"""How it stands between an open space and its server, for whoever wants to show it.
-
-Must never know: how a connection is made.
-"""
+"""The state of the connection between an open space and its server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Whether what is shown is decided: `pending` as long as the store, or the server, has not said so.
-
-Must never know: how it is decided.
-"""
+"""Whether what is shown is decided: `pending` as long as the store, or the server, has not said so."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How authors are told of an error that nobody is there to be raised to. Telling never stops whoever tells.
-
-Must never know: what went wrong.
-"""
+"""Reports errors of functions that have no caller to raise them to. Reporting never stops the code that reports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Events of an open space: sending them, waiting for them, and being told how they ended.
-
-Must never know: how an event is handled, and apps.
-"""
+"""Events of an open space: sending them, waiting for them, and callbacks at their end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How a space is opened: one record for all the ways to do it.
-
-Must never know: what is done with it.
-"""
+"""The options of an opening, in one record."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What an opening takes over from those before it, and what is to be said of that.
-
-Must never know: apps, and when a function runs.
-"""
+"""Restores the runs of earlier openings, and explains what was not restored."""
 
 from __future__ import annotations
 

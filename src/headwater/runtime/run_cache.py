@@ -1,7 +1,4 @@
-"""What is kept of runs for the next opening, as whoever resumes asks for it; here for a store in this process.
-
-Must never know: nodes, functions, schedulers.
-"""
+"""What is stored of runs for the next opening; here for a storage in this process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How often the functions of an open space have run, also those of pieces that are no longer at work.
-
-Must never know: when a function runs, and why.
-"""
+"""Run counts of the functions of an open space, those of stopped pieces included."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ D = TypeVar("D", bound=Doc)
 
 
 class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestorePort, RunHost, InspectedSpace):
-    """What both kinds of open spaces have in common."""
+    """The runtime of an open space, plain or async."""
 
     def __init__(
         self, lease: Lease, replica: AttachedReplica, owner: object, options: Options, parts: HostParts
@@ -90,7 +90,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
             self.untracked = GuardedReads(replica, self.gate)
         self.inbox = replica.inbox
         self.on_error: OnError = chosen(options.on_error)
-        # Threads take turns in running what follows from a write, and what a caller asks for.
+        # Held while the scheduler is used: passes of several threads run one after the other.
         self.lock = machine().rlock()
         self.nodes: dict[object, Node] = {}
         self.counts: RunCounts = RunCounts(self)
@@ -144,7 +144,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self._workflows: WorkflowHost | None = None
         # Functions may be async here.
         self.can_await: bool = False
-        # Somebody comes when there is something to take in, or its time has come.
+        # Another thread or loop comes for what is due.
         self.is_woken: bool = True
         if options.prepare is not None:
             options.prepare(self)
@@ -161,7 +161,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self.console.listen(self, handler, self.report)
 
     def report(self, error: UserCodeError) -> None:
-        """Tell of what went wrong in a function of the author's, unless its piece is being taken back."""
+        """Report an error of an author's function, unless the start of its piece is being rolled back."""
         error.facts.setdefault("space", self.name)
         if self._pieces is None or not self._pieces.is_taken_back(error.facts.get("piece")):
             tell(self.on_error, error)
@@ -195,7 +195,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
     # -- functions -----------------------------------------------------------------------------------------
 
     def add_node(self, function: object, spec: NodeSpec) -> Node:
-        """A declared function is a node here from now on."""
+        """Register the node of a declared function."""
         with self.lock:
             node = self.nodes[function] = self.scheduler.register(spec)
             self.restorer.take_over_one(node)
@@ -209,7 +209,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         return found
 
     def add_instance(self, function: object, key: Key, made: Callable[[], tuple[NodeSpec, Cell[Any]]]) -> Instance:
-        """One more of them, unless another thread was faster."""
+        """Register the node for one set of arguments, unless another thread has done so."""
         with self.lock:
             instances = self.instances_of(function)
             found = instances.get(key)
@@ -220,7 +220,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
             return found
 
     def drop(self, function: object) -> None:
-        """A declared function is no longer: another was declared in its place."""
+        """Remove the nodes of a function that another one has replaced."""
         with self.lock:
             gone = self.instances.pop(function).nodes() if function in self.instances else []
             gone += [self.nodes.pop(function)] if function in self.nodes else []
@@ -232,24 +232,24 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
                 self.scheduler.remove(node)
 
     def shrink(self) -> None:
-        """Much was here that is not any more: give back the room it took. Whoever calls has the turn."""
+        """Give back memory after many nodes have gone. The caller holds the lock."""
         self.nodes = shrunk(self.nodes)
         self.scheduler.registry.fit()
         self.replica.shrink()
 
     def retire(self, function: object, *, notify: bool = False) -> None:
-        """A function of a piece that is stopped. Whoever has read its result keeps that, unless he is told."""
+        """Remove a function of a stopped piece. Its readers keep its result, unless they are notified."""
         with self.lock:
             self.counts.leave(function)
             gone = self.instances.pop(function).nodes() if function in self.instances else []
             gone += [self.nodes.pop(function)] if function in self.nodes else []
             self.events.drop(function)
             if self._fetcher is not None:
-                # Whoever has read it and goes on, as what is built anew does, asks the one that comes now.
+                # Its readers ask the resource that replaces it.
                 self._fetcher.drop(function)
             for node in gone:
                 if notify or node.error is not None:
-                    # An error is no result: it ends with whoever raised it.
+                    # An error is no result: it ends with the function that raised it.
                     self.scheduler.renew(node)
                 self.scheduler.remove(node)
 
@@ -257,7 +257,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
 
     @property
     def pieces(self) -> Pieces:
-        """What was started from patterns here."""
+        """The pieces of this space."""
         from headwater.runtime.pieces.pieces import Pieces  # noqa: PLC0415  # most programs have none
 
         if self._pieces is None:
@@ -287,11 +287,11 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         return self._pieces is not None and piece in self._pieces.running
 
     def captioned(self, text: str) -> str:
-        """Words for people, with names in the place of ids that nobody has chosen."""
+        """A text with the titles of pieces in the place of their ids."""
         return text if self._pieces is None else self._pieces.captioned(text)
 
     def store_observations(self) -> None:
-        """Everything written so far is on disk: so is what runs have read, and what was stopped is let go of."""
+        """Everything written so far is on disk: store observations, and release what was stopped."""
         self.restorer.keep()
         if self._pieces is not None:
             self._pieces.sweep()
@@ -314,7 +314,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
 
     @property
     def flows(self) -> Hub:
-        """The workflows of this file, for whoever declares and looks after them."""
+        """The workflows of this file."""
         from headwater.runtime.workflows.hub import hub_of  # noqa: PLC0415  # most programs have none
 
         self.check_open()
@@ -367,7 +367,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self.events.when_ended(event, callback, named)
 
     def call_soon(self, fn: Callable[[], object]) -> None:
-        """Call a function, with no transaction around."""
+        """Call a function after the next pass, with no transaction around it."""
         self.events.call_soon(fn)
 
     @property
@@ -381,7 +381,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
             self.events.resume()
 
     def catch_up_soon(self) -> None:
-        """There is something to be called, or told."""
+        """Ask for a pass."""
         self._tick(True)
 
     def nudge(self) -> None:
@@ -391,18 +391,18 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         """Another space waits for what becomes of a transaction of this one."""
 
     def detach_coroutine(self, result: object) -> None:
-        """What a function of the author's returned that nobody waits for."""
+        """Run the coroutine that an author's function returned. Plain code has no loop for it."""
         if iscoroutine(result):
             result.close()
             raise UsageError("an async function needs an event loop: open the app with `async with app.aopen(...)`")
 
     def ask_store(self, question: Callable[[Engine], T]) -> T:
-        """Have the store itself looked at, between two groups of commits."""
+        """Call a function with the engine, between two groups of commits."""
         return self._lease.local.call(question)
 
     @property
     def run_cache(self) -> RunCache:
-        """What is kept of runs, for the next opening."""
+        """What is stored of runs, for the next opening."""
         return self._lease.storage.run_cache
 
     def release_documents(self, docs: Collection[DocKey]) -> None:
@@ -411,7 +411,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
 
     @property
     def connection(self) -> Connection:
-        """How it stands with the server; of a space in this process, that there is none."""
+        """The state of the connection to the server; of a space in this process, that there is none."""
         return self._lease.storage.connection()
 
     def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
@@ -469,7 +469,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
                 if self.clocks and self.scheduler.runner.innermost is None:
                     self.rest_clocks()
             if self.scheduler.graph.unread:
-                # Not only after a pass: where nobody looks, there may be none for long.
+                # Not only after a pass: where nothing is observed, there may be none for long.
                 self.scheduler.sweep()
 
     def __repr__(self) -> str:
@@ -522,7 +522,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         raise_lost(self, self.scheduler.outcomes)
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call when it is closed."""
+        """Call when the space is closed."""
         self._closers.append(lambda _: callback())
 
     # -- around code ---------------------------------------------------------------------------------------
@@ -547,7 +547,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
                 self._let_go()
 
     def _shut(self) -> None:
-        """From here on nobody can use it, and nothing runs."""
+        """Refuse uses and runs from now on."""
         self.closed = self.needs_check = True
         if self in open_spaces():
             open_spaces().remove(self)
@@ -560,7 +560,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         call_all(self._closers, self)
 
     def _let_go(self) -> None:
-        """Hear no more; the last one in this process closes the store. Waits for the disk."""
+        """Detach and release; the last opening in this process closes the storage. Waits for the disk."""
         self._attached.detach()
         self.inspection.keep()
         self._lease.release()

@@ -1,7 +1,4 @@
-"""Counts of an open space, for people.
-
-Must never know: who counts.
-"""
+"""Counts of an open space, for people."""
 
 from __future__ import annotations
 

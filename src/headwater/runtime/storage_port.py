@@ -1,7 +1,4 @@
-"""Where an open space's commits go, whatever that is: a store in this process, or a server.
-
-Must never know: which of the two it is.
-"""
+"""Where the commits of an open space go: a storage in this process, or a server."""
 
 from __future__ import annotations
 
@@ -28,56 +25,56 @@ class EnginePort(Protocol):
 
 
 class StoragePort(Protocol):
-    """What an open space asks of it."""
+    """A storage, as an open space sees it."""
 
     @property
     def name(self) -> str:
-        """The space's."""
+        """The name of the space."""
         ...
 
     @property
     def groups(self) -> int:
-        """How often something was written to the disk together."""
+        """How many groups of commits were written."""
         ...
 
     @property
     def run_cache(self) -> RunCache:
-        """What is kept of runs."""
+        """What is stored of runs."""
         ...
 
     def attach(self, *, branch: str = ..., wake: Callable[[], None] | None = None) -> AttachedReplica:
-        """A new replica. `wake` is called when there is something to `refresh`, by whoever brings it."""
+        """A new replica. `wake` is called from another thread when there is something to `refresh`."""
 
     def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
-        """Which documents are what functions here have come to: who may only read is shown these, and keeps them."""
+        """Which documents are results of functions: a reader without the right to write keeps these locally."""
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided."""
 
     def ending(self, *, in_haste: bool = False) -> None:
-        """The opening is about to end: what is kept for the next needs not be decided before.
+        """The opening is about to end: observations for the next opening need not be decided before.
 
-        In haste, after an error: who is not reached is not waited for, whatever is lost by that.
+        In haste, after an error: do not wait for a server that is not reached, whatever is lost by that.
         """
 
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call when everything submitted before is decided, or cannot be; not to be held up."""
+        """Call when everything submitted before is decided, or cannot be. The callback must not block."""
 
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
-        """Hold documents no longer that nobody is going to ask for soon."""
+        """Release documents from memory."""
 
     def bring(self, docs: Collection[DocKey], done: Callable[[HeadwaterError | None], None]) -> float:
-        """Fetch documents, and what they lead to; `done` is told by whoever brings them. Returns how long to wait."""
+        """Fetch documents and what they link to; `done` is called from another thread. Returns the seconds to wait."""
         ...
 
     def connection(self) -> Connection:
-        """How it stands with the server."""
+        """The state of the connection to the server."""
 
     def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
-        """Call when that is otherwise, from a thread of its own. Returns what ends it."""
+        """Call on every change of the connection, from its thread. Returns a function that unsubscribes."""
 
     def close(self) -> None:
-        """Let go of it. Once more is no harm."""
+        """Close it. Idempotent."""
 
 
 class LocalStorage(StoragePort, EnginePort, Protocol):

@@ -1,7 +1,4 @@
-"""What `space.sync()` has to say, and how often it waits: commits that were rolled back, events only in memory.
-
-Must never know: threads, event loops.
-"""
+"""What `space.sync()` has to say, and how often it waits: commits that were rolled back, events only in memory."""
 
 from __future__ import annotations
 

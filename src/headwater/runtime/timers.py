@@ -1,9 +1,7 @@
-"""What a space is to do at a time: on the clock that nobody sets, or on the one that people look at.
+"""Timers of an open space, on the steady clock and on the wall clock.
 
 Nobody looks at them but the passes of the space, which ask when the next is due. So an idle space is woken when
 something is due and not before.
-
-Must never know: what is done then, and who sleeps until then.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 `HEADWATER_DEBUG=1` shows all calls. An error that Headwater itself is to blame for is shown with all of them in any
 case: they are what a report needs.
-
-Must never know: what went wrong.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 It is written when the app is opened, if it differs from what is there and this opening may write. Nothing of an app
 depends on it: it is for those who look at the data without the program (see `values/shape.py`).
-
-Must never know: when functions run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Answers in words, for authors: why a function ran, or why it does not.
-
-Must never know: how the scheduler comes to know it.
-"""
+"""Answers in words, for authors: why a function ran, or why it does not."""
 
 from __future__ import annotations
 

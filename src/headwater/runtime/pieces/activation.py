@@ -1,8 +1,6 @@
 """What of the pieces is at work: functions are registered and retired, so that it is what is wanted.
 
 A piece that is built anew keeps the nodes of functions that are the same as before: those do not run again.
-
-Must never know: who wants a piece, and what is written of it.
 """
 
 from __future__ import annotations

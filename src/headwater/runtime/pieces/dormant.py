@@ -3,8 +3,6 @@
 Asleep, nothing of a piece runs by itself, and it takes no events. What it computes is known as before, for whoever
 calls it: if nothing has changed when it wakes, nothing runs. What the scheduler tells in the middle of a pass is noted;
 when the pass is over it is looked at who is live by then.
-
-Must never know: how a piece is built, and who may start one.
 """
 
 from __future__ import annotations

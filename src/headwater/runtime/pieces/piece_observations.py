@@ -2,8 +2,6 @@
 
 The store knows the same, when it has decided on their runs. Whoever stops a piece and starts it again does not wait for
 that.
-
-Must never know: pieces, and why a function is there.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ together with those of the pieces that are part of it: the one around the code t
 does not come to be, each is again what it was. What a run starts is there at once, for the run to read, and so is
 written before it ends. Ids are derived from causes: whoever starts the same pattern with the same key, in the same
 place, means the same piece.
-
-Must never know: what a function does, and when it runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Starting a piece in whatever space is open around the code.
-
-Must never know: how it is started.
-"""
+"""`hw.start`: starts a piece in the space that is open around the code."""
 
 from __future__ import annotations
 

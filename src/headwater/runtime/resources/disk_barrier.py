@@ -1,7 +1,4 @@
-"""Something that stands in the queue of the storage and does nothing there but tell when its turn has come.
-
-Must never know: what is waited for.
-"""
+"""Something that stands in the queue of the storage and does nothing there but tell when its turn has come."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 Whoever looks only leaves a note. When the pass is over, each that was noted is looked at: is it wanted, is what stands
 there fresh, is a request under way. A request waits until everything that was written before it is on disk; then it
 leaves. Its answer is taken in at the beginning of a pass, in a transaction of its own, unless nobody wants it any more.
-
-Must never know: what a resource does, and where it runs.
 """
 
 from __future__ import annotations

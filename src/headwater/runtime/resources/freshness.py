@@ -1,7 +1,4 @@
-"""What is fresh while nobody looks, and until when: no timer rings for it.
-
-Must never know: what is done about what has grown old.
-"""
+"""What is fresh while nobody looks, and until when: no timer rings for it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The part of an open space that faces outside: resources, clocks, and what is due at a time.
-
-Must never know: what follows from what came.
-"""
+"""The part of a runtime for resources, clocks and timers."""
 
 from __future__ import annotations
 

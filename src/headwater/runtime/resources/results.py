@@ -1,7 +1,4 @@
-"""What came: an answer, or a failure, written in a transaction of its own; and whether it is tried again.
-
-Must never know: who wants it, and when it is asked for.
-"""
+"""Stores the result of a request, or its failure, in a transaction of its own; decides on retries."""
 
 from __future__ import annotations
 

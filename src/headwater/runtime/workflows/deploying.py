@@ -1,7 +1,4 @@
-"""An app is opened: its workflows meet what is kept of them.
-
-Must never know: when they run.
-"""
+"""Deploys the workflows of an app that is being opened."""
 
 from __future__ import annotations
 

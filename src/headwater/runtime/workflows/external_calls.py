@@ -1,7 +1,4 @@
-"""Calls to the outside as they are kept: which operation one is of, and whether somebody can be asked about it.
-
-Must never know: when they are made.
-"""
+"""Calls to the outside as they are kept: which operation one is of, and whether somebody can be asked about it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """The workflows of one open file: transitions on their way to the disk, and who is told of them.
 
 There is one for each storage of this process, whoever opens it and how often: flags and runs under way are known here.
-
-Must never know: how a run is executed.
 """
 
 from __future__ import annotations

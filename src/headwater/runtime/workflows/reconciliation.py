@@ -1,7 +1,4 @@
-"""Asking what became of a call that nobody knows of: in the background, and after a restart.
-
-Must never know: what else a run does.
-"""
+"""Asking what became of a call that nobody knows of: in the background, and after a restart."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 New code is source text for the one class or function that failed. It is compiled among the names of its module, kept
 with a version of the workflow, and used until the program itself changes. It may do whatever the program may: whoever
 declares a fixer trusts it.
-
-Must never know: who the fixer is.
 """
 
 from __future__ import annotations

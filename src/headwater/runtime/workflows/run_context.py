@@ -1,7 +1,4 @@
-"""What is around an author's function in a run: its transaction, and who hears what it prints.
-
-Must never know: what the function is for.
-"""
+"""The context of an author's function in a run: its transaction, and the capture of its output."""
 
 from __future__ import annotations
 

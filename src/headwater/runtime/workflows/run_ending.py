@@ -1,8 +1,6 @@
 """How a run ends that does not come to its end: what goes wrong in it, and what happens when a phase of it is late.
 
 What goes wrong is classified here, at its source.
-
-Must never know: phases in their order.
 """
 
 from __future__ import annotations

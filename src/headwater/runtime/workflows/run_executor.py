@@ -3,8 +3,6 @@
 What goes wrong is classified here, at its source. Nothing that an author's function raises, catches or returns late can
 do more than end its own run.
 
-Must never know: which thread this is, and what runs next.
-
 Length: the phases of a run, in their order, and each needs what the one before it kept.
 """
 

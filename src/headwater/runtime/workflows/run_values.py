@@ -1,7 +1,4 @@
-"""What is kept of a run, as its author gets it: state, data, and what became of the call.
-
-Must never know: phases.
-"""
+"""What is kept of a run, as its author gets it: state, data, and what became of the call."""
 
 from __future__ import annotations
 

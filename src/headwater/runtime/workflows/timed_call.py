@@ -1,8 +1,6 @@
 """Something of an author's that is under way in a thread, and may take only so long.
 
 Python cannot stop a plain function. When one is late, what it belongs to ends without it, and its thread is left alone.
-
-Must never know: who looks after time.
 """
 
 from __future__ import annotations
