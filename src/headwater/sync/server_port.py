@@ -25,7 +25,7 @@ class ServerPort(Protocol):
 
     @property
     def knows_rights(self) -> bool:
-        """Whether it can be told now what a session may do. If not, it may do nothing, and comes again."""
+        """Whether the rights of sessions are known now. If not, the client is asked to try again later."""
         ...
 
     @property
@@ -37,19 +37,19 @@ class ServerPort(Protocol):
         """Open a space. Answered by `opened` or `refused`."""
 
     def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
-        """Have a commit decided. What becomes of it comes with the news."""
+        """Submit a commit. The verdict comes with the news."""
 
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
-        """Keep what runs have read, and forget what is stored of others."""
+        """Store the observations of runs, and delete those that are gone."""
 
     def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         """Answer a question; `answered` says that it was."""
 
     def unwatch(self, asked: Unwatch) -> None:
-        """Tell no more of these."""
+        """Stop watching these documents."""
 
     def denied(self, asked: str, error: AccessError) -> None:
-        """A command of this kind was refused for lack of a right. The client is told."""
+        """A request was refused for lack of a right. The client has its error."""
 
     def left(self) -> None:
         """The client will not come back."""

@@ -19,7 +19,7 @@ _P, _S, _O = RunPhase, RunStatus, EffectOutcome
 
 
 class RunStep(StrEnum):
-    """What can happen to a run."""
+    """The steps of a run."""
 
     PREPARED = "prepared"
     IN_FLIGHT = "in flight"
@@ -38,7 +38,7 @@ class RunStep(StrEnum):
 
 
 class RunPosition(msgspec.Struct, frozen=True):
-    """Where a run stands."""
+    """The position of a run: phase, status, outcome."""
 
     phase: RunPhase
     status: RunStatus
@@ -49,7 +49,7 @@ class RunPosition(msgspec.Struct, frozen=True):
 
 
 class StepRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a step is allowed, and where it leads. What it leads nowhere with stays as it is."""
+    """Where a step is allowed, and where it leads. A part without a target stays."""
 
     phases: tuple[RunPhase, ...]
     statuses: tuple[RunStatus, ...] = (_S.ACTIVE,)
@@ -142,7 +142,7 @@ STEPS: Final[dict[RunStep, tuple[StepRule, ...]]] = {
 
 
 def apply_step(place: RunPosition, what: RunStep, whose: str = "a run") -> RunPosition:
-    """Where a step leads from here. Raises TransitionError.
+    """The position after a step. Raises TransitionError.
 
     W2: no rule leads to an earlier phase, nor away from where a run has ended.
     """
@@ -178,5 +178,5 @@ def restart_of(outcome: EffectOutcome) -> Restart:
 
 
 def position_of(run: RunRow) -> RunPosition:
-    """Where a run stands, from its row."""
+    """The position of a run, from its row."""
     return RunPosition(RunPhase(run.phase), RunStatus(run.status), EffectOutcome(run.outcome))

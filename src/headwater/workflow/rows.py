@@ -13,7 +13,7 @@ HandlerKind: TypeAlias = Literal["producer", "consumer"]
 
 
 class RunPhase(StrEnum):
-    """How far a run has come. Forward only; that something went wrong is told by the status."""
+    """The phase of a run. Forward only; failures are in the status."""
 
     PREPARING = "preparing"
     PREPARED = "prepared"
@@ -47,7 +47,7 @@ class EffectOutcome(StrEnum):
 
 
 class RunCause(StrEnum):
-    """What a run was started for."""
+    """Why a run was started."""
 
     DEPLOY = "deploy"
     EVENT = "event"
@@ -62,7 +62,7 @@ class RunCause(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Classes of failure. Told apart where they happen, never by the text of a message."""
+    """Kinds of failure. Classified where they happen, never by the text of a message."""
 
     TRANSIENT = "transient"
     LOGIC = "logic"

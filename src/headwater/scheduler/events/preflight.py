@@ -18,7 +18,7 @@ from headwater.values.ids import DocKey
 
 
 class Preflight:
-    """Finds what stands between an event and its handler."""
+    """Finds the nodes that an event has to wait for."""
 
     def __init__(self, graph: Graph, invalidation: Invalidation, runner: Runner) -> None:
         self._graph = graph
@@ -28,7 +28,7 @@ class Preflight:
         self.visits = 0
 
     def is_written(self, doc: DocKey) -> bool:
-        """Whether any node writes there: if not, it is current."""
+        """Whether a node writes the document: if not, it is current."""
         return doc in self._graph.writers or doc in self._graph.envelopes
 
     def blockers(self, docs: Iterable[DocKey]) -> list[Node]:

@@ -19,7 +19,7 @@ from headwater.values.ids import DocKey
 
 
 class Readiness:
-    """Runs what stands between an event and its handler."""
+    """Makes the reads of a handler current."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Readiness:
         self.parking: Parking | None = None
 
     def is_written(self, doc: DocKey) -> bool:
-        """Whether it can be anything but current."""
+        """Whether the document may be out of date."""
         return self._preflight.is_written(doc) or doc in self._loading
 
     def loading(self, docs: Collection[DocKey]) -> Callable[[], None]:
@@ -121,7 +121,7 @@ class Readiness:
         return since + self._gates.of(node).quiet_ms + QUIET_MAX_MS
 
     def _is_overdue(self, node: Node, event: EventRecord) -> bool:
-        """The event has waited long enough for quiet that does not come."""
+        """The event has waited longer than the limit for the debounce of a node."""
         if event.waits_since is None or not self._gates.is_only_quiet(node):
             return False
         return self._gates.now() >= self._deadline(node, event)

@@ -33,7 +33,7 @@ class Rejection(NamedTuple):
 
 
 def rejection_of(error: Reject) -> Rejection:
-    """As it is kept. Raises AddressError or LimitError if a fact cannot be stored."""
+    """The stored form. Raises AddressError or LimitError if a fact cannot be stored."""
     return Rejection(error.reason, freeze(error.facts, "the facts of hw.Reject"))
 
 
@@ -50,7 +50,7 @@ def made(stream: str, outcome: Value | Rejection, payload: Maybe) -> Value:
 
 
 def is_receipt(value: Maybe) -> bool:
-    """Whether a document is one: a class of an author's may be called so, too."""
+    """Whether a value is a receipt: an author's class may have the same name."""
     return isinstance(value, Mapping) and value.keys() - {_PAYLOAD} in _EITHER
 
 

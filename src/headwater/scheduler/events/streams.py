@@ -28,7 +28,7 @@ OnCommit = Callable[[EventRecord], None]
 
 
 class Streams:
-    """The handlers of one scheduler, and the way to them."""
+    """The handlers of one scheduler, and the events sent to them."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Streams:
 
     @staticmethod
     def _sent_twice(event: EventRecord, payload: Value, on_commit: OnCommit | None) -> EventRecord:
-        """It is on its way already: that is it."""
+        """The event is queued already: return it."""
         if not same(event.payload, payload):
             raise _reused(event, "is on its way")
         if on_commit is not None:
@@ -204,7 +204,7 @@ class Streams:
         self._tick(True)
 
     def _origin_decided(self, event: EventRecord) -> None:
-        """What it waited for is known."""
+        """Its origin is decided: check its lane again."""
         self.lanes.of(event).parked = None
         self._tick(True)
 

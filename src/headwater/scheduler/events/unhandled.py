@@ -16,7 +16,7 @@ from headwater.store.commit import OriginCommitted
 
 
 def store_unhandled(left: list[EventRecord], *, outcomes: Outcomes, replica: Replica) -> None:
-    """What was sent in a transaction stands in the outbox already; what failed before is kept as that."""
+    """Store unhandled events. Those sent in a transaction are in the outbox already; failed ones stay failed."""
     free: list[EventRecord] = []
     again: list[EventRecord] = []
     for event in left:

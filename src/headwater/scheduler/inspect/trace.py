@@ -23,14 +23,14 @@ class TraceRecord(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeRegistered(TraceRecord, frozen=True, tag="registered"):
-    """A node is there."""
+    """A node was registered."""
 
     kind: str
     parent: str | None = None
 
 
 class NodeRemoved(TraceRecord, frozen=True, tag="removed"):
-    """A node is gone."""
+    """A node was removed."""
 
 
 class NodeInvalidated(TraceRecord, frozen=True, tag="invalidated"):
@@ -69,14 +69,14 @@ class RunFailed(TraceRecord, frozen=True, tag="failed"):
 
 
 class RunDiscarded(TraceRecord, frozen=True, tag="taken-back"):
-    """An attempt does not count: it has to be made again, for the same causes."""
+    """An attempt was discarded, and is repeated for the same causes."""
 
     number: int
     reason: str
 
 
 class RunSuspended(TraceRecord, frozen=True, tag="suspended"):
-    """An attempt waits for something; others go on."""
+    """An attempt is suspended; others continue."""
 
     number: int
 
@@ -183,7 +183,7 @@ TraceListener: TypeAlias = Callable[[TraceRecord], None]
 
 
 class Trace:
-    """Where records go. `on` is asked before one is made."""
+    """Stores trace records and calls listeners. `on` is checked before a record is made."""
 
     __slots__ = ("_count", "_kinds", "_listeners", "_records", "on")
 
@@ -196,7 +196,7 @@ class Trace:
         self._listeners: tuple[TraceListener, ...] = ()
 
     def emit(self, record: TraceRecord) -> None:
-        """Keep it if its kind is asked for, and tell the listeners."""
+        """Store a record if its kind is enabled, and call the listeners."""
         kind = type(record)
         if kind in self._kinds:
             self._count += 1
@@ -205,7 +205,7 @@ class Trace:
             listener(record)
 
     def listen(self, listener: TraceListener) -> Callable[[], None]:
-        """Be told of every record. Returns what ends it."""
+        """Call the listener with every record. Returns the function that unsubscribes."""
         # Wrapped, so that the same listener given twice is two.
         entry: TraceListener = lambda record: listener(record)  # noqa: E731, PLW0108
         self._listeners = (*self._listeners, entry)
@@ -218,7 +218,7 @@ class Trace:
         return end
 
     def enable(self, kind: str, *, on: bool) -> None:
-        """Keep records of a kind from now on, or no longer."""
+        """Store records of a kind from now on, or no longer."""
         chosen = self._kind(kind)
         if on:
             self._kinds.add(chosen)
@@ -228,14 +228,14 @@ class Trace:
         self._update()
 
     def records(self, kind: str | None = None) -> list[TraceRecord]:
-        """What was kept of a kind, or of all, oldest first."""
+        """The stored records of a kind, or all, oldest first."""
         if kind is not None:
             return [record for _, record in self._records.get(self._kind(kind), ())]
         numbered = [entry for records in self._records.values() for entry in records]
         return [record for _, record in sorted(numbered, key=lambda entry: entry[0])]
 
     def clear(self) -> None:
-        """Forget what was kept."""
+        """Delete the stored records."""
         for records in self._records.values():
             records.clear()
 

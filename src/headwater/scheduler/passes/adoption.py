@@ -1,11 +1,11 @@
 """Results that another runtime derived, adopted without a run.
 
-Several runtimes have the same functions open on one space. When one has run a function, the others hear what it came
-to, and what it has read. Where the code is the same, and all that it has read is here as it was there, a run here would
-come to the same: it is left out. In all other cases the function runs (I7).
+Several runtimes have the same functions open on one space. When one has run a function, the others receive its result
+and its observation. With the same fingerprint, and the same values of all reads, a run here would have the same result:
+it is left out. In all other cases the function runs (I7).
 
-Whether it is so is seen by the documents as they are now, not by the order of what was heard: what comes too late
-changes nothing, for by then something that was read is newer, or the function has run.
+The decision depends on the current documents, not on the order of notifications: a late one changes nothing, because
+by then a read is newer, or the function has run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headwater.values.notifications import Derived
 
 
 class Adoption:
-    """Results of others in, clean nodes out. The only writer of what was heard of a node."""
+    """Adopts results of other runtimes. The only writer of `Node.peer_observation`."""
 
     def __init__(self, replica: Replica, graph: Graph, persistence: Persistence) -> None:
         self._replica = replica
@@ -31,7 +31,7 @@ class Adoption:
         self._persistence = persistence
 
     def consider(self, derived: Derived) -> None:
-        """Take it over, if it is what a run here would come to."""
+        """Adopt a result, if a run here would have the same."""
         writers = self._graph.writers.get(derived.doc, ())
         if len(writers) != 1:
             return
@@ -71,7 +71,7 @@ class Adoption:
         return all(self._replica.is_as_of(doc, seq) for doc in docs)
 
     def _body_of(self, node: Node, told: bytes, code: bytes) -> bytes | None:
-        """What was observed, in full; None if the digest says nothing here."""
+        """The full observation; None if its digest is not known here."""
         if len(told) != DIGEST_BYTES:
             return told
         return next((body for body in self._known(node, code) if digest_of(body) == told), None)

@@ -22,7 +22,7 @@ from headwater.values.notifications import Arrived
 
 
 class Arrivals:
-    """Who waits for which document."""
+    """The runs and events that wait for missing documents."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Arrivals:
 
     @property
     def docs(self) -> list[DocKey]:
-        """What runs wait for."""
+        """The documents that runs wait for."""
         return list(dict.fromkeys(doc for doc, _ in tuple(self._waiting)))
 
     def guard(self, tx: Transaction) -> None:
-        """A run begins: it looks at nothing that is not here."""
+        """A run begins: a read of a missing document ends it."""
         tx.gate = lambda doc: self._look(tx, doc)
 
     def _look(self, tx: Transaction, doc: DocKey) -> None:

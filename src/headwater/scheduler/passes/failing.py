@@ -1,8 +1,8 @@
 """The failing computations, and the failures their readers have seen.
 
-A failure is no document: the result of an earlier run stays where it is. So a run that was told of one keeps the
-fingerprint of the error beside its reads, and an opening compares that with how the last run of the other function
-ended. Where both rows are good and say the same, the reader need not run.
+A failure is no document: the result of an earlier run stays. So the observation of a reader has the fingerprint of the
+error beside its reads, and an opening compares it with the last run of the failing function. If both are valid and
+equal, the reader need not run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FailingNodes:
 
 
 def failure_of(node: Node) -> bytes | None:
-    """How its last run failed, here or in the opening that is restored; None if it did not."""
+    """The fingerprint of its last error, here or in the restored run; None without one."""
     return node.known_failure if node.error is None else fingerprint_of(node.error)
 
 
