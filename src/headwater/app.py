@@ -43,6 +43,7 @@ from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.tracebacks import install
 from headwater.runtime.type_records import keep_types
 from headwater.scheduler.scheduler_limits import FAILED_MAX
+from headwater.store.backends.sqlite_file import Durability
 from headwater.values.ids import MAIN
 from headwater.workflow.workflow_limits import KEEP_RUNS
 from headwater.workflow.workflow_spec import OnPoison
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from headwater.declare.workflows.workflow import Workflow
     from headwater.host.async_opening import AsyncOpening
     from headwater.host.async_runtime import AsyncRuntime
-    from headwater.store.backends.sqlite_file import Durability
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Doc)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import structs
 
@@ -11,15 +11,12 @@ from headwater.cells.pending_commit import Failure, PendingCommit, Pulled
 from headwater.cells.replica_view import Document
 from headwater.client.document_fetch import is_in_loop
 from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
-from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort
+from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort, ReplicaStorage
 from headwater.store.commit import Commit, CommitOutcome, Committed, DeleteDoc, Effect, SetDoc, Submission, Verdict
 from headwater.store.document import StoredDocument, apply_operation
 from headwater.sync.client_listener import Brought, part_of
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT, Maybe
-
-if TYPE_CHECKING:
-    from headwater.runtime.attached_replica import ReplicaStorage
 
 Rejected: TypeAlias = tuple[Commit, Verdict | None, HeadwaterError | None, bool]
 """A rejected commit of this session, the reason, and whether an earlier run made it."""

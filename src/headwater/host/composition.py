@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headwater.cells.space_port import SpacePort
+from headwater.declare.resources.resource_instance import ResourceRequest
 from headwater.host.author_modules import new_fingerprints
 from headwater.host.console_capture import console
 from headwater.host.scheduler_log import log_steps
@@ -13,13 +15,11 @@ from headwater.runtime.host_parts import HostParts, RequestRunner, WorkflowHost
 from headwater.runtime.inspection_port import InspectionPort
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
+from headwater.runtime.space_runtime import SpaceRuntime
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from headwater.cells.space_port import SpacePort
-    from headwater.declare.resources.resource_instance import ResourceRequest
-    from headwater.runtime.space_runtime import SpaceRuntime
     from headwater.runtime.workflows.hub import Hub
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from headwater.cells.address_lookup import resolve_address
 from headwater.cells.cell import Cell
@@ -14,12 +14,10 @@ from headwater.cells.list_and_map import List, Map
 from headwater.cells.reading import Readable
 from headwater.errors import HeadwaterError, OfflineError, UsageError
 from headwater.machine import Future, machine
+from headwater.runtime.lease import Lease
 from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
-
-if TYPE_CHECKING:
-    from headwater.runtime.lease import Lease
 
 Loadable: TypeAlias = Doc | Cell[Any] | List[Any] | Map[Any, Any] | str
 """A document, a cell, a list, a map, or the address of one; a document's id is its address."""

@@ -16,6 +16,8 @@ from headwater.cells.display import record_html
 from headwater.cells.document_class import Doc
 from headwater.cells.space_port import TransactionBlock
 from headwater.cells.untyped_document import AnyDoc
+from headwater.declare.patterns.pattern import Pattern
+from headwater.declare.patterns.piece import Piece
 from headwater.runtime.connection import Connection
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import OnError
@@ -28,8 +30,6 @@ from headwater.scheduler.scheduler import Scheduler
 from headwater.values.ids import BranchId
 
 if TYPE_CHECKING:
-    from headwater.declare.patterns.pattern import Pattern
-    from headwater.declare.patterns.piece import Piece
     from headwater.host.workflow_host import Workflows
 
 T = TypeVar("T")

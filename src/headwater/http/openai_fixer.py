@@ -16,14 +16,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from headwater.declare.workflows.broken import Broken
 from headwater.errors import DeclarationError, LogicError, TransientError, UsageError
 from headwater.machine import machine
 from headwater.values.duration import Duration, to_ms
 
 if TYPE_CHECKING:
     import httpx
-
-    from headwater.declare.workflows.broken import Broken
 
 ANSWER_MAX: Final = 1_000_000
 """Bytes of a response that are read: a class, not a library."""

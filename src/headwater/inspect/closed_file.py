@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from headwater.host.storage import Storage
 from headwater.inspect.answers import TraceLine
@@ -12,9 +12,7 @@ from headwater.inspect.document_reading import history_page, value_at
 from headwater.inspect.inspector import BaseInspector
 from headwater.inspect.names import InspectScope, check_space
 from headwater.inspect.questions import AnyQuestion, GetHistory, GetValue, ListDocuments, Question
-
-if TYPE_CHECKING:
-    from headwater.inspect.stored_inspector import StoredInspector
+from headwater.inspect.stored_inspector import StoredInspector
 
 A = TypeVar("A")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headwater.host.storage import Storage, storage_of
 from headwater.inspect.live_functions import drawn, last_state
@@ -14,10 +14,8 @@ from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.inspection_port import GraphForm
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.values.address import address_text
-
-if TYPE_CHECKING:
-    from headwater.runtime.space_runtime import SpaceRuntime
 
 _END_S: Final = 0.5
 """How long the end of an opening waits for another thread that has its turn."""

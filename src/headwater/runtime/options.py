@@ -12,7 +12,9 @@ from headwater.errors import UsageError
 from headwater.machine import machine
 from headwater.runtime.console_port import OnConsole, check_handler
 from headwater.runtime.error_report import ErrorMode, OnError
+from headwater.runtime.lease import Lease
 from headwater.scheduler.scheduler_limits import FAILED_MAX
+from headwater.store.backends.sqlite_file import Durability
 from headwater.values.ids import MAIN, Millis
 from headwater.values.seams import Entropy
 
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from ssl import SSLContext
 
-    from headwater.runtime.lease import Lease
     from headwater.runtime.space_runtime import SpaceRuntime
-    from headwater.store.backends.sqlite_file import Durability
 
 DemandPolicy: TypeAlias = Literal["lazy", "eager"]
 """Whether computations run when somebody looks, or always."""

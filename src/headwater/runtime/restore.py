@@ -6,12 +6,13 @@ import gc
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
+from headwater.declare.functions.function_options import FunctionOptions
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instances
 from headwater.declare.functions.mutables import changed_containers
@@ -26,9 +27,6 @@ from headwater.store.resumption import Listing
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
-
-if TYPE_CHECKING:
-    from headwater.declare.functions.function_options import FunctionOptions
 
 GONE_MAX: Final = 256
 """Rows that are dropped from the store together. Each time it is asked, and what waits to be folded is."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from headwater.declare.functions.enclosing_piece import EnclosingPiece
 from headwater.declare.functions.instances import Instances
 from headwater.errors import UsageError
 from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.graph.node import Node
-
-if TYPE_CHECKING:
-    from headwater.declare.functions.enclosing_piece import EnclosingPiece
 
 
 class FetchedResources(Protocol):

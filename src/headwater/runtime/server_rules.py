@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from headwater.errors import AccessError
+from headwater.runtime.connection import Connection
+from headwater.runtime.storage_port import StoragePort
 from headwater.scheduler.scheduler_environment import EventServer
-
-if TYPE_CHECKING:
-    from headwater.runtime.connection import Connection
-    from headwater.runtime.storage_port import StoragePort
 
 
 def may_write(connection: Connection) -> bool:

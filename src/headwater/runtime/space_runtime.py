@@ -22,9 +22,11 @@ from headwater.cells.document_class import Doc
 from headwater.cells.missing_documents import GuardedReads, gate_of
 from headwater.cells.pending_commit import call_all
 from headwater.cells.transaction import Transaction
+from headwater.declare.functions.enclosing_piece import EnclosingPiece
 from headwater.declare.functions.fingerprint import Fingerprints
 from headwater.declare.functions.instances import Instance, Instances, Key
 from headwater.declare.functions.invocation import Invocation
+from headwater.declare.patterns.pattern import Pattern
 from headwater.declare.patterns.piece import Piece
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.machine import machine
@@ -59,8 +61,6 @@ from headwater.values.shrink import shrunk
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
-    from headwater.declare.functions.enclosing_piece import EnclosingPiece
-    from headwater.declare.patterns.pattern import Pattern
     from headwater.runtime.pieces.pieces import Pieces
     from headwater.runtime.workflows.hub import Hub
 

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Collection
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
 from websockets.datastructures import MultipleValuesError
+from websockets.http11 import Request
 
 from headwater.access.allowed_hosts import AllowedHosts
 from headwater.access.grants import Grant
@@ -20,12 +21,8 @@ from headwater.server.server_limits import CONNECTIONS_MAX, GUESSES_BURST, GUESS
 from headwater.server.server_log import RepeatLimiter
 from headwater.server.spaces.client_connection import ClientConnection
 from headwater.server.spaces.served_spaces import ServedSpaces
+from headwater.server.spaces.server_socket import ServerSocket
 from headwater.sync.frames import SUBPROTOCOL
-
-if TYPE_CHECKING:
-    from websockets.http11 import Request
-
-    from headwater.server.spaces.server_socket import ServerSocket
 
 log: Final = logging.getLogger("headwater.server")
 

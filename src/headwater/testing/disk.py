@@ -16,13 +16,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, assert_never, cast
+from typing import Literal, NamedTuple, assert_never, cast
 
 import apsw
 import msgspec
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+from typing_extensions import Buffer
 
 SECTOR_BYTES = 512  # The unit a drive promises to write whole; a torn write is torn between these.
 SECTOR_CHANCE = 0.5  # Of each sector of a torn write: they reach the platter in any order, or not at all.

@@ -16,15 +16,11 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import apsw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from typing_extensions import Buffer
+from typing_extensions import Buffer
 
 NAME = "powerloss"
 PAGE_BYTES = 4096  # SQLite's usual page: then most writes to a database replace a held page, and load none.

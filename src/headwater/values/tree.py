@@ -10,18 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from operator import methodcaller
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
+from typing_extensions import TypeIs
 
 from headwater.errors import LimitError
 from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import SCALARS, SIZE_SPREAD, RefusedError, as_scalar, check_key, spend
 from headwater.values.value_limits import CHUNKED_FROM, CHUNKED_UNTIL, DEPTH_MAX, DOCUMENT_BYTES_MAX
-
-if TYPE_CHECKING:  # not a dependency at run time
-    from typing_extensions import TypeIs
 
 Scalar: TypeAlias = bool | int | float | str | bytes | None
 Map: TypeAlias = FrozenDict | ChunkedMap

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headwater.declare.resources.resource_instance import ResourceInstance, ResourceRequest
 from headwater.declare.resources.resource_port import ResourcePort
 from headwater.runtime.host_parts import RequestRunner, Requests
 from headwater.runtime.options import Options
@@ -15,7 +16,6 @@ from headwater.runtime.timers import Timers
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from headwater.declare.resources.resource_instance import ResourceInstance, ResourceRequest
     from headwater.runtime.resources.fetcher import Fetcher
     from headwater.runtime.resources.ticking import Ticking
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from headwater.declare.workflows.workflow import Workflow
 from headwater.runtime.workflows.hub import Hosted
 from headwater.runtime.workflows.repair import restore_patches
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.workflow.deployment import deploy
-
-if TYPE_CHECKING:
-    from headwater.declare.workflows.workflow import Workflow
 
 
 def deploy_flow(space: RunHost, flow: Workflow, *, force: bool = False) -> None:

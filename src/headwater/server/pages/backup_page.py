@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,14 +19,11 @@ from headwater.machine import File, machine
 from headwater.server.authenticator import Authenticator
 from headwater.server.pages.page_access import check_right, grant_of, peer_of
 from headwater.server.spaces.channel import Channel
+from headwater.store.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
-
-    from headwater.store.engine import Engine
 
 log: Final = logging.getLogger("headwater.server")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from headwater._version import __version__
@@ -42,10 +42,8 @@ from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MA
 from headwater.sync.frames import Open
 from headwater.sync.server_session import Close
 from headwater.values.ids import BranchId, SessionId
+from headwater.values.seams import Entropy
 from headwater.values.space_names import check_space_name
-
-if TYPE_CHECKING:
-    from headwater.values.seams import Entropy
 
 _T = TypeVar("_T")
 

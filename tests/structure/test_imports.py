@@ -1,0 +1,81 @@
+"""What import-linter does not count: cycles of modules, imports for annotations only, imports inside functions, names."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+from tests.structure.project import PACKAGE
+
+CYCLE_MAX = 7
+"""Modules of the largest import cycle, annotations and imports inside functions counted."""
+
+TYPE_CHECKING_MAX = 40
+IN_FUNCTION_MAX = 40
+
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+
+
+def name_of(path: Path) -> str:
+    name = ".".join(("headwater", *path.relative_to(PACKAGE).with_suffix("").parts))
+    return name.removesuffix(".__init__")
+
+
+def import_graph() -> dict[str, set[str]]:
+    modules = {name_of(path) for path in TREES}
+    graph: dict[str, set[str]] = defaultdict(set)
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                for each in node.names:
+                    whole = f"{node.module}.{each.name}"
+                    graph[name_of(path)].add(whole if whole in modules else node.module)
+            elif isinstance(node, ast.Import):
+                graph[name_of(path)] |= {each.name for each in node.names}
+    return {name: (found & modules) - {name} for name, found in graph.items()}
+
+
+def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for each in graph.get(waiting.pop(), set()) - seen:
+            seen.add(each)
+            waiting.append(each)
+    return seen
+
+
+def test_import_cycles_are_small() -> None:
+    graph = import_graph()
+    below = {name: reachable(graph, name) for name in graph}
+    cycles = {frozenset(other for other in below[name] if name in below.get(other, ())) for name in graph}
+    assert [sorted(cycle) for cycle in cycles if len(cycle) > CYCLE_MAX] == []
+
+
+def test_few_imports_are_for_annotations_only() -> None:
+    blocks = [
+        path
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    ]
+    assert len(blocks) <= TYPE_CHECKING_MAX
+
+
+def test_few_imports_are_inside_functions() -> None:
+    functions = [
+        node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    inside = {each for node in functions for each in ast.walk(node) if isinstance(each, ast.Import | ast.ImportFrom)}
+    assert len(inside) <= IN_FUNCTION_MAX
+
+
+def test_a_name_of_a_module_or_class_says_one_thing_in_the_whole_package() -> None:
+    modules: dict[str, list[str]] = defaultdict(list)
+    classes: dict[str, list[str]] = defaultdict(list)
+    for path, tree in TREES.items():
+        if path.name != "__init__.py":
+            modules[path.name].append(name_of(path))
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].append(name_of(path))
+    assert {name: found for name, found in (modules | classes).items() if len(found) > 1} == {}
