@@ -4,8 +4,8 @@ Boxes get columns (`layering`), every edge that is longer than one column gets a
 columns are ordered (`ordering`) and levelled (`placing`). Parts that do not hang together are laid out one by one and
 then packed onto shelves.
 
-Pure geometry, in whole numbers: names and sizes in, positions out. Must never know: what a box stands for, or how it
-is drawn.
+Pure geometry, in whole numbers: names and sizes in, positions out. It does not depend on what a box
+means, or how it is drawn.
 """
 
 from __future__ import annotations

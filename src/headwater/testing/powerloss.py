@@ -4,7 +4,7 @@ An ordinary kill proves nothing about fsync, for what a dead process wrote stays
 Under `PowerLossVFS` writes and truncations wait in the memory of this process until SQLite syncs the file,
 and die with it. A process that ends in good order hands them over, for then the machine runs on.
 
-Owns the memory between SQLite and the real file. Must never know why it is used: the product does not know it;
+Owns the memory between SQLite and the real file. The product does not import it;
 `headwater.testing.powercut` runs a program on it. Creating and deleting files is not held back;
 `headwater.testing.disk` models that. All connections to one file must live in this process, for no other sees what is
 not yet synced.

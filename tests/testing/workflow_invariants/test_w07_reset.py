@@ -107,7 +107,7 @@ def test_successor_of_a_run_that_nobody_knows_of_is_found(world: World) -> None:
     world.publish("a1")
     world.drain(Behaviour(service="breaks", reconcile="unknown"), limit=1)
     copy_run(world, 1, retry_of=1, attempt=2, status="active", phase="preparing", outcome="none")
-    is_found(world, w7_reset, "W7: it follows run 1, of which nobody knows what became: RunRow")
+    is_found(world, w7_reset, "W7: it follows run 1, whose outcome is unknown: RunRow")
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_successor_that_goes_on_from_nothing_is_found(world: World) -> None:
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ("update flow_run set status = 'failed:logic'", "and it is told as failed"),
-        ("update flow_call set status = 'in_flight'", "it has stopped, and nobody asks what became of its call"),
+        ("update flow_run set status = 'failed:logic'", "and it is shown as failed"),
+        ("update flow_call set status = 'in_flight'", "it has stopped, and its call is not asked about"),
         ("update flow_call set status = 'indeterminate'", r"only a person can tell .* world\.flow does not ask one"),
     ],
 )

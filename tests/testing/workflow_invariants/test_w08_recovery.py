@@ -97,7 +97,7 @@ def test_active_run_that_nobody_executes_is_found(world: World) -> None:
     world.drain(limit=1)
     copy_run(world, 1, chain=2, status="active", phase="preparing")
     world.space._runtime.flows.look(w8_recovery)
-    is_found(world, lambda tables: w8_recovery(tables, alive=()), "W8: nobody executes it, and it is active: RunRow")
+    is_found(world, lambda tables: w8_recovery(tables, alive=()), "W8: no host executes it, and it is active: RunRow")
     world.space._runtime.flows.look(lambda tables: w8_recovery(tables, alive=(2,)))
 
 
@@ -111,14 +111,14 @@ def test_stopped_run_that_is_forgotten_is_found(world: World) -> None:
 @pytest.mark.parametrize("change", ["retry_at = null", "retry_at = null, failures = 9"])
 def test_stopped_run_that_nothing_takes_up_is_found(world: World, change: str) -> None:
     set_to(stopped(world), "flow", change)
-    is_found(world, w8_recovery, "W8: it has stopped, nothing takes it up again, and nobody is told")
+    is_found(world, w8_recovery, "W8: it has stopped, nothing takes it up again, and it is not reported")
 
 
 def test_unknown_call_that_nobody_asks_about_is_found(world: World) -> None:
     world.publish("a1")
     world.drain(Behaviour(service="breaks", reconcile="unknown"), limit=1)
     tamper(world, "update flow_call set next_at = null")
-    is_found(world, w8_recovery, "W8: it has stopped, nothing takes it up again, and nobody is told")
+    is_found(world, w8_recovery, "W8: it has stopped, nothing takes it up again, and it is not reported")
 
 
 def test_second_successor_is_found(tmp_path: Path) -> None:
