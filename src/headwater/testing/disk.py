@@ -6,8 +6,9 @@ every crash point of that run: `crash_images` builds, for each, the files as the
 What may survive a power loss: everything synced; of the rest, each write whole, not at all, or torn between
 sectors; each truncation or not; and of the changes to the directory the first so many, in order.
 
-Owns the model of the disk and its faults. It does not judge whether an image is good. One thread, and one connection per file: there are no locks and no shared memory here, so SQLite grants
-WAL only under `locking_mode=EXCLUSIVE`, which is how the product runs.
+Owns the model of the disk and its faults. It does not judge whether an image is good. One thread, and one connection
+per file: there are no locks and no shared memory here, so SQLite grants WAL only under `locking_mode=EXCLUSIVE`,
+which is how the product runs.
 """
 # ruff: noqa: N802  (the x-names are SQLite's)
 
