@@ -180,4 +180,4 @@ def test_people_are_told_in_a_sentence_and_that_nobody_runs_it(
     number = head(run)
     text = terminal(80, *command, number)
     assert words.format(number) in text
-    assert "nobody runs post.letters now; `headwater run MODULE:APP` does" in text
+    assert "no process runs post.letters now; `headwater run MODULE:APP` does" in text

@@ -8,7 +8,7 @@ from typing import Final
 
 from headwater.cli.exits import RefusalError
 from headwater.cli.output import Form, Progress, answer, progress, size_text
-from headwater.cli.target import File, Server, Target
+from headwater.cli.target import ServerTarget, SpaceFile, Target
 from headwater.cli.whole_files import beside, check_free, put_in_place, unfinished
 from headwater.client.server_pages import OK, page, refusal, space_path
 from headwater.errors import (
@@ -60,7 +60,7 @@ def _report(file: Path, name: str, seq: int, form: Form) -> None:
     answer(record, sentence=sentence, plain=file, form=form)
 
 
-def _fetch(server: Server, file: Path, *, verified: bool) -> int:
+def _fetch(server: ServerTarget, file: Path, *, verified: bool) -> int:
     """From a server. How far it goes."""
     with unfinished(file.parent) as part:
         with progress("downloading") as advance:
@@ -71,7 +71,7 @@ def _fetch(server: Server, file: Path, *, verified: bool) -> int:
     return seq
 
 
-def _download(server: Server, file: Path, advance: Progress) -> int:
+def _download(server: ServerTarget, file: Path, advance: Progress) -> int:
     """Write a whole space into a file, as of one moment. Returns its newest sequence number."""
     url = server.url
     with page(url, server.token, space_path(url, "backup")) as response:
@@ -119,7 +119,7 @@ def restore_space(*, file: Path, force: bool, target: Target, form: Form) -> Non
     answer(record, sentence=sentence, plain=found.path, form=form)
 
 
-def _check_file(found: File, file: Path, *, force: bool) -> None:
+def _check_file(found: SpaceFile, file: Path, *, force: bool) -> None:
     if _same(found.path, file):
         raise UsageError(f"{file} is the backup itself; name the place to restore to with --url", path=str(file))
     check_free(found.path, force=force)
@@ -145,7 +145,7 @@ def _copy_file(path: Path, copy: Path, done: int, total: int, advance: Progress)
     return done
 
 
-def _verified(part: Path, file: Path, target: Target) -> tuple[File, Seq]:
+def _verified(part: Path, file: Path, target: Target) -> tuple[SpaceFile, Seq]:
     """The file that the copy becomes, and its head. The copy gets the name that it will be opened by."""
     try:
         with open_file(str(part), create=False) as storage, progress("verifying") as advance:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from headwater import __version__
 from headwater.access.local_token import find_local
-from headwater.cli.target import Server
+from headwater.cli.target import ServerTarget
 from headwater.client.credentials import Credentials
 from headwater.client.server_link import ServerLink
 from headwater.client.server_pages import OK, REFUSAL_MAX, page
@@ -23,7 +23,7 @@ SLOW_MS: Final = 250.0
 Found = tuple[str, Literal["ok", "warning", "failed"], str]
 
 
-def examine_server(server: Server) -> Iterator[Found]:
+def examine_server(server: ServerTarget) -> Iterator[Found]:
     """One check after the other, as far as it goes."""
     try:
         with page(server.url, server.token, "/readyz") as response:
@@ -39,7 +39,7 @@ def examine_server(server: Server) -> Iterator[Found]:
     yield from _session(server)
 
 
-def _way(server: Server) -> Found:
+def _way(server: ServerTarget) -> Found:
     if server.url.secure:
         return "way", "ok", "encrypted (TLS)"
     if find_local(server.url.host, server.url.port) is not None or server.url.host in ("localhost", "127.0.0.1", "::1"):
@@ -47,7 +47,7 @@ def _way(server: Server) -> Found:
     return "way", "warning", "not encrypted: what is said, tokens too, can be read on the way; use wss://"
 
 
-def _session(server: Server) -> Iterator[Found]:
+def _session(server: ServerTarget) -> Iterator[Found]:
     welcomes: list[Welcome] = []
 
     class Listening(ServerLink):

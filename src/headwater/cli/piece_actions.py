@@ -17,7 +17,7 @@ def list_pieces(*, pattern: str | None, status: str | None, target: Target, form
         found = inspector.ask(ListPieces(pattern=pattern or ""))
     for app, count in found.left_out.items():
         more = count_text(count, "piece", "pieces")
-        note(f"{more} more of {app} can be listed with --pattern, or when nobody has the space open")
+        note(f"{more} more of {app} can be listed with --pattern, or when no process has the space open")
     records = [_record(piece) for piece in found.pieces if status in (None, piece.status)]
     # People know a piece by its pattern and its key.
     without = ["piece"] if is_terminal() else []

@@ -25,14 +25,14 @@ _ENV_TOKEN: Final = "HEADWATER_TOKEN"  # its name, not the token  # noqa: S105  
 _TOKEN_BYTES_MAX: Final = 4096
 
 
-class Server(NamedTuple):
+class ServerTarget(NamedTuple):
     """A space of a server, and the token for it."""
 
     url: ServerUrl
     token: str | None
 
 
-class File(NamedTuple):
+class SpaceFile(NamedTuple):
     """The file of a space, which need not exist."""
 
     space: str
@@ -84,7 +84,7 @@ class Target:
     # --- where it is ------------------------------------------------------------------------------------------
 
     @cached_property
-    def server(self) -> Server | None:
+    def server(self) -> ServerTarget | None:
         """The server that the URL names; None for a file. Raises UsageError."""
         try:
             url = self.url
@@ -99,7 +99,7 @@ class Target:
             return None
         found = parse_server(url, self.space)
         locate("memory:", found.space)  # raises for what is no name
-        return Server(found, _token(self._token_file))
+        return ServerTarget(found, _token(self._token_file))
 
     @property
     def path(self) -> Path | None:
@@ -111,7 +111,7 @@ class Target:
         """Whether the URL names a folder of many spaces."""
         return is_folder(self.url)
 
-    def file_for(self, stored: str) -> File:
+    def file_for(self, stored: str) -> SpaceFile:
         """The file for a space that came from elsewhere. It keeps its name, unless --space gives it another."""
         if self.space is not None or not stored:
             found = locate(self.url, self.space)
@@ -119,7 +119,7 @@ class Target:
             found = locate(self.url, stored) if self.is_folder else Location(stored, locate(self.url).path)
         if found.path is None:
             raise UsageError("memory: ends with this command; name a file with --url")
-        return File(found.space, found.path)
+        return SpaceFile(found.space, found.path)
 
     def make_folder(self) -> Path:
         """The folder of the file. A folder of many spaces is created if it is missing."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from headwater.cells.pending_commit import Pulled
 from headwater.cli.output import is_terminal, json_text, note, write
-from headwater.cli.target import Server, Target
+from headwater.cli.target import ServerTarget, Target
 from headwater.client.credentials import Credentials
 from headwater.client.server_link import ServerLink
 from headwater.errors import HeadwaterError, UsageError
@@ -57,7 +57,9 @@ def watch_value(*, path: str, jsonl: bool, count: int | None, target: Target) ->
 
 
 @contextmanager
-def _linked(server: Server, branch: str, actor: str, deliver: Callable[[list[Item]], None]) -> Iterator[ServerLink]:
+def _linked(
+    server: ServerTarget, branch: str, actor: str, deliver: Callable[[list[Item]], None]
+) -> Iterator[ServerLink]:
     """A connection to a space that exists. Raises OfflineError, AccessError."""
     opening = Open(server.url.space, BranchId(branch), actor, create=False)
     link = ServerLink(
@@ -70,7 +72,7 @@ def _linked(server: Server, branch: str, actor: str, deliver: Callable[[list[Ite
         link.stop()
 
 
-def _values(server: Server, text: str, branch: str) -> Iterator[tuple[int, Maybe]]:
+def _values(server: ServerTarget, text: str, branch: str) -> Iterator[tuple[int, Maybe]]:
     """The value at an address now, and then each other value."""
     doc, steps = parse_address(text)
     received: ThreadQueue[Item] = machine().queue()

@@ -99,7 +99,9 @@ def list_workflows(*, every: bool, follow: bool, tells: bool, target: Target, fo
         note(f"{wait}: `{target.command('runs', '--waiting')}` tells what to type")
     active = [view for view in found.flows if view.intent == "active"]
     if form is None and is_terminal() and active and not found.hosted:
-        note(f"nobody runs {'it' if len(active) == 1 else 'them'} now; `{target.command('run', 'MODULE:APP')}` does")
+        note(
+            f"no process runs {'it' if len(active) == 1 else 'them'} now; `{target.command('run', 'MODULE:APP')}` does"
+        )
     if tells and any(view.block_kind is not None for view in found.flows):
         raise click.exceptions.Exit(Exit.WAITS_FOR_PERSON)
 
@@ -248,4 +250,4 @@ def report_done(target: Target, done: FlowReport, form: Form, *, sentence: str, 
     answer(record, sentence=sentence, plain=plain, form=form)
     is_idle = not done.then and not done.is_hosted and done.flow.intent == "active"
     if form is None and is_terminal() and is_idle:
-        note(f"nobody runs {done.flow.name} now; `{target.command('run', 'MODULE:APP')}` does")
+        note(f"no process runs {done.flow.name} now; `{target.command('run', 'MODULE:APP')}` does")
