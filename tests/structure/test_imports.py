@@ -1,4 +1,4 @@
-"""What import-linter does not count: cycles of modules, imports for annotations only, imports inside functions, names."""
+"""Counts beside import-linter: cycles of modules, imports for annotations only, imports inside functions, names."""
 
 import ast
 from collections import defaultdict
@@ -10,7 +10,8 @@ CYCLE_MAX = 7
 """Modules of the largest import cycle, annotations and imports inside functions counted."""
 
 TYPE_CHECKING_MAX = 40
-IN_FUNCTION_MAX = 40
+IN_FUNCTION_MAX = 27
+"""May only shrink: each has its reason beside it, nearly all that plain programs do not load asyncio or workflows."""
 
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 
@@ -63,7 +64,10 @@ def test_few_imports_are_for_annotations_only() -> None:
 
 def test_few_imports_are_inside_functions() -> None:
     functions = [
-        node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     inside = {each for node in functions for each in ast.walk(node) if isinstance(each, ast.Import | ast.ImportFrom)}
     assert len(inside) <= IN_FUNCTION_MAX

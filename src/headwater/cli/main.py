@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final
 
@@ -103,8 +104,6 @@ class Headwater(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-"):
-            from difflib import get_close_matches  # noqa: PLC0415  # only for a command that does not exist
-
             close = get_close_matches(name, _COMMANDS, n=3, cutoff=_CLOSE)
             hint = f"Did you mean {' or '.join(close)}?" if close else "`headwater --help` lists them."
             raise click.UsageError(f"There is no command {name!r}. {hint}", ctx)

@@ -27,6 +27,7 @@ from headwater.machine import Lock, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
 from headwater.runtime.connection import LOCAL, Connection
 from headwater.runtime.lease import Lease
+from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache
 from headwater.store import branching
 from headwater.store.backend import Backend
@@ -185,8 +186,6 @@ class Storage:
 
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
         """Something that does nothing stands in the queue, after all that was submitted before."""
-        from headwater.runtime.resources.disk_barrier import Waiting  # noqa: PLC0415  # most programs have no resources
-
         self.submit_tables(Waiting(then))
 
     def ending(self, *, in_haste: bool = False) -> None:

@@ -13,6 +13,7 @@ from string import ascii_letters, digits, punctuation
 from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
+import idna
 import msgspec
 
 from headwater.errors import HttpRefusedError, UsageError
@@ -186,8 +187,6 @@ def _read_ipv6(text: str, url: str) -> tuple[str, Address]:
 
 def _to_ascii(host: str, url: str) -> str:
     """IDNA as in browsers (UTS 46): other forms of digits and dots become ASCII."""
-    import idna  # noqa: PLC0415  # comes with httpx; most hosts are ASCII
-
     try:
         return idna.encode(host, uts46=True).decode("ascii")
     except (idna.IDNAError, UnicodeError) as error:
@@ -199,8 +198,6 @@ def _to_ascii(host: str, url: str) -> str:
 
 def _mapped(host: str) -> str | None:
     """Addresses in non-ASCII digits: IDNA maps them, and then rejects them as names."""
-    import idna  # noqa: PLC0415  # likewise
-
     try:
         mapped = idna.uts46_remap(host)
     except (idna.IDNAError, UnicodeError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from headwater.declare.events.handler import Handler
@@ -136,8 +137,6 @@ def _several(text: str, found: list[tuple[OpeningPort, Record]]) -> UsageError:
 
 def no_handler(text: str, known: list[str], there: list[str]) -> NotFoundError:
     """The error for a handler that does not exist, with similar names."""
-    from difflib import get_close_matches  # noqa: PLC0415  # seldom needed
-
     close = get_close_matches(text, known, n=3, cutoff=0.65)
     more = f" and {len(there) - _NAMED_MAX:,} more" if len(there) > _NAMED_MAX else ""
     listed = ", ".join(there[:_NAMED_MAX]) + more

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from headwater.declare.resources.resource_captions import why_requested
 from headwater.errors import UsageError
 from headwater.inspect.answers import Activity, Explanation, Missed, TakenOver, WhyView
 from headwater.inspect.live_events import handler_activities
@@ -249,8 +250,6 @@ def _why(opening: OpeningPort, node: Node | HandlerRecord) -> Explanation:
     source = opening.space.source_of(node)
     if source is not None:
         # The scheduler does not know what it was asked for.
-        from headwater.declare.resources.resource_captions import why_requested  # noqa: PLC0415  # most programs have none
-
         return Explanation(
             node.id, node.name, opening.space.captioned(why_requested(opening.space, source)), node.spec.piece
         )

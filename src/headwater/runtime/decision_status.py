@@ -20,7 +20,7 @@ from headwater.values.ids import DocKey
 from headwater.values.tree import same
 
 
-class Status(StrEnum):
+class DecisionStatus(StrEnum):
     """Of a document. It prints as its word."""
 
     PENDING = "pending"
@@ -29,7 +29,7 @@ class Status(StrEnum):
     """What is shown is what is stored."""
 
 
-def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
+def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> DecisionStatus:
     """Whether what a cell or document shows is decided: `pending` or `confirmed`. Of a part: of its whole document.
 
     In a sink or a computed function this is noted: when it is otherwise, the function runs again.
@@ -46,7 +46,7 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
             home.catch_up()
         if home.gate is not None:
             home.gate(doc)
-        return Status.PENDING if home.replica.is_layered(doc) else Status.CONFIRMED
+        return DecisionStatus.PENDING if home.replica.is_layered(doc) else DecisionStatus.CONFIRMED
     if tx.gate is not None:
         tx.gate(doc)
     with home.replica.lock:
@@ -55,7 +55,7 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
             # The answer is of this moment and of this replica: nobody can take it over.
             tx.reads_outside = True
             home.scheduler.decision_waits.record(tx.node, doc, pending=is_pending)
-    return Status.PENDING if is_pending else Status.CONFIRMED
+    return DecisionStatus.PENDING if is_pending else DecisionStatus.CONFIRMED
 
 
 def _is_written(tx: Transaction, doc: DocKey) -> bool:

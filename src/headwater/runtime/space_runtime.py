@@ -41,6 +41,7 @@ from headwater.runtime.inspection_port import GraphForm, InspectedSpace, Inspect
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.runtime.pieces.piece_host import PieceHost
+from headwater.runtime.pieces.pieces import Pieces
 from headwater.runtime.resources.outside import OutsideParts
 from headwater.runtime.restore import RestorePort, Restorer, Resumption
 from headwater.runtime.run_cache import RunCache
@@ -61,7 +62,6 @@ from headwater.values.shrink import shrunk
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
-    from headwater.runtime.pieces.pieces import Pieces
     from headwater.runtime.workflows.hub import Hub
 
 T = TypeVar("T")
@@ -258,8 +258,6 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
     @property
     def pieces(self) -> Pieces:
         """The pieces of this space."""
-        from headwater.runtime.pieces.pieces import Pieces  # noqa: PLC0415  # most programs have none
-
         if self._pieces is None:
             self.check_open()
             with self.lock:

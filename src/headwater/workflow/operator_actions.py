@@ -5,6 +5,7 @@ A second click finds that the first one was heard: it is refused and says what i
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Final
 
 from headwater.errors import NotFoundError
@@ -163,8 +164,6 @@ def plan_digest(run: RunRow) -> bytes:
 
 def digest_of(plan: bytes) -> bytes:
     """The same, of a plan that is not kept yet."""
-    from hashlib import sha256  # noqa: PLC0415  # only where a person is asked
-
     return sha256(plan).digest()
 
 

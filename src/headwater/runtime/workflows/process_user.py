@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+from getpass import getuser
 
 
 def process_user() -> str:
     """The name of the user; of a user without a name, the number."""
-    from getpass import getuser  # noqa: PLC0415  # only where a person decides
-
     try:
         return getuser()
     except (KeyError, OSError, ImportError):

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 from headwater._version import __version__
 from headwater.access.access_control import AccessControl
 from headwater.access.grants import Grant
+from headwater.access.key_admission import grant_of
 from headwater.access.refusal_log import RefusalLog, write
 from headwater.access.rights import Right
 from headwater.access.session_proofs import SessionProofs, lineage_in
@@ -112,8 +113,6 @@ class ServedSpaces:
     def admitted(self, client: ClientConnection, asked: Open, grant: Grant | None) -> Grant:
         """The grant with which a client may open a space. Raises AccessError."""
         if grant is None and asked.proof is not None:
-            from headwater.access.key_admission import grant_of  # noqa: PLC0415  # few come with keys
-
             grant = grant_of(self.access, client.talk, asked, SystemClock().now_ms())
         try:
             check_space_name(asked.space)
