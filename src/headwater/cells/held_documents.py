@@ -11,7 +11,7 @@ from headwater.errors import AddressError
 from headwater.store.commit import Conflict, DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import address_text, overlaps
 from headwater.values.ids import DocKey
-from headwater.values.overlap import touches as is_touched
+from headwater.values.overlap import touches
 from headwater.values.patch import PatchOp
 from headwater.values.tree import ABSENT, Maybe
 
@@ -62,7 +62,7 @@ def marks_of(held: dict[DocKey, HeldDocument], checked: list[Entry], replica: Re
         if doc not in now:
             continue
         value, mark = now[doc]
-        if value is not each.base and is_touched(entry.path, entry.depth, each.base, value):
+        if value is not each.base and touches(entry.path, entry.depth, each.base, value):
             reason = f"{address_text(doc, entry.path)} changed while the transaction was open"
             return Conflict(reason, doc, entry.path, replica.seq)
         if any(overlaps(entry.path, path) for path in mark.written_since(each.mark, doc)):

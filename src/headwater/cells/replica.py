@@ -2,7 +2,7 @@
 
 A local write is visible, and listeners are notified, before `commit` returns. The store's verdict comes later, and
 either confirms the commit or rolls it back. Commits of other sessions arrive in the order of the log. One caller at a
-time: `host.attached_replica` adds a lock for threads.
+time: `runtime.attached_replica` adds a lock for threads.
 
 Length: the commonest commits are written out, beside the general way that does the same.
 """

@@ -185,7 +185,7 @@ class ChunkedMap(ImmutableMap, Mapping[str, "Value"]):
         return ChunkedMap.of, (self.flat(),)
 
     def __repr__(self) -> str:
-        return f"WideMap({self._len} keys, {self._firsts[0]!r} ...)"
+        return f"ChunkedMap({self._len} keys, {self._firsts[0]!r} ...)"
 
 
 @final
@@ -309,10 +309,10 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
             return self._len == len(other) and self.flat() == other
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # as for WideMap
+    __hash__ = None  # type: ignore[assignment]  # as for ChunkedMap
 
     def __reduce__(self) -> tuple[object, tuple[list[Value]]]:
         return ChunkedList.of, (self.flat(),)
 
     def __repr__(self) -> str:
-        return f"WideList({self._len} elements)"
+        return f"ChunkedList({self._len} elements)"

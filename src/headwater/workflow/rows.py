@@ -158,7 +158,7 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     created_at: Millis
     updated_at: Millis
     aside: Literal["kept", "again"] | None
-    """Put aside after its effect; `again`: it is to be taken up. See `workflow.aside`."""
+    """Put aside after its effect; `again`: it is to be taken up. See `workflow.set_aside`."""
     service: str | None
     """What has to be signed in to again, or granted."""
 

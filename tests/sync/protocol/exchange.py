@@ -98,7 +98,7 @@ class Place:
 
 
 class Desk:
-    """One connection at the server: as `host.serving.guest`, without waiting for anything."""
+    """One connection at the server: as `server.spaces.client_connection`, without waiting for anything."""
 
     def __init__(self, place: Place) -> None:
         self._place = place

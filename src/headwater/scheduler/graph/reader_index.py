@@ -1,7 +1,7 @@
 """A trie of reads per document: which readers a change concerns.
 
 Each document has a trie of the paths that are read in it. A change is walked down the trie together with the values
-before and after; where both are the same object, nothing below is looked at. `values.match` says when a read is
+before and after; where both are the same object, nothing below is looked at. `values.overlap` says when a read is
 touched, and this says the same of all reads at once: while both sides are containers the walk goes on below; where
 only one is, every read below is touched; where neither is, none.
 
