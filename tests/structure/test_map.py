@@ -1,6 +1,8 @@
 """Every module of the package has one row in ARCHITECTURE.md, below the heading of its package."""
 
+import ast
 import re
+from pathlib import Path
 
 from tests.structure.project import PACKAGE, ROOT
 
@@ -14,6 +16,22 @@ def test_every_module_has_one_row_on_the_map() -> None:
         rows += [f"{package}{name}" for name in re.findall(r"^\| `(\w+\.py)` \|", section, re.MULTILINE)]
     modules = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.glob("*/**/*.py") if path.name != "__init__.py"]
     assert sorted(rows) == sorted(modules)
+
+
+def sentence_of(path: Path) -> str:
+    """The first sentence of a module's docstring."""
+    paragraph = " ".join(
+        (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0].split()
+    )
+    found = re.match(r"(.+?\.)(?= [A-Z`]|$)", paragraph)
+    return (found[1] if found else paragraph).rstrip(".").replace("|", "\\|")
+
+
+def test_a_row_is_the_first_sentence_of_the_docstring() -> None:
+    for section in re.split(r"^### ", MAP, flags=re.MULTILINE)[1:]:
+        package = section.partition("`")[2].partition("`")[0]
+        for name, owns in re.findall(r"^\| `(\w+\.py)` \| (.*) \|$", section, re.MULTILINE):
+            assert owns == sentence_of(PACKAGE / package / name), f"ARCHITECTURE.md, {package}{name}"
 
 
 def test_every_package_has_a_row() -> None:
