@@ -29,25 +29,25 @@ from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
 GONE_MAX: Final = 256
-"""Rows that are dropped from the store together. Each time it is asked, and what waits to be folded is."""
+"""Rows deleted from the store together: each deletion folds the waiting log first."""
 
 
 @runtime_checkable
 class RestorableFunction(Protocol):
-    """A function with parameters, as much as is asked of it here."""
+    """A function with parameters, as it is used here."""
 
     @property
     def doc(self) -> str:
-        """What the names of its results begin with."""
+        """The prefix of the keys of its results."""
         ...
 
     @property
     def options(self) -> FunctionOptions:
-        """What its author said of it."""
+        """Its declared options."""
         ...
 
     def restored_call(self, home: FunctionPort, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
-        """Makes the node of a call; None if that cannot be made."""
+        """Make the node of a call; None if that is impossible."""
         ...
 
 
@@ -61,16 +61,16 @@ class RestorePort(FunctionPort):
 
 
 class Resumption(msgspec.Struct, frozen=True):
-    """What an opening made of what was kept."""
+    """The result of restoring."""
 
     restored: int
     """Functions that need not run: nothing they read has changed."""
     dirty: int
-    """Functions that have to run, if somebody looks: something they read has changed since."""
+    """Functions that must run when observed: something they read has changed since."""
     fresh: int
-    """Functions of which nothing is kept that is good."""
+    """Functions without a valid observation."""
     missed: tuple[Resumed, ...]
-    """Each that was not simply restored, and why."""
+    """Each function that was not restored, and why."""
 
     def __str__(self) -> str:
         lines = [f"{self.restored} restored, {self.dirty} dirty, {self.fresh} fresh"]
@@ -79,22 +79,22 @@ class Resumption(msgspec.Struct, frozen=True):
 
 
 class Restorer:
-    """The part of an open space that takes over."""
+    """Restores the functions of one open space."""
 
     def __init__(self, space: RestorePort, branch: str) -> None:
         self._space = space
         self._branch = BranchId(branch)
-        # What nobody has claimed yet: of functions with parameters, which are there when they are called.
+        # Observations without a node yet: of functions with parameters, whose nodes are made by calls.
         self._left: Listing | None = None
-        # The same of pieces that are at work, by what the names of their documents begin with.
+        # The same for active pieces, by the prefix of their documents.
         self._left_of: dict[str, Listing] = {}
-        # Functions with parameters, by what the names of their results begin with; made anew when one is not found.
+        # Functions with parameters, by the prefix of their results; rebuilt when one is not found.
         self._functions: dict[str, RestorableFunction] = {}
-        # Of whom nothing is to be kept any more, with the last commit that took something along.
+        # Functions whose observations are to be deleted, with the last commit that carries one.
         self._gone: dict[DocKey, Transaction | None] = {}
 
     def take_over(self, app: str, declared: Collection[str]) -> None:
-        """Everything is declared: install what is kept of it, before anything runs."""
+        """Restore all declared functions, before anything runs."""
         space = self._space
         start = doc_key(f"{app}.")
         nodes = [node for node in space.nodes.values() if node.spec.fingerprint is not None]
@@ -104,17 +104,17 @@ class Restorer:
             with _uncollected():
                 self._restore(nodes, found)
             if any(node.restored for node in nodes):
-                # It is the program that these are of, and not another one that only has its name.
+                # The observations belong to this program, and not to another one with its name.
                 self._forget(found, start, declared)
             self._set_gates(found)
-        # Of what is called later, how new it is then is looked at then.
+        # For later calls, changes are checked at the call.
         found.heads.clear()
         self._left = found
 
     def take_over_one(self, node: Node, piece: str = "") -> None:
-        """A node came later, as those of functions with parameters do; perhaps those of a piece."""
+        """Restore a node that was made later, as for functions with parameters and pieces."""
         if node.spec.fingerprint is not None:
-            # Before anything runs that may change what the function uses.
+            # Before anything runs that could change what the function uses.
             node.spec.fingerprint()
         left = self._left_of.get(piece) if piece else self._left
         key = node.spec.stored_as or (node.outputs[0] if node.outputs else None)
@@ -125,10 +125,10 @@ class Restorer:
         self._restore([node], Listing(left.branch, left.seq, {}, {}))
 
     def take_over_piece(self, prefix: str, nodes: list[Node]) -> None:
-        """A piece is started again: install what is kept of it, before anything of it runs."""
+        """Restore the functions of a piece that is started again, before any of them runs."""
         kept = [node for node in nodes if node.spec.fingerprint is not None and not node.has_value]
         besides = {doc for node in kept for doc in node.outputs[1:]} | self._written_besides()
-        # Also of its runs that had nothing to write.
+        # Including runs without writes.
         self.keep()
         found = self._space.run_cache.listing(self._branch, doc_key(prefix), besides)
         if found.rows:
@@ -139,7 +139,7 @@ class Restorer:
             self._left_of[prefix] = found
 
     def _set_gates(self, found: Listing) -> None:
-        """Debounce and throttle as they were set in openings before."""
+        """Restore debounce and throttle settings of earlier openings."""
         scheduler = self._space.scheduler
         gates = scheduler.gates
         if gates.settings.load(found):
@@ -151,7 +151,7 @@ class Restorer:
     # -- calls ---------------------------------------------------------------------------------------------
 
     def _restore(self, nodes: Sequence[Node], found: Listing) -> None:
-        """Install what is kept of nodes, and of what their runs called with arguments, and so on."""
+        """Restore nodes, and transitively the calls with arguments that their runs made."""
         persistence = self._space.scheduler.persistence
         batch, todo, unmade = dict.fromkeys(nodes), list(nodes), set[Node]()
         while todo:
@@ -174,7 +174,7 @@ class Restorer:
                 persistence.missed[node.id] = msgspec.structs.replace(missed, reason=f"{CHANGED_CODE}: {used}")
 
     def _row_of(self, node: Node, found: Listing) -> ObservationRow | None:
-        """Its row; if it is in another listing, it is moved, with how new everything is now that it names."""
+        """Its row; one from another listing is moved here, with the current versions of its reads."""
         key = node.spec.stored_as or node.outputs[0]
         if key in found.rows:
             return found.rows[key]
@@ -190,7 +190,7 @@ class Restorer:
         return row
 
     def _remake(self, calls: Sequence[tuple[DocKey, Arguments]]) -> list[Node] | None:
-        """Nodes for these calls: all, or none if one cannot be made."""
+        """Nodes for these calls: all of them, or none."""
         makers: list[Callable[[], Node]] = []
         for doc, arguments in calls:
             function = self._function_of(doc)
@@ -201,7 +201,7 @@ class Restorer:
         return [make() for make in makers]
 
     def _function_of(self, doc: DocKey) -> RestorableFunction | None:
-        """The function with parameters that a result is of."""
+        """The function with parameters of a result."""
         name = Instances.function_of(doc)
         if self._functions.get(name) not in self._space.instances:
             self._functions = {
@@ -210,18 +210,18 @@ class Restorer:
         return self._functions.get(name)
 
     def _written_besides(self) -> set[DocKey]:
-        """What functions with parameters write besides their results."""
+        """Documents that functions with parameters write besides their results."""
         functions = [each for each in self._space.instances if isinstance(each, RestorableFunction)]
         return {doc for each in functions for doc in each.options.write_surface(self._space)[0]}
 
     def leave_piece(self, prefix: str) -> None:
-        """A piece is stopped."""
+        """Forget a stopped piece."""
         self._left_of.pop(prefix, None)
 
     # -- what goes -----------------------------------------------------------------------------------------
 
     def forget(self, node: Node) -> None:
-        """Nobody asks for it any more: nothing is kept of it, in the store nor here, but its result in the store."""
+        """Delete the observation of an instance that is not needed; its result stays in the store."""
         key = node.spec.stored_as or node.outputs[0]
         self._space.replica.observations.drop(key)
         self._gone[key] = node.commit
@@ -229,7 +229,7 @@ class Restorer:
             self._drop_gone()
 
     def _drop_gone(self) -> None:
-        """Those whose last commit is decided: what that takes along is in the store by then, or never will be."""
+        """Functions whose last commit is decided: its observation is stored by then, or never will be."""
         gone = [doc for doc, tx in list(self._gone.items()) if tx is None or tx.status in SETTLED]
         if not gone:
             return
@@ -239,7 +239,7 @@ class Restorer:
         self._space.run_cache.forget(self._branch, gone, let_go=True)
 
     def leave(self) -> None:
-        """Of what this opening has not asked for, the newest is kept: it may be called again, and may be not."""
+        """Of observations that this opening did not use, keep the newest: they may be called again."""
         functions = [function for function in self._space.instances if isinstance(function, RestorableFunction)]
         found: dict[str, list[ObservationRow]] = {doc_key(function.doc): [] for function in functions}
         for doc, row in self._left.rows.items() if self._left is not None else ():
@@ -249,17 +249,17 @@ class Restorer:
             rows.sort(key=lambda row: row.seq)
             self._gone.update((row.doc, None) for row in rows[: max(len(rows) - UNREAD_MAX, 0)])
         with suppress(HeadwaterError):
-            # A store that fails has said so already.
+            # A failing store has reported that already.
             self._drop_gone()
 
     def _is_changed(self, doc: DocKey, places: list[tuple[Path, Depth]], after: Seq) -> bool:
         if self._space.replica.is_layered(doc):
-            # Written here, and not decided yet.
+            # Written here, not decided yet.
             return True
         return self._space.run_cache.is_changed(self._branch, doc, places, after)
 
     def _forget(self, found: Listing, start: str, declared: Collection[str]) -> None:
-        """Of functions that the app has no longer."""
+        """Delete observations of functions that were removed from the app."""
         gone = [doc for doc in found.rows if _name(doc, start) not in declared]
         if gone:
             self._space.run_cache.forget(self._branch, gone)
@@ -267,18 +267,18 @@ class Restorer:
                 del found.rows[doc]
 
     def explain(self) -> Resumption:
-        """What came of it."""
+        """The result of restoring."""
         persistence = self._space.scheduler.persistence
         missed = dict(persistence.missed)
         for node in list(self._space.nodes.values()):
             if node.spec.fingerprint is not None and not node.restored and node.id not in missed:
-                # At the first opening there is nothing to be looked through.
+                # Nothing to search at the first opening.
                 missed[node.id] = Resumed(node.id, "fresh", NOTHING)
         dirty = sum(each.outcome == "dirty" for each in missed.values())
         return Resumption(persistence.restored, dirty, len(missed) - dirty, tuple(missed.values()))
 
     def keep(self) -> None:
-        """Write down what runs have read that no commit has taken along."""
+        """Store observations that no commit has carried."""
         notes = self._space.replica.observations.take()
         if notes:
             self._space.run_cache.note(notes)
@@ -288,7 +288,7 @@ class Restorer:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without looking for garbage, of which there is none: every record that is made stays. It takes a third less."""
+    """Without garbage collection: every record stays, and restoring takes a third less time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
 """Timers of an open space, on the steady clock and on the wall clock.
 
-Nobody looks at them but the passes of the space, which ask when the next is due. So an idle space is woken when
-something is due and not before.
+Only the passes of the space check them, and ask when the next one is due. So an idle space is woken when a timer is
+due, and not before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 
 class Timer:
-    """Something that is to be done once. Cancelled, it is not."""
+    """A call at a time, unless cancelled."""
 
     __slots__ = ("fn", "is_cancelled")
 
@@ -22,7 +22,7 @@ class Timer:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Once more, or too late, is no harm."""
+        """Cancel the call. Idempotent."""
         self.is_cancelled = True
 
 
@@ -30,22 +30,22 @@ _Heap: TypeAlias = list[tuple[float, int, Timer]]
 
 
 class Timers:
-    """Those of one space. Whoever uses them has its turn."""
+    """The timers of one space. The caller holds its lock."""
 
     def __init__(self, now: Callable[[], float], wall: Callable[[], float]) -> None:
         self.now = now
         self.wall = wall
         self._waits: _Heap = []
         self._dates: _Heap = []
-        # Of two that are due at the same time, the one that was set first is the first.
+        # Equal times: first set, first called.
         self._number = count()
 
     def wait(self, ms: float, fn: Callable[[], None]) -> Timer:
-        """So much later: how long that is, nobody can change."""
+        """Call after a delay, on the monotonic clock."""
         return self._put(self._waits, self.now() + ms, fn)
 
     def at(self, wall_ms: float, fn: Callable[[], None]) -> Timer:
-        """When it is so late: whoever sets the clock changes when that is."""
+        """Call at a time of the wall clock, which may be set."""
         return self._put(self._dates, wall_ms, fn)
 
     def _put(self, heap: _Heap, at_ms: float, fn: Callable[[], None]) -> Timer:
@@ -54,7 +54,7 @@ class Timers:
         return timer
 
     def due_in(self) -> float | None:
-        """Milliseconds until the next one; 0 if its time has come, None if there is none."""
+        """Milliseconds until the next one; 0 if it is due, None if there is none."""
         found: list[float] = []
         for heap, clock in ((self._waits, self.now), (self._dates, self.wall)):
             while heap and heap[0][2].is_cancelled:
@@ -64,7 +64,7 @@ class Timers:
         return min(found, default=None)
 
     def fire(self) -> None:
-        """Do what is due. What is set meanwhile waits for the next time, so that this has an end."""
+        """Call what is due. Timers set meanwhile wait for the next call."""
         for heap, clock in ((self._waits, self.now), (self._dates, self.wall)):
             if not heap:
                 continue
@@ -77,7 +77,7 @@ class Timers:
                     timer.fn()
 
     def clear(self) -> None:
-        """Nothing is done any more."""
+        """Cancel all."""
         self._waits.clear()
         self._dates.clear()
 

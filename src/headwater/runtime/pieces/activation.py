@@ -1,6 +1,6 @@
-"""What of the pieces is at work: functions are registered and retired, so that it is what is wanted.
+"""Activates pieces: registers and retires the nodes of their functions.
 
-A piece that is built anew keeps the nodes of functions that are the same as before: those do not run again.
+A rebuilt piece keeps the nodes of unchanged functions: those do not run again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 
 LEAVING_MAX: Final = 1000
-"""Pieces that are stopped, and of which documents are still held: a few megabytes."""
+"""Stopped pieces whose documents are still held: a few megabytes."""
 
 
 class Activation:
@@ -28,18 +28,18 @@ class Activation:
 
     def __init__(self, space: PieceHost) -> None:
         self._space = space
-        # Stopped, and what they have made is still held.
+        # Stopped pieces whose documents are still held.
         self._leaving: list[tuple[Piece[Any], list[DocKey]]] = []
         self._leaving_max = LEAVING_MAX
-        # What functions had seen that were retired lately, by the document of each.
+        # Observations of functions that were retired recently, by document.
         self._seen: dict[str, Seen] = {}
-        # Handlers of pieces that come to be with a transaction that is open.
+        # Handlers of pieces that an open transaction starts.
         self._early: dict[str, list[Handler[..., Any]]] = {}
-        # Since the space was opened.
+        # Counts since the space was opened.
         self.started = 0
 
     def bring(self, pieces: Sequence[Piece[Any]]) -> None:
-        """Have at work what is wanted of these, and nothing else of them."""
+        """Activate what is planned of these pieces, and retire the rest."""
         if self._space.closed:
             return
         if len(self._leaving) >= self._leaving_max:
@@ -57,11 +57,11 @@ class Activation:
 
     @staticmethod
     def relabel(piece: Piece[Any], build: Build[Any]) -> None:
-        """It goes on as it is, and counts as another."""
+        """Continue an unchanged piece under its new plan."""
         piece.at_work = build
 
     def bring_handlers(self, pieces: Sequence[Piece[Any]]) -> None:
-        """Of pieces that come to be with the transaction around: events can be sent to them in that."""
+        """Register handlers of pieces that the open transaction starts: events can be sent to them in it."""
         for piece in pieces:
             self._drop_early(piece)
             if piece.wanted is not None and piece.at_work is None:
@@ -97,7 +97,7 @@ class Activation:
             fresh.append(function)
         plain = [each for each in fresh if type(each) is Computed and each in space.nodes]
         take_over(space, {each: self._seen.pop(each.doc) for each in plain if each.doc in self._seen})
-        # What comes now may be undone.
+        # From here on the changes may be undone.
         self._seen |= before
         nodes = [space.nodes[function] for function in fresh if function in space.nodes]
         has_instances = any(function in space.instances for function in fresh)
@@ -113,7 +113,7 @@ class Activation:
         return {each.doc: found for each in plain if (found := seen_by(space, each)) is not None}
 
     def _goes_on(self, former: Computed[..., Any] | Sink, function: Computed[..., Any] | Sink) -> bool:
-        """Whether it is the same function, made once more: then its node goes on, with what it knows."""
+        """Whether it is the same function, declared again: then its node continues."""
         space = self._space
         if type(former) is not type(function) or former.fingerprint_in(space) != function.fingerprint_in(space):
             return False
@@ -122,7 +122,7 @@ class Activation:
             return True
         node = space.nodes[former]
         spec = function.spec_in(space)
-        # It has the children that it had.
+        # It keeps its children.
         spec.on_live, spec.on_dormant = node.spec.on_live, node.spec.on_dormant
         if not space.scheduler.registry.remake(node, spec):
             return False
@@ -130,14 +130,14 @@ class Activation:
         return True
 
     def _is_plain(self, function: Computed[..., Any] | Sink) -> bool:
-        """Its nodes are all there is of it: its kinds are made of more."""
+        """Whether the function consists of its nodes only; other kinds have more."""
         space = self._space
         return type(function) in (Computed, Sink) and (function in space.nodes or function in space.instances)
 
     def _take_down(self, piece: Piece[Any], build: Build[Any], left: dict[str, Computed[..., Any] | Sink]) -> None:
         space = self._space
         piece.at_work = None
-        # Before anything goes: instances of functions are known as long as these are.
+        # Before anything is removed: instances are known as long as their function is.
         docs = [doc_key(doc) for doc in build.documents]
         docs += [
             doc
@@ -152,14 +152,14 @@ class Activation:
             if piece.wanted is not None and isinstance(function, Computed | Sink) and self._is_plain(function):
                 left[function.doc] = function
             else:
-                # Whoever has read one of several results calls for those of the function that comes now.
+                # Readers of one of several results call the new function.
                 space.retire(function, notify=piece.wanted is not None and function in space.instances)
         if piece.wanted is None:
             self._leaving.append((piece, docs))
             space.restorer.leave_piece(build.prefix)
 
     def sweep(self) -> None:
-        """Hold no longer what pieces have made that are stopped, if what they have written is decided."""
+        """Release the documents of stopped pieces whose writes are decided."""
         replica = self._space.replica
         leaving, self._leaving = self._leaving, []
         self._seen.clear()
@@ -170,7 +170,7 @@ class Activation:
             if any(replica.is_layered(doc) for doc in docs):
                 self._leaving.append((piece, docs))
             gone += docs
-        # The next time when as many have come, or after a sync: not for each that waits for its verdict.
+        # Next when as many more have been stopped, or after a sync: not once per pending verdict.
         self._leaving_max = len(self._leaving) + LEAVING_MAX
         for doc in gone:
             replica.release(doc)

@@ -1,8 +1,8 @@
-"""Children of functions that nobody looks at: they sleep, and are at work again when somebody does.
+"""Dormant pieces: children of functions that are not observed. They become active again when observed.
 
-Asleep, nothing of a piece runs by itself, and it takes no events. What it computes is known as before, for whoever
-calls it: if nothing has changed when it wakes, nothing runs. What the scheduler tells in the middle of a pass is noted;
-when the pass is over it is looked at who is live by then.
+Nothing of a dormant piece runs by itself, and it takes no events. Its results stay known to callers: if nothing has
+changed when it becomes active, nothing runs. Notifications of the scheduler during a pass are recorded, and evaluated
+when the pass is over.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headwater.runtime.pieces.piece_host import PieceHost
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
 
 ROUNDS_MAX: Final = 64
-"""Pieces that wake others, one after the other: as deep as they may be in each other. The rest has the next pass."""
+"""Rounds in which activated pieces activate others: as deep as pieces may be nested. The rest has the next pass."""
 
 
 class Dormancy:
@@ -29,40 +29,40 @@ class Dormancy:
         self._noted: dict[Node, None] = {}
 
     def watch(self, node: Node) -> None:
-        """It has children: they are at work while somebody looks at it."""
+        """Track a function with children: they are active while it is observed."""
         if node.spec.on_live is None:
-            # Not of every function: few have children.
+            # Not for every function: few have children.
             node.spec.on_live = node.spec.on_dormant = partial(self._note, node)
         if not node.is_live:
             self._note(node)
 
     def _note(self, node: Node) -> None:
-        """Whether somebody looks at it may be otherwise now."""
+        """Its liveness may have changed."""
         if not self._space.closed:
             self._noted[node] = None
             if not self._space.is_passing:
                 self._space.catch_up_soon()
 
     def end_pass(self) -> None:
-        """Have asleep and awake who is to be. What was woken has its turn; in an event loop, in a pass of its own."""
+        """Make pieces dormant or active. Activated ones run; in an event loop, in a pass of their own."""
         for _ in range(ROUNDS_MAX):
             if not self._look() or self._space.can_await:
                 return
             self._space.scheduler.settle()
 
     def _look(self) -> bool:
-        """Children of those that are looked at are at work, of others asleep. Returns if any woke."""
+        """Children of live functions are active, others dormant. Returns whether any was activated."""
         has_woken = False
         while self._noted:
             node, _ = self._noted.popitem()
-            # What is under way is looked at when it has ended.
+            # A running function is evaluated when it has ended.
             if not node.removed and node.attempt is None:
                 for piece in self._children(node):
                     has_woken |= self.turn(piece, asleep=not node.is_live)
         return has_woken
 
     def turn(self, piece: Piece[Any], *, asleep: bool) -> bool:
-        """Put to sleep, or wake, a piece with all that is part of it. Returns if it was woken."""
+        """Make a piece with its parts dormant, or active. Returns whether it was activated."""
         build = piece.wanted
         if build is None:
             return False
@@ -107,7 +107,7 @@ class Dormancy:
 
     @staticmethod
     def forget(piece: Piece[Any]) -> None:
-        """It is stopped."""
+        """Forget a stopped piece."""
         piece.asleep = False
 
 

@@ -1,7 +1,6 @@
-"""What the functions of a stopped piece had seen: if it is started again, and all of that is so, none of them runs.
+"""Observations of the functions of stopped pieces: if a piece is started again and they still hold, none runs.
 
-The store knows the same, when it has decided on their runs. Whoever stops a piece and starts it again does not wait for
-that.
+The store has the same after it has decided their runs. Restarting a piece does not wait for that.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from headwater.values.tree import Maybe
 
 @dataclass(slots=True, frozen=True, eq=False)
 class Seen:
-    """What one function had read and come to, with the documents as they were."""
+    """Reads and result of one function, with the documents as of its run."""
 
     print: bytes
     rank: int
@@ -30,11 +29,11 @@ class Seen:
     recorded: tuple[tuple[ReadKey, ...], bytes]
     docs: dict[DocKey, Maybe]
     results: dict[DocKey, Maybe]
-    # The failures that it was told of.
+    # The failures that it read.
     told: dict[DocKey, bytes]
 
     def is_so(self, replica: Replica) -> bool:
-        """Whether a run would read and come to the same."""
+        """Whether a run would read the same."""
         if any(replica.read(doc) is not before for doc, before in self.results.items()):
             return False
         for doc, path, bits in self.reads:
@@ -45,14 +44,14 @@ class Seen:
 
 
 def seen_by(space: PieceHost, function: Computed[..., Any]) -> Seen | None:
-    """What a function knows that is about to go; None if its next run is not spared by that."""
+    """The observation of a function that is being retired; None if it could not save a run."""
     node = space.nodes[function]
     space.scheduler.invalidation.drain()
     recorded = node.recorded
     if not node.is_clean or node.error is not None or node.attempt is not None or node.is_materializer:
         return None
     if recorded is None or recorded[0] is not node.reads:
-        # It has children, or something else that nobody else can tell.
+        # It has children, or other state that is not part of the observation.
         return None
     read = space.replica.read
     docs = {doc: read(doc) for doc, _, _ in node.reads}
@@ -61,7 +60,7 @@ def seen_by(space: PieceHost, function: Computed[..., Any]) -> Seen | None:
 
 
 def take_over(space: PieceHost, found: dict[Computed[..., Any], Seen]) -> None:
-    """Nodes of these functions go on where those before them were, as far as all is as it was."""
+    """Restore nodes of these functions whose observations still hold."""
     for function, seen in sorted(found.items(), key=lambda each: each[1].rank):
         node: Node = space.nodes[function]
         persistence = space.scheduler.persistence

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from headwater.runtime.pieces.pieces import Pieces
 
 DEPTH_MAX: Final = 64
-"""Pieces within each other: no tree that people make is deeper, and each takes some of the thousand calls of Python."""
+"""Nesting of pieces: deeper than any real tree; each level takes some of Python's thousand stack frames."""
 
 
 class PieceRequest(NamedTuple):
-    """What is to be started, where, and by whom."""
+    """What to start, where, and its parent."""
 
     pattern: Pattern[..., Any]
     key: str
@@ -50,9 +50,9 @@ class PiecePlanner:
     def __init__(self, space: PieceHost, pieces: Pieces, root: str) -> None:
         self._space = space
         self._pieces = pieces
-        # What stands for the app, in ids and in front of them.
+        # The name of the app in ids, and as their prefix.
         self.root = root
-        # Whoever holds a piece that was stopped has the one that is started again.
+        # A handle of a stopped piece refers to the restarted one.
         self._known: WeakValueDictionary[str, Piece[Any]] = WeakValueDictionary()
 
     def start(self, asked: PieceRequest) -> PiecePlan:
@@ -69,7 +69,7 @@ class PiecePlanner:
         kept = pattern.inputs(space, doc)
         before, given = stored_inputs(stored), dict[str, object]()
         if not asked.args and not asked.inputs and is_map(before):
-            # Resumed, without saying anew with what.
+            # Resumed with the stored inputs.
             sealed: Value = before
         else:
             given = kept.named(asked.args, asked.inputs)
@@ -80,14 +80,14 @@ class PiecePlanner:
             if not is_claimed:
                 return PiecePlan(known)
         unsealed = self._unsealed(kept, sealed)
-        # A cell that was given is known by more than its place: by its default.
+        # A given cell is identified by its default besides its address.
         unsealed |= {name: each for name, each in given.items() if isinstance(each, Cell)}
         fingerprints = space.fingerprints.nested(pattern.__wrapped__)
         ran = {} if known is None else known.ran
         around = EnclosingPiece(piece_title(pattern.name, asked.key), f"{doc}.", asked.parent, fingerprints, depth, ran)
         plan = self._built(asked, Builder(space, doc, pattern.name, around, asked.tx), unsealed, sealed, stored)
         if is_claimed and plan.change is not None:
-            # Whatever becomes of what stands there now.
+            # Independent of the current value.
             plan.change = plan.change._replace(stored=ABSENT)
         return plan
 
@@ -132,7 +132,7 @@ class PiecePlanner:
         return PiecePlan(piece, change, None if known is None else former, builder.plans)
 
     def stop(self, piece: Piece[Any], tx: Transaction | None) -> Iterator[PieceChange]:
-        """A piece is to be no more, nor what is part of it."""
+        """Plan to remove a piece with its parts."""
         if piece.wanted is not None:
             for part in piece.wanted.parts:
                 yield from self.stop(part, tx)
@@ -145,7 +145,7 @@ class PiecePlanner:
         return self._space.replica.read(at) if tx is None or isinstance(tx.node, Node) else tx.document(at)
 
     def _unsealed(self, kept: PieceInputs, sealed: Value) -> dict[str, object]:
-        """Inputs as the function gets them. Cells that the app declares are these, which have defaults."""
+        """Inputs as the function gets them. Cells of the app are the declared ones, which have defaults."""
         declared: Mapping[str, object] = getattr(self._space.owner, "declared", {})
         found = kept.unsealed(self._space, sealed)
         for name, each in found.items():
@@ -156,7 +156,7 @@ class PiecePlanner:
 
 
 def _check(function: object) -> None:
-    """What cannot be declared is told before anything comes to be."""
+    """Check declarations before anything is made."""
     if isinstance(function, Computed):
         function.check()
     elif isinstance(function, Handler):

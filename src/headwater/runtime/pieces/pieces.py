@@ -1,10 +1,9 @@
-"""The pieces of an open space: started, resumed, stopped; and whose children they are.
+"""The pieces of an open space: started, resumed, stopped; and their parents.
 
-A piece has one document: its inputs, what it consists of, and links to its outputs. That is written in one transaction,
-together with those of the pieces that are part of it: the one around the code that starts it, if there is one. If that
-does not come to be, each is again what it was. What a run starts is there at once, for the run to read, and so is
-written before it ends. Ids are derived from causes: whoever starts the same pattern with the same key, in the same
-place, means the same piece.
+A piece has one document: its inputs, its parts, and links to its outputs. It is written in one transaction with those
+of its parts: the transaction around the code that starts it, if there is one. If that is rolled back, each piece is again
+what it was before. A piece that a run starts can be read by the run, so it is written before the run ends. Ids are
+derived from causes: the same pattern with the same key, in the same parent, is the same piece.
 """
 
 from __future__ import annotations
@@ -45,20 +44,20 @@ _OF_PIECE: Final = re.compile(r"([^\s,()]*\+\w+:[a-z2-7]{32})(?:\.([^\s,;]+))?")
 
 
 class Pieces:
-    """Those of one open space. Whoever starts and stops has the turn."""
+    """The pieces of one open space. Starting and stopping need its lock."""
 
     def __init__(self, space: PieceHost, root: str) -> None:
         self._space = space
         self._planner = PiecePlanner(space, self, root)
         self.work = Activation(space)
         self.running: dict[str, Piece[Any]] = {}
-        # Children of functions, by id; and those that a run which is under way has asked for.
+        # Children of functions, by id; and those that a current run has started.
         self._children: dict[Node, dict[str, Piece[Any]]] = {}
         self._asked: dict[Node, tuple[Transaction, set[str]]] = {}
         self.sleeping = Dormancy(space, lambda node: list(self._children.get(node, {}).values()))
-        # What came with transactions that are not decided.
+        # Pieces of transactions without a verdict.
         self._origins: dict[str, Transaction] = {}
-        # To be done by whoever has the turn next.
+        # Work for the next holder of the lock.
         self._due: deque[Callable[[], None]] = deque()
 
     # -- starting ------------------------------------------------------------------------------------------
@@ -86,7 +85,7 @@ class Pieces:
     def start_within(
         self, builder: Builder, pattern: Pattern[..., R], key: str, args: tuple[object, ...], inputs: dict[str, Any]
     ) -> Piece[R]:
-        """A piece that is part of another: it comes to be with that."""
+        """Plan a piece that is part of another one."""
         _check(pattern, key)
         if not builder.is_building:
             message = f"pattern {builder.name}() has returned, and its builder starts nothing any more"
@@ -102,7 +101,7 @@ class Pieces:
         return plan.piece
 
     def start_returned(self, attempt: Attempt, asked: Invocation[R]) -> Piece[R]:
-        """A function has returned a pattern with its inputs: a child of its own, which its result refers to."""
+        """Start the pattern that a function returned: a child, to which its result refers."""
         node, tx = attempt.node, attempt.tx
         pattern = asked.pattern
         assert isinstance(pattern, Pattern)
@@ -120,12 +119,12 @@ class Pieces:
     ) -> Piece[R]:
         if node.removed:
             raise UsageError(f"{node.title} is no longer, and cannot have children", node=node.name)
-        # I7: nothing is kept of this run for the next opening. Only a run starts children, and each is kept for itself.
+        # I7: no observation of this run is stored. Only a run starts children, and each of them is stored on its own.
         tx.reads_outside = True
         place = node.outputs[0] if node.outputs else node.spec.stored_as or node.name
         run, asked = self._asked.get(node, (None, set[str]()))
         if run is not tx:
-            # The first of this run; those of one that did not count do not count, either.
+            # The first child of this run; those of a discarded run do not count.
             asked = set()
             self._asked[node] = (tx, asked)
         piece = self._carry_out(PieceRequest(pattern, key, args, inputs, place, node, tx=tx), asked)
@@ -136,7 +135,7 @@ class Pieces:
         return piece
 
     def _carry_out(self, asked: PieceRequest, before: Collection[str] = ()) -> Piece[Any]:
-        """Start it. The same run may have asked for some before."""
+        """Start a child. The same run may have started others before."""
         plan = self._planner.start(asked)
         if plan.change is not None and plan.piece.id in before and plan.is_other:
             plan.forget()
@@ -154,7 +153,7 @@ class Pieces:
         return plan.piece
 
     def _changes(self, plan: PiecePlan, tx: Transaction | None) -> list[PieceChange]:
-        """Also of what was part of it, and is not any more."""
+        """Including former parts."""
         change = plan.change
         if change is None or change.after is None:
             return []
@@ -198,16 +197,16 @@ class Pieces:
             raise UsageError(f"{message}; have it ask no more", piece=piece.id)
 
     def removed(self, node: Node) -> None:
-        """A function is no longer: nor are the pieces that its runs have started."""
+        """Stop the pieces of a function that was removed."""
         self._asked.pop(node, None)
         children = self._children.pop(node, None)
         if children and not self._space.closed:
             self._stop_all(children.values())
 
     def after(self, attempt: Attempt) -> None:
-        """A run has come to its end: children that it has not asked for are stopped, in the same pass.
+        """At the end of a run, stop children that it did not start again, in the same pass.
 
-        One that failed has not said which it wants: it has those that it had.
+        A failed run keeps its children.
         """
         node = attempt.node
         children = self._children.get(node)
@@ -232,7 +231,7 @@ class Pieces:
     # -- what comes of it ----------------------------------------------------------------------------------
 
     def _make(self, changes: list[PieceChange], tx: Transaction | None) -> None:
-        """Write it, and have it so. In a transaction, it is at work when that is sent."""
+        """Write and activate a plan. In a transaction, it is active when that is sent."""
         written = [each for change in changes for each in change_operations(change.doc, change.stored, change.value)]
         is_run = tx is not None and isinstance(tx.node, Node)
         if tx is not None and not is_run:
@@ -252,35 +251,35 @@ class Pieces:
             undo()
             raise
         if tx is None or (is_run and changes[-1].after is None):
-            # A run that stops a piece, perhaps its own, has done so.
+            # A run may stop a piece, its own included.
             return
-        # I10: it survives only if what it was started in comes to be.
+        # I10: it survives only if its transaction is committed.
         for piece in pieces:
             self._origins[piece.id] = tx
         bring = partial(self._soon, partial(self._bring, pieces, tx))
-        # When all of it is undone, so that nothing is at work in between.
+        # After everything is undone, so that nothing runs in between.
         self._space.scheduler.origins.attach(tx, partial(self._soon, undo), bring)
         if not is_run:
             tx.on_sent = (*tx.on_sent, bring)
 
     def _bring(self, pieces: list[Piece[Any]], tx: Transaction) -> None:
-        """A transaction is sent, or decided."""
+        """A transaction was sent, or decided."""
         for piece in pieces:
             if tx.status in SETTLED and self._origins.get(piece.id) is tx:
                 del self._origins[piece.id]
         self.work.bring(pieces)
 
     def claim(self, piece: Piece[Any], tx: Transaction | None) -> bool:
-        """Somebody asks for a piece that is at work as it is. If it came with what may yet fail, it stays all the same.
+        """Start an active, unchanged piece again. It then stays, even if the transaction that started it fails.
 
-        Returns whether it has to be built once more, to be written down by this one, too.
+        Returns whether it must be built again, so that this transaction writes it, too.
         """
         origin = self._origins.get(piece.id)
         if origin is None or origin is tx or origin.status in SETTLED or piece.wanted is None:
             return False
         if not isinstance(origin.node, Node):
             return True
-        # What a run starts is written down by itself: it is only not to be undone.
+        # A piece of a run is written by its own transaction: it must only not be undone.
         mine = replace(piece.wanted)
         if piece.at_work is piece.wanted:
             self.work.relabel(piece, mine)
@@ -297,7 +296,7 @@ class Pieces:
             self.running[piece.id] = piece
 
     def _undo(self, changes: list[PieceChange], tx: Transaction | None, *, is_run: bool) -> None:
-        """Each is what it was before; but for what somebody else has made of it since."""
+        """Restore the former state of each piece, except for later changes."""
         undone = [change for change in reversed(changes) if change.piece.wanted is change.after]
         for change in undone:
             piece = change.piece
@@ -316,11 +315,11 @@ class Pieces:
         if tx is None or (tx.is_open and is_run):
             self.work.bring(pieces)
         elif tx.is_open:
-            # Only a part of it is undone: the rest is not sent yet.
+            # A savepoint was rolled back: the rest is not sent yet.
             self.work.bring_handlers(pieces)
 
     def _soon(self, what: Callable[[], None]) -> None:
-        """At once, unless another thread has the turn: which may wait for what this one holds."""
+        """Do it at once, unless another thread has the lock and may wait for this one."""
         if not self._space.lock.acquire(blocking=False):
             self._due.append(what)
             self._space.catch_up_soon()
@@ -332,14 +331,14 @@ class Pieces:
             self._space.lock.release()
 
     def catch_up(self) -> None:
-        """Do what another thread has left to be done. Whoever calls has the turn."""
+        """Do work that other threads have left. The caller holds the lock."""
         while self._due:
             self._due.popleft()()
 
     def is_taken_back(self, title: object) -> bool:
-        """What started a piece is being rejected: its document is gone, and its functions will be in a moment.
+        """Whether the transaction that started a piece is being rolled back: its functions will be removed in a moment.
 
-        What they raise until then is no error of theirs.
+        Their errors until then are not reported.
         """
         started = [self.running[id_] for id_ in self._origins if id_ in self.running]
         return any(piece.title == title and self._space.replica.read(doc_key(piece.id)) is ABSENT for piece in started)
@@ -352,7 +351,7 @@ class Pieces:
         return f"the piece sleeps while nobody looks at {piece.parent.title}; read that in a sink"
 
     def captioned(self, words: str) -> str:
-        """With `n of timer kitchen` for the document of that name of a piece that is at work."""
+        """The text with `n of timer kitchen` in place of the address of an active piece's document."""
 
         def name(found: re.Match[str]) -> str:
             piece = self.running.get(found[1])
@@ -361,7 +360,7 @@ class Pieces:
         return _OF_PIECE.sub(name, words) if "+" in words else words
 
     def sweep(self) -> None:
-        """Hold no longer what pieces have made that are stopped."""
+        """Release the documents of stopped pieces."""
         with self._space.lock:
             self.work.sweep()
             self.running = shrunk(self.running)

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def start(pattern: Pattern[P, R], key: str, /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
-    """As `space.start`, in the space that is open around this code: for functions, which are called in some."""
+    """As `space.start`, in the space that is open around this code."""
     home, _ = sole_open(f"a piece of {getattr(pattern, 'name', pattern)}")
     assert isinstance(home, PieceHost)
     return home.pieces.start(pattern, key, args, inputs)

@@ -1,4 +1,4 @@
-"""Something that stands in the queue of the storage and does nothing there but tell when its turn has come."""
+"""An entry of the storage's queue that only reports when everything before it is decided."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headwater.values.tree import Maybe
 
 
 class Waiting:
-    """All that was submitted before is decided, and what was accepted is on disk, when `then` is called."""
+    """Calls `then` when everything submitted before is decided, and accepted commits are on disk."""
 
     def __init__(self, then: Callable[[BaseException | None], None]) -> None:
         self._then = then
@@ -21,5 +21,5 @@ class Waiting:
         return ()
 
     def decided(self, _verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """By whoever decides."""
+        """Called by the deciding thread."""
         self._then(error)

@@ -1,8 +1,8 @@
-"""When something is asked for: the resources of one open space, who looks at them, and what came.
+"""Decides when the resources of one open space are requested.
 
-Whoever looks only leaves a note. When the pass is over, each that was noted is looked at: is it wanted, is what stands
-there fresh, is a request under way. A request waits until everything that was written before it is on disk; then it
-leaves. Its answer is taken in at the beginning of a pass, in a transaction of its own, unless nobody wants it any more.
+A read only marks the resource. When the pass is over, each marked one is checked: is it observed, is its value fresh,
+is a request in progress. A request waits until everything written before it is on disk. Its result is stored at the
+beginning of a pass, in a transaction of its own, unless the resource is not observed any more.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.values.ids import DocKey
 
 GONE_MAX: Final = 256
-"""Documents that nobody looks at any more and that are held all the same: the store is asked for many at once."""
+"""Documents of forgotten resources that are held before the store is asked to release them together."""
 
 
 class Fetcher:
-    """The part of an open space that asks. But for what says so, whoever uses it has the turn of the space."""
+    """The fetcher of an open space. Its methods need the lock of the space, except where noted."""
 
     def __init__(self, space: FetchingPort) -> None:
         self._space = space
         self._performing = space.request_runner(self._ended)
         self._answers = Results(space, self._note)
-        # By resource, and then by what tells a set of arguments from others.
+        # By resource, then by the key of the arguments.
         self._sources: dict[object, dict[Key, ResourceInstance]] = {}
         self._of_node: dict[object, ResourceInstance] = {}
         self._calls = 0
-        # To be looked at when the pass is over. Any thread adds.
+        # To be checked when the pass is over. Any thread adds.
         self._noted: deque[ResourceInstance] = deque()
-        # All that are not at their end; asked for in this look; those for which the disk has said yes; and those that
-        # have come to their end, added to by the loop.
+        # Requests that have not ended; those of this check; those whose writes are on disk; and those that have ended,
+        # added by the loop.
         self.under_way: dict[ResourceRequest, None] = {}
         self._asked: list[ResourceRequest] = []
         self._ready: deque[ResourceRequest] = deque()
         self._landed: deque[ResourceRequest] = deque()
         self._ageing = Freshness()
-        # Documents of those that were forgotten, which are held until they are decided; and how many are let be.
+        # Documents of forgotten resources, held until decided; and how many are left alone.
         self._gone: dict[DocKey, None] = {}
         self._gone_max = GONE_MAX
-        # Held for leaving and for being stopped: it is one or the other.
+        # Taken to start a request and to stop the fetcher: one excludes the other.
         self._leaving = machine().lock()
         self._is_over = False
-        # Requests of those that were forgotten, while their resource is declared.
+        # Request counts of forgotten instances of declared resources.
         self._forgotten: dict[object, int] = {}
 
     # -- sources -------------------------------------------------------------------------------------------
 
     def find(self, resource: object, key: Key) -> ResourceInstance | None:
-        """The one for these arguments, if it has been called with them. From any thread."""
+        """The instance for these arguments, if it exists. From any thread."""
         found = self._sources.get(resource, {}).get(key)
         if found is None or found.node.removed:
             return None
@@ -69,7 +69,7 @@ class Fetcher:
         return found
 
     def successor(self, doc: str) -> object:
-        """The resource whose answers stand there now: another may have been declared in its place, as in a notebook."""
+        """The resource that owns the document: it may have been declared again, as in a notebook."""
         return next((each for each in self._sources if getattr(each, "doc", None) == doc), None)
 
     def add(
@@ -82,7 +82,7 @@ class Fetcher:
         piece: str = "",
         parent: Node | None = None,
     ) -> ResourceInstance:
-        """One more, unless another thread was faster."""
+        """Make an instance, unless another thread was faster."""
         with self._space.lock:
             found = self.find(resource, key)
             if found is not None:
@@ -94,7 +94,7 @@ class Fetcher:
                     kind=NodeKind.COMPUTATION,
                     outputs=(source.doc,),
                     is_fed=True,
-                    # Whoever reads it is run by each opening: only that run says which arguments are wanted.
+                    # Its readers run at each opening: only their runs show which arguments are needed.
                     is_instance=True,
                     on_live=lambda: self._looked_at(source),
                     on_dormant=lambda: self._left_alone(source),
@@ -107,7 +107,7 @@ class Fetcher:
             sources = self._sources.setdefault(resource, {})
             gone = sources.get(key)
             if gone is not None:
-                # Its node went with whoever made it.
+                # Its node was removed with its piece.
                 self._of_node.pop(gone.node, None)
                 self._note(gone)
             sources[key] = source
@@ -119,7 +119,7 @@ class Fetcher:
             return source
 
     def _thin_out(self, resource: object, fresh: ResourceInstance) -> None:
-        """Of those that nobody looks at, keep those that were called lately. What stands in their documents stays."""
+        """Of instances that are not observed, keep the recently called ones. Their documents stay."""
         sources = self._sources[resource]
         unread = self._space.scheduler.unread([each.node for each in sources.values() if each is not fresh])
         idle = [key for key, each in sources.items() if each.node in unread and not each.is_wanted and not each.request]
@@ -138,14 +138,14 @@ class Fetcher:
         self._note(source)
 
     def drop(self, resource: object) -> None:
-        """It is declared no longer. Whoever has read it is told, to read the one that was declared in its place."""
+        """Remove a resource. Its readers are notified, to read the one declared in its place."""
         for source in self._sources.pop(resource, {}).values():
             self._space.scheduler.renew(source.node)
             self._remove(resource, source)
         self._forgotten.pop(resource, None)
 
     def let_go(self) -> None:
-        """Hold no longer what stands in the documents of those that were forgotten: the store has it."""
+        """Release the documents of forgotten instances."""
         space, replica = self._space, self._space.replica
         gone = [doc for doc in self._gone if not replica.is_layered(doc)]
         for doc in gone:
@@ -154,35 +154,35 @@ class Fetcher:
         self._gone_max = len(self._gone) + GONE_MAX
         if gone:
             with suppress(HeadwaterError):
-                # A store that fails says so to whoever wants something of it.
+                # A failing store reports that elsewhere.
                 space.release_documents(gone)
             space.shrink()
 
     def requests_of(self, resource: object) -> int:
-        """How many have left."""
+        """The number of requests sent."""
         known = list(self._sources.get(resource, {}).values())
         return self._forgotten.get(resource, 0) + sum(each.requests for each in known)
 
     def source_of(self, node: object) -> ResourceInstance | None:
-        """What a node stands for."""
+        """The instance of a node."""
         return self._of_node.get(node)
 
     def labels(self, resource: object) -> list[str]:
-        """What it was called with, the last first."""
+        """The arguments it was called with, last first."""
         known = sorted(self._sources.get(resource, {}).values(), key=lambda each: each.used, reverse=True)
         return [each.label for each in known]
 
     @property
     def resources(self) -> list[object]:
-        """Those that were called here."""
+        """The resources that were called here."""
         return list(self._sources)
 
     def know(self, resource: object) -> None:
-        """It is declared, and may be called."""
+        """Register a declared resource."""
         self._sources.setdefault(resource, {})
 
     def knows(self, resource: object) -> bool:
-        """It is declared here."""
+        """Whether it is declared here."""
         return resource in self._sources
 
     # -- notes ---------------------------------------------------------------------------------------------
@@ -203,20 +203,20 @@ class Fetcher:
         self._note(source)
 
     def called(self, source: ResourceInstance, tx: Transaction | None) -> None:
-        """Somebody reads it: a call, if the scheduler will not know of him as of one who looks. From any thread."""
+        """Mark a read; `call`: by a reader that is no node of the scheduler. From any thread."""
         reader = None if tx is None else tx.node
         if not source.node.is_live and not (isinstance(reader, Node) and reader.is_live):
             source.is_called = True
             self._note(source)
 
     def refresh(self, source: ResourceInstance) -> None:
-        """Ask now, although it is fresh, and also if nobody looks. From any thread."""
+        """Request now, even if it is fresh or not observed. From any thread."""
         source.is_forced = True
         source.is_called = source.is_called or not source.node.is_live
         self._note(source)
 
     def found_unreadable(self, source: ResourceInstance) -> None:
-        """What stands there cannot be read any more. From any thread."""
+        """The stored value cannot be read any more. From any thread."""
         if not source.is_unreadable:
             source.is_unreadable = True
             self._note(source)
@@ -225,17 +225,17 @@ class Fetcher:
 
     @property
     def has_news(self) -> bool:
-        """Something came, or is to be looked at."""
+        """Whether a result arrived, or a check is due."""
         return bool(self._landed or self._ready or self._noted)
 
     def look(self) -> None:
-        """The pass is over: what is wanted now is what is wanted."""
+        """Check marked resources when the pass is over."""
         while self._noted and not self._is_over:
             self._decide(self._noted.popleft())
         while self._ready:
             self._leave(self._ready.popleft())
         if self._asked:
-            # Here, and not by whoever comes to know that the disk is ready: there may be several of those.
+            # Here, and not in the callback of the disk, of which there may be several.
             self._performing.prepare()
             asked, self._asked = self._asked, []
             self._space.when_on_disk(lambda error: self._on_disk(asked, error))
@@ -243,13 +243,13 @@ class Fetcher:
             self.let_go()
 
     def _decide(self, source: ResourceInstance) -> None:
-        """Ask, or stop asking, or see when to ask."""
+        """Request, cancel, or set a timer."""
         if source.request is not None:
             if source.is_wanted and not source.is_forced:
                 return
             self._stop(source.request)
             if source.request is not None:
-                # One at a time: it is looked at again when that one has ended.
+                # One at a time: checked again when it has ended.
                 return
         if source.timer is not None:
             source.timer.cancel()
@@ -267,7 +267,7 @@ class Fetcher:
         else:
             record = self._space.replica.read(source.doc)
             due_at = source.due_at(record)
-            # Whoever has set the clock back would wait for as long as that: it is asked for at once.
+            # The clock was set back: request at once instead of waiting for as long.
             if due_at is None or timers.wall() < due_at <= timers.wall() + (source.counts_ms(record) or 0.0):
                 source.is_called = False
                 if source.node.is_live and due_at is not None:
@@ -278,25 +278,25 @@ class Fetcher:
         self._ask(source)
 
     def _let_age(self, source: ResourceInstance) -> None:
-        """Nobody looks, so no timer rings for it; but somebody who has read it may be called again."""
+        """Not observed, so no timer. Remember when it goes stale, in case a past reader is called again."""
         due_at = None if source.node.removed else source.due_at(self._space.replica.read(source.doc))
         if due_at is not None:
             self._ageing.put(source, due_at)
 
     @property
     def ageing_count(self) -> int:
-        """How many are waited for in this way."""
+        """The number of those."""
         return len(self._ageing)
 
     def expire(self) -> None:
-        """Of what grew old while nobody looked, whoever has read it is to read it again, if called: so it is asked."""
+        """Invalidate readers of values that went stale while not observed: a call then requests them."""
         for source in self._ageing.take(self._space.timers.wall()):
             if not source.is_wanted and not source.node.removed:
                 self._space.scheduler.invalidation.failure_changed(source.node)
 
     @staticmethod
     def _rest(source: ResourceInstance) -> None:
-        """Nobody wants it: the next one who does begins anew."""
+        """Cancel a request that is not needed; the next reader starts a new one."""
         source.failures = 0
         source.retry_at = None
         source.is_forced = source.is_newly_observed = False
@@ -328,7 +328,7 @@ class Fetcher:
     # -- leaving -------------------------------------------------------------------------------------------
 
     def _on_disk(self, asked: list[ResourceRequest], error: BaseException | None) -> None:
-        """All that was written before they were asked for is on disk, or taken back. By any thread: nothing waits."""
+        """Everything written before these requests is on disk, or rolled back. From any thread, without blocking."""
         for request in asked:
             if error is not None:
                 request.error = error
@@ -336,7 +336,7 @@ class Fetcher:
             elif self._space.has_rejected_none(request.rejected):
                 self._leave(request)
             else:
-                # Perhaps nobody wants it any more, because what it follows from was taken back: the next pass knows.
+                # Possibly not needed any more, because its cause was rolled back: the next pass decides.
                 self._ready.append(request)
         if self._ready or self._landed:
             self._space.wake()
@@ -352,14 +352,14 @@ class Fetcher:
     # -- the beginning of a pass ---------------------------------------------------------------------------
 
     def _ended(self, request: ResourceRequest) -> None:
-        """In the loop. Noted now: a plain program may come to take it in much later."""
+        """In the loop. Time is recorded now: a plain program may store the result much later."""
         request.ended_ms = self._space.timers.wall()
         self._landed.append(request)
         if not self._is_over:
             self._space.wake()
 
     def take_in(self) -> None:
-        """What came since the last pass."""
+        """Store results that arrived since the last pass."""
         while self._landed:
             request = self._landed.popleft()
             source = request.source
@@ -372,11 +372,11 @@ class Fetcher:
     # -- the end -------------------------------------------------------------------------------------------
 
     def is_inside(self) -> bool:
-        """Whether this code is that of a request. In a loop."""
+        """Whether this code runs in a request. In a loop."""
         return self._performing.is_inside()
 
     def shut(self) -> None:
-        """Ask no more, and have what is under way cancelled. Once more is no harm."""
+        """Stop, and cancel requests in progress. Idempotent."""
         self._is_over = True
         for request in list(self.under_way):
             self._stop(request)
@@ -384,6 +384,6 @@ class Fetcher:
         self._ready.clear()
 
     async def end(self) -> None:
-        """As `shut`, and let requests clean up; none is waited for that does not end. In the loop."""
+        """As `shut`, and let requests clean up, within a time limit. In the loop."""
         self.shut()
         await self._performing.end()

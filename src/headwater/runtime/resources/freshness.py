@@ -1,4 +1,4 @@
-"""What is fresh while nobody looks, and until when: no timer rings for it."""
+"""Resources that are fresh and not observed, by the time at which they go stale. They have no timer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 from headwater.declare.resources.resource_instance import ResourceInstance
 
 TIDY_MIN: Final = 64
-"""Entries from which on those that count no longer are looked for. Fewer are no burden."""
+"""Entries above which outdated ones are removed."""
 
 
 class Freshness:
-    """Those of one open space. An entry counts as long as its source names its time."""
+    """The entries of one open space. An entry is valid while its instance has the same time."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, int, ResourceInstance]] = []
@@ -25,19 +25,19 @@ class Freshness:
         return len(self._entries)
 
     def put(self, source: ResourceInstance, due_at: float) -> None:
-        """From then on it is old."""
+        """Record when an instance goes stale."""
         if due_at == source.stale_at:
             return
         source.stale_at = due_at
         heappush(self._entries, (due_at, next(self._number), source))
         if len(self._entries) > self._tidy_at:
-            # When they have doubled, so what is paid for each stays the same.
+            # When doubled: constant amortized cost.
             self._entries = [entry for entry in self._entries if entry[2].stale_at == entry[0]]
             heapify(self._entries)
             self._tidy_at = max(2 * len(self._entries), TIDY_MIN)
 
     def take(self, now: float) -> Iterator[ResourceInstance]:
-        """Those that are old by now, each once."""
+        """Instances that are stale by now, each once."""
         while self._entries and self._entries[0][0] <= now:
             due_at, _, source = heappop(self._entries)
             if source.stale_at == due_at:

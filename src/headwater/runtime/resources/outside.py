@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OutsideParts(FetchingPort, ResourcePort):
-    """What both kinds of open spaces have of it. Each kind says where requests run, and how it is woken."""
+    """Shared by plain and async runtimes, which provide the event loop and the wake-up."""
 
     _has_parts: bool
 
@@ -30,17 +30,17 @@ class OutsideParts(FetchingPort, ResourcePort):
         self.timers: Timers = Timers(options.now, options.wall)
         self.jitter: Callable[[], float] = options.jitter
         self._fetcher: Fetcher | None = None
-        # By how often they tick, in milliseconds.
+        # By interval in milliseconds.
         self.clocks: dict[float, Ticking] = {}
 
     @property
     def fetcher(self) -> Fetcher:
-        """What asks for resources here."""
+        """The fetcher, made at its first use."""
         return self._fetcher or self._made_fetcher()
 
     @property
     def fetching(self) -> Fetcher | None:
-        """Whoever asks the outside here; None if nobody does."""
+        """The fetcher; None if there are no resources."""
         return self._fetcher
 
     def _made_fetcher(self) -> Fetcher:
@@ -54,50 +54,50 @@ class OutsideParts(FetchingPort, ResourcePort):
 
     @property
     def resources(self) -> list[object]:
-        """Those that are declared here, and those that were called."""
+        """Declared and called resources."""
         return [] if self._fetcher is None else self._fetcher.resources
 
     def source_of(self, node: object) -> ResourceInstance | None:
-        """What a node stands for, if that is a resource with its arguments."""
+        """The resource instance of a node, if it is one."""
         return None if self._fetcher is None else self._fetcher.source_of(node)
 
     # -- each kind of space --------------------------------------------------------------------------------
 
     @abstractmethod
     def request_loop(self) -> AbstractEventLoop:
-        """Where requests run."""
+        """The event loop for requests."""
 
     def request_runner(self, finished: Callable[[ResourceRequest], None]) -> RequestRunner:
         return self._requests(self, self.request_loop, finished)
 
     @abstractmethod
     def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call when all that was written so far is on disk, or taken back; by whichever thread comes to know."""
+        """Call when everything written so far is on disk, or rolled back; from any thread."""
 
     def has_rejected_none(self, since: int) -> bool:  # noqa: ARG002  # as a plain space has it
-        """Whether nothing was taken back since so much was: told at once, by any thread. If that cannot be, no."""
+        """Whether nothing was rolled back since the count was `since`; False if unknown. Never blocks."""
         return False
 
     def wake(self) -> None:
-        """Something came from outside: have it taken in. By any thread."""
+        """Request a pass for a result from outside. From any thread."""
         self.catch_up_soon()
 
     # -- passes --------------------------------------------------------------------------------------------
 
     @property
     def has_come(self) -> bool:
-        """Something came from outside, or is to be looked at."""
+        """Whether the outside has work for a pass."""
         return self._fetcher is not None and self._fetcher.has_news
 
     def _take_in_outside(self) -> None:
-        """At the beginning of a pass: what came, and what is due."""
+        """At the beginning of a pass: results and timers."""
         if self._fetcher is not None:
             self._fetcher.take_in()
             self._fetcher.expire()
         self.timers.fire()
 
     def _look_outside(self) -> None:
-        """At its end: ask for what is wanted now."""
+        """At its end: requests for observed resources."""
         if self._fetcher is not None:
             self._fetcher.look()
         if self.clocks:
@@ -116,6 +116,6 @@ class OutsideParts(FetchingPort, ResourcePort):
         return found
 
     def rest_clocks(self) -> None:
-        """Nothing is at work: whoever has read a clock that nobody looks at reads it again when it is called."""
+        """Idle: readers of clocks that are not observed become invalid, and read again when called."""
         for ticking in list(self.clocks.values()):
             ticking.rest()

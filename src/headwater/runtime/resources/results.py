@@ -22,30 +22,30 @@ from headwater.values.hints import freeze_with
 from headwater.values.tree import ABSENT, Value
 
 DISK_MS: Final = 1000.0
-"""How long after the disk failed it is tried again: a disk that is full is not full for milliseconds."""
+"""Wait after a disk failure: a full disk stays full for a while."""
 
 TEXT_MAX: Final = 2000
-"""Characters of an error that are kept: enough to know it by, and not the page that a server sent with it."""
+"""Characters of an error that are stored: enough to recognize it, without the page of a server."""
 
 
 class Results:
-    """Takes them in, for one open space. `note` has a source looked at again."""
+    """Stores the results of one open space. `note` marks an instance for the next check."""
 
     def __init__(self, space: FetchingPort, note: Callable[[ResourceInstance], None]) -> None:
         self._space = space
         self._note = note
 
     def take(self, request: ResourceRequest) -> None:
-        """One that has come to its end, and that somebody wants."""
+        """Store the result of a request whose resource is still needed."""
         source = request.source
         if not request.has_left:
-            # The disk could not say.
+            # The disk failed.
             self._try_later(source, DISK_MS)
         elif request.error is not None:
             self._failed(source, request.error, request.ended_ms)
         elif request.value is not ABSENT:
             self._came(source, request.value, request.ended_ms)
-        # Else it was cancelled by somebody else: as if it had not been asked for.
+        # Otherwise cancelled from outside: as if it had not been requested.
 
     def _came(self, source: ResourceInstance, value: object, at_ms: float) -> None:
         try:
@@ -67,7 +67,7 @@ class Results:
         source.retry_at = self._space.timers.now() + ms
 
     def _give_up(self, source: ResourceInstance, error: BaseException, at_ms: float) -> None:
-        """What it is tried for no more, readers are told."""
+        """Store the failure after the last retry."""
         tries, source.failures = max(source.failures, 1), 0
         source.is_called = source.is_newly_observed = False
         kind, text = type(error).__name__, _text_of(error)
@@ -92,14 +92,14 @@ class Results:
 
     def _decided(self, source: ResourceInstance, tx: Transaction) -> None:
         if tx.is_rejected:
-            # The store could not: what came is lost.
+            # The store failed: the result is lost.
             self._try_later(source, DISK_MS)
             self._note(source)
 
 
 def _stored(source: ResourceInstance, value: object) -> Value:
-    # As whoever reads it has it.
-    return freeze_with(source.value._schema, value, "its answer")  # noqa: SLF001  # a cell's type is nobody else's
+    # In the form that readers get.
+    return freeze_with(source.value._schema, value, "its answer")  # noqa: SLF001  # the type of a cell is private
 
 
 def _text_of(error: BaseException) -> str:

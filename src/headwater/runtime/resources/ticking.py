@@ -22,9 +22,9 @@ class Ticking:
         self._every_ms = every_ms
         self.doc = doc_key(f"headwater.clock:{every_ms:g}")
         self._timer: Timer | None = None
-        # The last tick that readers were told of, while somebody looks: so all of them see the same.
+        # The last tick that readers were notified of, while observed: all of them see the same.
         self._told: float | None = None
-        # By a run, since it last rested.
+        # Read by a run since the last rest.
         self.is_read = False
         self._node: Node = scheduler.register(
             NodeSpec(
@@ -33,7 +33,7 @@ class Ticking:
                 kind=NodeKind.COMPUTATION,
                 outputs=(self.doc,),
                 is_fed=True,
-                # Whoever reads it is run by each opening: it is later by then.
+                # Its readers run at each opening: time has passed.
                 is_instance=True,
                 on_live=self._start,
                 on_dormant=self._stop,
@@ -41,19 +41,19 @@ class Ticking:
         )
 
     def tick_ms(self) -> float:
-        """When it last ticked."""
+        """The time of the last tick."""
         return self._now() if self._told is None else self._told
 
     def _now(self) -> float:
         return self._timers.wall() // self._every_ms * self._every_ms
 
     def _start(self) -> None:
-        """Somebody looks."""
+        """Observed: start ticking."""
         self._told = self._now()
         self._set()
 
     def _stop(self) -> None:
-        """Nobody does."""
+        """Not observed: stop ticking."""
         self._told = None
         self.is_read = True
         if self._timer is not None:
@@ -61,14 +61,14 @@ class Ticking:
             self._timer = None
 
     def rest(self) -> None:
-        """Nothing is at work. If nobody looks, no tick comes: whoever has read it is to read it again, if called."""
+        """Idle. Without observers there are no ticks: past readers become invalid, and read again when called."""
         if self.is_read and not self._node.is_live:
             self._scheduler.invalidation.failure_changed(self._node)
             self._scheduler.invalidation.drain()
         self.is_read = False
 
     def _set(self) -> None:
-        # By how late it is, not by how long it takes: ticks that were missed are not made up for.
+        # On the wall clock: missed ticks are skipped.
         self._timer = self._timers.at(self._now() + self._every_ms, self._tick)
 
     def _tick(self) -> None:
