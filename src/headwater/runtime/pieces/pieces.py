@@ -1,9 +1,9 @@
 """The pieces of an open space: started, resumed, stopped; and their parents.
 
 A piece has one document: its inputs, its parts, and links to its outputs. It is written in one transaction with those
-of its parts: the transaction around the code that starts it, if there is one. If that is rolled back, each piece is again
-what it was before. A piece that a run starts can be read by the run, so it is written before the run ends. Ids are
-derived from causes: the same pattern with the same key, in the same parent, is the same piece.
+of its parts: the transaction around the code that starts it, if there is one. If that is rolled back, each piece is
+again what it was before. A piece that a run starts can be read by the run, so it is written before the run ends. Ids
+are derived from causes: the same pattern with the same key, in the same parent, is the same piece.
 """
 
 from __future__ import annotations
