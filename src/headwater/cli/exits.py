@@ -11,8 +11,6 @@ from typing import Final
 import click
 
 from headwater import errors
-from headwater.values.author_text import describe, text_of, traceback_text
-from headwater.values.text import inert
 
 
 class Exit(IntEnum):
@@ -64,6 +62,9 @@ def exit_of(kind: type[BaseException]) -> Exit:
 
 def report(error: BaseException) -> Exit:
     """Print the error on stderr, in one line, and return the exit code. HEADWATER_DEBUG=1 adds the traceback."""
+    from headwater.values.author_text import traceback_text  # noqa: PLC0415  # only after an error
+    from headwater.values.text import inert  # noqa: PLC0415  # likewise
+
     if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
         sys.stderr.write(traceback_text(error))
     if isinstance(error, click.UsageError):
@@ -74,6 +75,8 @@ def report(error: BaseException) -> Exit:
 
 
 def _line(error: BaseException) -> str:
+    from headwater.values.author_text import describe, text_of  # noqa: PLC0415  # only after an error
+
     match error:
         case click.Abort() | KeyboardInterrupt():
             return "interrupted"
