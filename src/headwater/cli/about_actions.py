@@ -15,7 +15,7 @@ from headwater import __version__, errors
 from headwater.cli.care_syntax import ERROR
 from headwater.cli.exits import exit_of
 from headwater.cli.output import Form, Record, answer, json_text, show, write
-from headwater.inspect.names import did_you_mean
+from headwater.values.suggestions import did_you_mean
 
 LIBRARIES: Final = ("apsw", "msgspec", "click", "rich")
 

@@ -16,11 +16,11 @@ from typing import Any
 from headwater.app import App
 from headwater.errors import HeadwaterError, NotFoundError, UsageError, UserCodeError
 from headwater.host.space_facade import runtime_of
-from headwater.inspect.names import did_you_mean
 from headwater.inspect.opening_inspection import OpeningInspection, inspection_of
 from headwater.machine import machine
 from headwater.runtime.options import Options
 from headwater.values.author_text import describe
+from headwater.values.suggestions import did_you_mean
 
 
 def is_module(text: str | None) -> bool:

@@ -33,8 +33,9 @@ from headwater.draw.text_tree import text as text_tree
 from headwater.errors import NotFoundError
 from headwater.inspect.answers import Explanation, GraphView, WhyView
 from headwater.inspect.inspector import Inspector
-from headwater.inspect.names import did_you_mean, function_of
+from headwater.inspect.names import function_of
 from headwater.inspect.questions import ExplainNode, GetGraph
+from headwater.values.suggestions import did_you_mean
 from headwater.values.text import inert_lines
 
 _WIDE: Final = 1000

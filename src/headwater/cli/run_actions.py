@@ -34,11 +34,11 @@ from headwater.cli.workflow_actions import report_done
 from headwater.cli.workflow_hints import answers, clock, due, hint_lines, record_of
 from headwater.cli.workflow_syntax import RUN, WAITING_RUN
 from headwater.inspect.commands import DecideRun, RunAction
-from headwater.inspect.names import did_you_mean
 from headwater.inspect.paging import run_pages
 from headwater.inspect.questions import ListRuns, ShowRun
 from headwater.inspect.workflow_answers import RunsPage
 from headwater.runtime.workflows.process_user import process_user
+from headwater.values.suggestions import did_you_mean
 from headwater.values.text import inert
 from headwater.workflow.rows import RunStatus
 from headwater.workflow.wording.views import RunView

@@ -31,8 +31,8 @@ from headwater.cli.whole_files import check_free
 from headwater.errors import NotFoundError, UsageError
 from headwater.host.space_files import file_name
 from headwater.host.system_clock import SystemClock
-from headwater.inspect.names import did_you_mean
 from headwater.values.duration import to_ms
+from headwater.values.suggestions import did_you_mean
 
 _ACCESS: Final = "access.json"
 

@@ -26,9 +26,9 @@ from headwater.cli.output import (
 )
 from headwater.cli.target import Target
 from headwater.errors import UsageError
-from headwater.inspect.names import did_you_mean
 from headwater.inspect.questions import GetTrace
 from headwater.scheduler.inspect.trace import TRACE_KINDS
+from headwater.values.suggestions import did_you_mean
 from headwater.values.text import inert
 
 # --- in words -------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headwater.errors import NotFoundError, SchemaError, UsageError
-from headwater.inspect.names import did_you_mean
 from headwater.runtime.type_records import PREFIX, Declared
 from headwater.store.browsing import listing, read
 from headwater.store.commit import Operation, PatchDoc, SetDoc
@@ -15,6 +14,7 @@ from headwater.values.ids import BranchId, DocKey
 from headwater.values.patch import apply_patch
 from headwater.values.schema import Schema
 from headwater.values.shape import misfit_of
+from headwater.values.suggestions import did_you_mean
 from headwater.values.tree import ABSENT, Maybe, Path, get
 
 

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 from headwater.errors import HeadwaterError, NotFoundError
 from headwater.host import space_files
 from headwater.host.storage import Storage
-from headwater.inspect.names import CLOSE, did_you_mean
 from headwater.machine import machine
 from headwater.store.browsing import keys, read
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
 from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.suggestions import CLOSE, did_you_mean
 from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, is_array, is_link, is_map
 
 _NAMES_MAX: Final = 20_000
