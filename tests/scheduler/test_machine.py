@@ -361,3 +361,35 @@ class Narrow(Graphs):
 @pytest.mark.parametrize("machine", [Graphs, FewEffects, Acyclic, Narrow], ids=lambda machine: machine.__name__)
 def test_any_graph_shows_what_a_naive_engine_says_and_keeps_the_invariants(machine: type[Graphs]) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=examples(200), stateful_step_count=25))  # type: ignore[no-untyped-call]
+
+
+class Drawn:
+    """Values in the place of those that Hypothesis would draw."""
+
+    def __init__(self, *values: object) -> None:
+        self._values = list(values)
+
+    def draw(self, _strategy: object) -> object:
+        return self._values.pop(0)
+
+
+def test_a_start_that_made_room_for_a_called_node_does_not_count_against_the_bound_of_a_pass() -> None:
+    """Found by the machine: a function without stack for what it calls starts again for each of these, once."""
+    plain = Formula("sum", "c0", "c0", "c0")
+    computations = [
+        Plan("f0", plain, side=True, spawns="l0", calls=True),
+        Plan("f1", Formula("sum", "c0", "f0.side", "c0")),
+        Plan("f2", Formula("items", "l0", "c0", "c0")),
+        Plan("f3", plain),
+    ]
+    effects = [Plan("e1", plain, effect=True), Plan("e2", plain, effect=True)]
+    effects += [Plan("e3", Formula("sum", "f1", "c0", "c0"), effect=True, calls=True)]
+    machine = Narrow()
+    rule_of_begin: Any = Graphs.begin
+    drawn: list[object] = []
+    for plan in computations:
+        drawn += [plan, {}]
+    try:
+        rule_of_begin.hypothesis_stateful_initialize_rule.function(machine, data=Drawn(*drawn, *effects), count=4)
+    finally:
+        machine.teardown()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
 
 from headwater.errors import UserCodeError
 from headwater.scheduler.graph.edges import Graph
@@ -20,6 +21,9 @@ from headwater.scheduler.passes.invalidation import Invalidation
 from headwater.scheduler.passes.runner import Runner
 from headwater.scheduler.passes.steps import PassStep, Perform, drive
 from headwater.scheduler.scheduler_limits import NESTED_MAX, RUNS_MAX
+
+MADE_ROOM: Final = "made room for what it waits for"
+"""Why an attempt was discarded that does not count against the bound of a pass."""
 
 
 class TooDeep(BaseException):  # no error: authors' code must not catch it
@@ -196,8 +200,10 @@ class Puller:
     def made_room(self, attempt: Attempt, waited: Node) -> None:
         """It was stopped for want of stack: what it waits for is run first. No unrest, unless that ran already."""
         runner = self._runner
-        runner.interrupted(attempt, "made room for what it waits for")
-        attempt.node.pass_runs -= waited.pass_number != runner.pass_number
+        is_first = waited.pass_number != runner.pass_number
+        runner.interrupted(attempt, MADE_ROOM if is_first else "made room once more")
+        # I6: a start that made room for a node without a run in this pass does not count.
+        attempt.node.pass_runs -= is_first
 
     def run(self, node: Node) -> Iterator[PassStep]:
         """One attempt of a node that is not current, everything above it being so. What has no room goes first."""

@@ -31,6 +31,7 @@ from headwater.scheduler.inspect.trace import (
     TraceRecord,
 )
 from headwater.scheduler.passes.persistence import ADOPTED, FAILED
+from headwater.scheduler.passes.pull import MADE_ROOM
 from headwater.scheduler.passes.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
@@ -428,6 +429,9 @@ def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one boun
                 until.pop(node, None)
             if record.at_ms < until.get(node, 0):
                 raise broken("I6", f"it did not settle, and should rest until {until[node]:g}", record)
+        elif isinstance(record, RunDiscarded) and record.reason == MADE_ROOM:
+            # It ran as far as it had stack, and starts again when the node that it calls has run: not one of its runs.
+            starts[node] = starts.get(node, 0) - 1
         elif isinstance(record, NodeRestless):
             rests[node] = rests.get(node, 0) + 1
             until[node] = record.at_ms + min(BACKOFF_MS * 2 ** (rests[node] - 1), BACKOFF_MAX_MS)
