@@ -48,7 +48,7 @@
     │   └── TransitionError      HW507  a run or a workflow is not in a state that allows this
     ├── HttpError                something was asked over HTTP, and there is no answer to use
     │   ├── HttpRefusedError     HW601  a URL, host or address that may not be asked; nothing was sent
-    │   ├── HttpUnreachableError HW602  nobody answered, or not in time; trying again may help
+    │   ├── HttpUnreachableError HW602  no answer, or not in time; trying again may help
     │   ├── HttpStatusError      HW603  the server answered with an error
     │   └── HttpAnswerError      HW604  the answer is too large, or not what was asked for
     ├── SyncError                sharing a space through a server
@@ -61,7 +61,7 @@
     └── InvariantError           HW901  a bug of ours: names what must always hold, and what was found
 
 HW3nn is kept for labels. Outcomes that are expected (a conflict, a refusal) are values, see `store.commit`; they are
-raised only where there is nobody to hand a value to: at the end of a `with` block, and by `sync`.
+raised only where no value can be returned: at the end of a `with` block, and by `sync`.
 
 Length: one tree, in one place.
 """
@@ -272,7 +272,7 @@ class StoreFullError(UnavailableError):
 
 
 class PoisonedError(StoreError):
-    """After a failed fsync nobody knows what is on the disk: only a fresh open may look."""
+    """After a failed fsync the state of the disk is unknown: only reopening shows it."""
 
     code = "HW204"
 
@@ -364,7 +364,7 @@ class PhaseError(LogicError):
 
 
 class ApprovalError(WorkflowError):
-    """Signed out, or not allowed. `service` names where; the workflow waits until somebody says that it is mended."""
+    """Signed out, or not allowed. `service` names where; the workflow waits until a person reports the fix."""
 
     code = "HW504"
     service: str = ""

@@ -49,7 +49,7 @@ def opened_up(paths: Iterable[Path]) -> list[str]:
 
 
 def open_private(path: Path, owners: Collection[int]) -> File:
-    """A file to read from. Raises FileNotFoundError; UnavailableError if it is anybody else's, too."""
+    """Open for reading. Raises FileNotFoundError; UnavailableError if other users can access it."""
     try:
         # Non-blocking: it may be a named pipe.
         file = machine().files.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

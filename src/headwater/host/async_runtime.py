@@ -83,7 +83,7 @@ class AsyncRuntime(AsyncLoading):
             raise UsageError(message, space=self.name)
 
     def _woken(self) -> None:
-        """Something was decided. Called by whoever decides, who has to go on."""
+        """Outcomes arrived. Called by the deciding thread; must not block."""
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -115,7 +115,7 @@ class AsyncRuntime(AsyncLoading):
 
     def _pass(self) -> None:
         self._soon = False
-        # Said before trying: whoever has the turn looks when it is over.
+        # Set before trying: the holder of the lock checks it at its end.
         self._missed = True
         # Not made yet: what an earlier run left behind may be reported by another thread while this one is being made.
         if getattr(self, "closed", True) or not self.lock.acquire(blocking=False):
@@ -184,7 +184,7 @@ class AsyncRuntime(AsyncLoading):
         self.catch_up()
 
     def nudge(self) -> None:
-        """At once, if this is its loop: whoever asks may hold it up until something has been decided."""
+        """At once, if this is its loop: the caller may block it until a commit is decided."""
         if not _is_running(self.loop):
             self.catch_up()
         elif self.is_passing:
@@ -279,7 +279,7 @@ class AsyncRuntime(AsyncLoading):
             await self.calm()
 
     async def calm(self) -> None:
-        """As `settle`; but for the world outside nobody waits."""
+        """As `settle`, without waiting for resources."""
         self.check_open()
         if self._flights.is_inside():
             message = "an async function that waits until nothing is under way would wait for itself"

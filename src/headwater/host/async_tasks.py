@@ -1,4 +1,4 @@
-"""Async functions under way: each in a task, its transaction around it, and whoever waits for it told when it lands.
+"""Async functions in progress: each in a task, in its transaction; waiting callers are notified at the end.
 
 What a function has read is known to the scheduler whenever it waits. Landing only notes what came of it: the space
 takes it in between two awaits, when it has its turn.
@@ -46,7 +46,7 @@ class Watched:
                 sent, raised = None, None
                 try:
                     sent = yield waits_for
-                except BaseException as error:  # noqa: BLE001  # handed on: it is meant for whoever waits
+                except BaseException as error:  # noqa: BLE001  # passed on to the waiting caller
                     raised = error
         finally:
             coroutine.close()
@@ -77,7 +77,7 @@ class AsyncRuns:
         return bool(self._tasks or self.landed or self._asked)
 
     def start(self, attempt: Call) -> None:
-        """Have it run; it goes on when it can. From any thread: whoever asks first for a value starts it."""
+        """Start it. From any thread: the first caller of a value starts it."""
         attempt.suspended = True
         if self._ended:
             # The space is being closed: it would only be stopped.
@@ -90,7 +90,7 @@ class AsyncRuns:
             self._tell()
 
     def launch(self) -> None:
-        """Have those run that threads have asked for. In the loop, when nobody else has the turn."""
+        """Start those that threads have asked for. In the loop, with the lock."""
         while self._asked:
             self._launch(self._asked.popleft())
 
@@ -146,7 +146,7 @@ class AsyncRuns:
         except asyncio.CancelledError as stop:
             task = asyncio.current_task()
             if task is not None and not task.cancelling():
-                # Nobody has told it to stop: something that it waited for was.
+                # Not cancelled itself: something that it waited for was.
                 error = RuntimeError(f"{attempt.title} waited for something that was cancelled")
                 error.__cause__ = stop
                 attempt.error = error

@@ -242,7 +242,7 @@ class Wrapped:
             self.write(line)
 
     def flush(self) -> None:
-        """Somebody wants to see it now, with the end of its line or without."""
+        """Flush, with the end of the line or without."""
         state = console()
         if state.parts and (run := _run_here()) is not None:
             with state.lock:
@@ -317,7 +317,7 @@ class Recorder:
 
 
 def _wrap() -> None:
-    """Stand in the way, unless we do. Whoever stands there now is behind us."""
+    """Install the wrapper, unless it is there. The former stream is behind it."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and type(stream) is not Wrapped:

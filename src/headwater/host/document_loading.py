@@ -56,7 +56,7 @@ class AsyncLoading(SpaceRuntime):
     async def _have_here(self, asking: _Asking) -> None:
         from asyncio import sleep, timeout, wrap_future  # noqa: PLC0415  # plain programs need not load it
 
-        # Also if everything is here by now: whoever asks again and again lets others have their turn.
+        # Also if everything is here by now: a loop of calls lets other tasks run.
         await sleep(0)
         while asking.docs:
             answer, patience_s = asking.ask()
@@ -73,7 +73,7 @@ class AsyncLoading(SpaceRuntime):
             asking.document()
 
     async def _until_come(self) -> bool:
-        """Wait for what runs here wait for. Whether anything has come: not if there is nothing, or nobody answers."""
+        """Wait for documents that runs here wait for. Returns whether any has arrived."""
         docs = self.scheduler.arrivals.docs
         if not docs or self.connection.state != "live":
             return False
@@ -128,7 +128,7 @@ class _Asking:
             raise error
 
     def late(self, patience_s: float) -> OfflineError:
-        """Nobody has answered."""
+        """The server did not answer."""
         url = self._space.connection.url
         message = f"{url} was asked for {len(self.docs):,} documents and has not answered for {patience_s:g} s"
         return OfflineError(f"{message}; they are read when it is back", url=url)

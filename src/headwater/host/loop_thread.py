@@ -42,7 +42,7 @@ class Loop:
         try:
             result, error = future.result()
         except CancelledError:
-            # By `close`: nobody else does that.
+            # By `close` only.
             raise TransitionError("the host ends before this has come to its end", stopped=True) from None
         except BaseException:
             future.cancel()

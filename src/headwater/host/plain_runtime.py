@@ -49,7 +49,7 @@ class PlainRuntime(PlainLoading):
         self.storage_key = (lease.storage, options.branch)
 
     def add_node(self, function: object, spec: NodeSpec) -> Node:
-        """Only plain functions can be run here. A slow one is not made to wait where nobody would come for it."""
+        """Only plain functions run here. A slow one is not debounced where nothing would wake it."""
         spec.no_auto_debounce = spec.no_auto_debounce or not self.is_woken
         if spec.is_async:
             message = f"{spec.name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
@@ -74,7 +74,7 @@ class PlainRuntime(PlainLoading):
             if wake is not None and self.scheduler.events.wake_at is None:
                 wake = None
         if wake is not None:
-            # An event waits for its time, and whoever comes then may not know: it was sent by another thread.
+            # An event sent by another thread waits for its time, which the waker may not know.
             wake()
 
     def settle(self) -> None:
@@ -123,7 +123,7 @@ class PlainRuntime(PlainLoading):
             self.scheduler.settle()
 
     def nudge(self) -> None:
-        """As `catch_up`, but waiting for nobody: who waits for each other in two spaces would wait for ever."""
+        """As `catch_up`, without waiting: two spaces that wait for each other would wait for ever."""
         if not self.closed and self.lock.acquire(blocking=False):
             try:
                 self.catch_up()
@@ -131,7 +131,7 @@ class PlainRuntime(PlainLoading):
                 self.lock.release()
 
     def wake(self) -> None:
-        """Something came from outside: taken in by whoever stays for that, or with the next write."""
+        """Something came from outside: stored by the waiting program, or with the next write."""
         super().wake()
         if self._wake is not None:
             self._wake()
@@ -156,7 +156,7 @@ class PlainRuntime(PlainLoading):
         return self._attached.has_only_good_news() and self.rejected_count == since
 
     def await_decision(self, origin: Transaction) -> None:
-        """Nobody would come to hear of it later: when it has ended, what becomes of it is waited for."""
+        """Nothing would report it later: wait for its outcome at its end."""
         self._owed.append(origin)
         self.catch_up_soon()
         if not origin.is_open:
@@ -171,7 +171,7 @@ class PlainRuntime(PlainLoading):
             # One that is open is looked at again when it has ended.
             self.catch_up_soon()
         if self.scheduler.events.wake_at is not None:
-            # Nobody rings when its time has come: it is looked at again with the next write.
+            # Without a waker it is checked again with the next write.
             self.has_work = True
 
     def wait(self, duration: Duration) -> None:

@@ -1,4 +1,4 @@
-"""A program that stays until it is told to end: by Ctrl-C, or by whoever started it."""
+"""Keeps a program running until Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class LoopRequests:
         self._tasks: dict[ResourceRequest, asyncio.Task[None]] = {}
 
     def prepare(self) -> None:
-        """Have a loop, if there is none. By whoever has the turn."""
+        """Start the loop, if there is none. The caller holds the lock."""
         self._loop()
 
     def start(self, request: ResourceRequest) -> None:

@@ -75,7 +75,7 @@ class Location:
 
 
 def default_url() -> str:
-    """Where data lives when nobody says: HEADWATER_URL, headwater.toml, the only *.db here; else it is asked for."""
+    """The default URL: HEADWATER_URL, headwater.toml, the only *.db here; otherwise an error asks for one."""
     if url := os.environ.get("HEADWATER_URL"):
         return url
     settings = Path("headwater.toml")
@@ -252,7 +252,7 @@ def _leave(real: str) -> None:
             share.count -= 1
             if share.count:
                 return
-        # Somebody may come while it is being closed, and then waits for the turn.
+        # An opening during the close waits for its lock.
         storage, share.storage = share.storage, None
         try:
             if storage is not None:

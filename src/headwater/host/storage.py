@@ -109,7 +109,7 @@ class Storage:
         self._torn = False
         self._closed = False
         self._disowned = False
-        # Appended by writers without the lock; taken from by whoever holds it.
+        # Appended by writers without the lock; consumed by the holder of the lock.
         self._waiting: deque[Submission] = deque()
         self._submitted = 0
         # Sessions that have to send a commit again, for which there was no room: its number, and why.
@@ -192,7 +192,7 @@ class Storage:
         """Everything is decided here, as always."""
 
     def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
-        """Whoever has the file may write."""
+        """The process that has the file may write."""
 
     def connection(self) -> Connection:
         """There is none."""
@@ -209,7 +209,7 @@ class Storage:
         return 0.0
 
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
-        """Hold documents no longer that nobody is going to ask for soon."""
+        """Release documents that will not be read soon."""
         self.call(lambda engine: engine.release(branch, docs))
 
     def submit_tables(self, table_transaction: TableTransaction) -> None:
@@ -219,7 +219,7 @@ class Storage:
     def serve(self, ended: Lock) -> None:
         """Wait for something that was submitted: `ended` is held, and let go when that is decided.
 
-        Whoever comes when nobody is at work decides for all that come meanwhile. So those who wait are woken once, when
+        The first caller decides for all that arrive meanwhile. So waiting callers are woken once, when
         their own is done, instead of taking turns to find out.
         """
         if self._lock.acquire(blocking=False):
@@ -229,7 +229,7 @@ class Storage:
             finally:
                 self._lock.release()
             if self._waiting:
-                # Somebody came in between, and found the lock taken.
+                # A caller came in between, and found the lock taken.
                 self._bell.set()
         ended.acquire()
 
@@ -301,7 +301,7 @@ class Storage:
     # -- deciding ------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """The space's own thread: decides what waits when nobody who waits for it does."""
+        """The storage's own thread: decides commits for which no caller waits."""
         quiet = 0
         while not self._closed:
             if not self._waiting and quiet >= LINGER_ROUNDS:

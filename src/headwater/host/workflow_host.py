@@ -104,7 +104,7 @@ class Workflows:
         return ended
 
     def after_run(self) -> None:
-        """What follows from a run in a space that nobody wakes: nobody else might come for it."""
+        """Settle after a run in a space without a wake-up: nothing else would."""
         if not self._space.is_woken:
             self._space.nudge()
 
@@ -117,7 +117,7 @@ class Workflows:
     def perform(
         self, hosted: Hosted, found: Begun | ReconcileCall | Repair, host: Host | None = None, *, goes_on: bool = False
     ) -> Next | None:
-        """Execute what was begun. Whatever happens in it, the run is not left as if somebody were at it.
+        """Execute a run. Whatever happens, it is not left marked as running.
 
         If it `goes_on`, the next run is begun in the transaction that ends this one: that is returned.
         """

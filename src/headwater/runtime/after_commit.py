@@ -14,7 +14,7 @@ from headwater.runtime.pass_port import PassPort
 def after_commit(fn: Callable[[], object]) -> None:
     """Call a function when the transaction around this code is on disk, or confirmed by the server; never if it is not.
 
-    For what leaves the system: a mail, a request. In a handler that is called again because somebody was faster, only
+    For what leaves the system: a mail, a request. In a handler that is called again after a conflict, only
     that of the call that counts is called. It is called once at most: not if the process ends just then.
     """
     if not callable(fn):

@@ -39,10 +39,10 @@ class ReplicaStorage(Protocol):
 
 
 class OutcomeReceiver(Protocol):
-    """Whoever is told what was decided."""
+    """A receiver of outcomes."""
 
     def deliver(self, decided: Decided) -> None:
-        """Called by whoever decides, who has to go on."""
+        """Called by the deciding thread; must not block."""
 
 
 class ReplicaPort:
@@ -87,7 +87,7 @@ class AttachedReplica(Replica):
         super().__init__(port, session, branch=branch, seq=seq)
         self._storage = storage
         self._port = port
-        # Whoever reads what is not here may be held up until it is: not in an event loop of its own.
+        # A read of a missing document may block until it arrives; not in an event loop.
         self.waits = True
         # Threads that share a replica take turns. A listener may commit, so the same thread may come again.
         self.lock = self._turn = machine().rlock()
@@ -110,7 +110,7 @@ class AttachedReplica(Replica):
             return super().read_mark(doc, path, depth)
 
     def expect_new(self, doc: DocKey) -> None:
-        """Nobody can have written this document."""
+        """Whether the document cannot have been written yet."""
         with self._turn:
             super().expect_new(doc)
 
@@ -125,7 +125,7 @@ class AttachedReplica(Replica):
         return self._port.inbox
 
     def has_only_good_news(self) -> bool:
-        """Nothing is being taken in, and of what waits for that nothing was taken back. Asked by whoever delivers."""
+        """Whether nothing is being integrated, and nothing in the inbox was rejected. Called on delivery."""
         if not self._turn.acquire(blocking=False):
             return False
         try:

@@ -36,7 +36,7 @@ class Connection(msgspec.Struct, frozen=True):
 
 
 class Listeners:
-    """Whoever wants to know when it stands otherwise."""
+    """Listeners for changes of the state."""
 
     def __init__(self) -> None:
         self._listeners: tuple[Callable[[Connection], None], ...] = ()

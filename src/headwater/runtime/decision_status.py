@@ -52,7 +52,7 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> DecisionStatus
     with home.replica.lock:
         is_pending = home.replica.is_layered(doc) or _is_written(tx, doc)
         if isinstance(tx.node, Node):
-            # The answer is of this moment and of this replica: nobody can take it over.
+            # The answer depends on the moment and the replica: it is not restored.
             tx.reads_outside = True
             home.scheduler.decision_waits.record(tx.node, doc, pending=is_pending)
     return DecisionStatus.PENDING if is_pending else DecisionStatus.CONFIRMED

@@ -105,7 +105,7 @@ class EventService:
         scheduler = self._space.scheduler
         if scheduler.resume_events(besides) and not scheduler.streams.is_shared:
             # That they were taken up is known before any of them is handled: it may end the process. Of a server's,
-            # nobody counts how often.
+            # they are not counted.
             self._space.wait_for_disk()
 
     def resume_streams(self, streams: set[str]) -> None:
@@ -137,13 +137,13 @@ class EventService:
     ) -> EventRecord:
         """Take an event; what can be handled has been before this returns, if this is plain code.
 
-        Whoever cannot wait for that is told with `taken` that it was.
+        A caller that cannot wait gets `taken` instead.
         """
         space = self._space
         space.check_open()
         if outside is not None:
             by, name = outside
-            # Nobody can use a name of somebody else's.
+            # An actor cannot use an id of another one.
             outside = (f"by {by}" if by else f"actor {space.actor or ''}", name)
         around, is_inside = self._around()
         origin = None if around is None else around.tx

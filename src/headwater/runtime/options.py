@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headwater.runtime.space_runtime import SpaceRuntime
 
 DemandPolicy: TypeAlias = Literal["lazy", "eager"]
-"""Whether computations run when somebody looks, or always."""
+"""Whether computations run only while observed, or always."""
 
 
 @dataclass(slots=True, kw_only=True)

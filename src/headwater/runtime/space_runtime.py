@@ -349,7 +349,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         return self, frame.tx
 
     def send(self, stream: str, payload: Value, outside: tuple[str, str] | None = None) -> EventRecord:
-        """Send an event to whoever handles the stream; see `Handler.send`."""
+        """Send an event to the handler of the stream; see `Handler.send`."""
         return self.events.send(stream, payload, outside)
 
     def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:

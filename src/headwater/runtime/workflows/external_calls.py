@@ -1,4 +1,4 @@
-"""Calls to the outside as they are kept: which operation one is of, and whether somebody can be asked about it."""
+"""Stored external calls: the operation of each, and whether it can be reconciled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def own_operation(handler: ConsumerDeclaration) -> str:
 
 
 def can_reconcile(handler: ConsumerDeclaration | Producer, call: CallRow | None) -> bool:
-    """Somebody can be asked what became of a call."""
+    """Whether a call can be reconciled."""
     return call is not None and reconciles(handler, call.operation)
 
 

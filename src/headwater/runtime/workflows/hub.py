@@ -1,6 +1,6 @@
 """The workflows of one open file: transitions on their way to the disk, and who is told of them.
 
-There is one for each storage of this process, whoever opens it and how often: flags and runs under way are known here.
+There is one for each storage of this process, however often it is opened: it has the flags and the current runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Waker(Protocol):
-    """Who executes runs, if somebody does."""
+    """The host that executes runs, if there is one."""
 
     def wake(self, name: str) -> None:
         """A workflow may have something to do."""
@@ -59,7 +59,7 @@ class Hub:
         # Runs that this process executes.
         self.alive: set[int] = set()
         self.wakers: list[Waker] = []
-        # Transactions and questions, for whoever counts them.
+        # Counts of transactions and questions.
         self.transactions = 0
         self.looks = 0
         self._ids: dict[int, str] = {}
@@ -137,7 +137,7 @@ class Hub:
         return process_user()
 
     def _decided(self, transaction: WorkflowTransaction) -> None:
-        """Called by whoever decides, with the storage's lock held: flags and bells only."""
+        """Called by the deciding thread, with the storage's lock held: sets flags and wakes."""
         self.transactions += 1
         tables = transaction.tables
         if tables is None or not transaction.is_committed:
@@ -153,7 +153,7 @@ class Hub:
     def _mark(self, tables: WorkflowTables) -> None:
         """Who has something to look at. Also before it is decided: what comes in the same group shall know.
 
-        If it comes to nothing, there is nothing to look at, and nobody does.
+        If it is rolled back, there is nothing to check.
         """
         for flow_id, topic in tables.published:
             hosted = self._hosted(flow_id)

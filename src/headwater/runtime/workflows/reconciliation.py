@@ -1,4 +1,4 @@
-"""Asking what became of a call that nobody knows of: in the background, and after a restart."""
+"""Reconciles external calls with an unknown outcome: in the background, and after a restart."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ReconcileAttempt(Performance):
 def ask_again(
     hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await, watch: Callable[[TimedCall], None] = lambda _: None
 ) -> None:
-    """In the background, or after a restart: what became of a call that nobody knows of."""
+    """Reconcile one call with an unknown outcome, in the background or after a restart."""
     try:
         _ask(hub, hosted, ask, awaiting, watch)
     except TransitionError as error:

@@ -1,8 +1,8 @@
-"""Repairs: a handler that is wrong gets new code from whoever the author has put in charge of that.
+"""Repairs: a faulty handler gets new code from the author's fixer.
 
 New code is source text for the one class or function that failed. It is compiled among the names of its module, kept
-with a version of the workflow, and used until the program itself changes. It may do whatever the program may: whoever
-declares a fixer trusts it.
+with a version of the workflow, and used until the program itself changes. It may do whatever the program may: a fixer
+that declares a fixer trusts it.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ async def _awaited(awaitable: Any) -> Any:  # noqa: ANN401  # what the fixer ret
 
 
 def _settle(hub: Hub, name: str, part: Callable[[WorkflowTables], object]) -> bool:
-    """Write what came of a repair. If somebody has deployed another version meanwhile, or resumed, theirs counts."""
+    """Store the result of a repair, unless another version was deployed or the workflow resumed meanwhile."""
     try:
         hub.do(part)
     except TransitionError as error:
@@ -181,7 +181,7 @@ def patch(handler: ConsumerDeclaration | Producer, source: str, flow: Workflow) 
             node.decorator_list = []
             is_defined = True
     file = f"<repair of {handler.name}, {blake2b(text.encode(errors='replace'), digest_size=4).hexdigest()}>"
-    # For tracebacks: whoever repairs it next sees the lines.
+    # For tracebacks: the next repair sees the lines.
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names = _names_around(thing)
     # As its module has it, and not as this one does.

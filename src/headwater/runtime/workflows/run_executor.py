@@ -94,7 +94,7 @@ class Performance(Ending):
         self.is_emitting = False
         self.doing: HandlerPhase | None = None
         self.seconds: dict[str, float] = dict(self.handler.timeouts.seconds)
-        # What is begun in the transaction that ends this run, if nobody else waits for a turn.
+        # The run that begins in the transaction that ends this one, if no other workflow waits.
         self.then: Callable[[str, WorkflowTables], Next] | None = None
         self.followed_by: Next | None = None
 
@@ -123,7 +123,7 @@ class Performance(Ending):
             self._failed(error)
 
     def _ended(self, error: TransitionError) -> None:
-        """Somebody else has moved the run: paused, given up for being late. Not a failure of it."""
+        """The run was moved from outside: paused, or given up for being late. Not a failure of it."""
         if error.facts.get("stopped"):
             self._fail(RunFailure(kind=FailureKind.STOPPED, message=error.message))
         else:
@@ -258,7 +258,7 @@ class Performance(Ending):
         try:
             self.row = self._do(lambda tables: transitions.prepared(tables, self.row.id, kept, self.hosted.spec))
         except LogicError as error:
-            # It was given all of them: so somebody has skipped one meanwhile. That is nobody's mistake, and seen anew.
+            # It was given all of them: one was skipped meanwhile. That is no error; the run is planned again.
             raise TransitionError(error.message, stopped=True) from None
         self.run.title = self.row.title
         return plan
@@ -306,7 +306,7 @@ class Performance(Ending):
             if self.run.mutation_call is None and isinstance(error, WorkflowError):
                 raise
             if self.run.mutation_call is None:
-                # Not tried again by itself: whoever acts in here, against the rules, shall not act twice.
+                # Not retried automatically: an effect made here, against the rules, must not be made twice.
                 raise LogicError(
                     f"{handler.name}.mutate failed before it called anything: {failure_text(error)}"
                 ) from error
@@ -328,7 +328,7 @@ class Performance(Ending):
         return self._act(called.name, encode(asked), call, called.result)
 
     def _act(self, operation: str, params: bytes, call: Callable[[], Any], result: DetachedValue) -> bool:
-        """L11: from here to the end of this, whatever happens, nobody may assume that nothing has."""
+        """L11: from here to the end of this, the outcome of the call is unknown."""
         self.operation = operation
         if self.row.phase != RunPhase.MUTATING:
             if self.is_stopping:
@@ -347,7 +347,7 @@ class Performance(Ending):
         except StoreError:
             raise
         except KeyboardInterrupt:
-            # The process is about to end: that nobody knows is on disk.
+            # The process is about to end: the unknown outcome is on disk.
             raise
         except BaseException as error:  # noqa: BLE001  # whatever was raised: the call may have left before
             return self._doubtful(error)
@@ -394,7 +394,7 @@ class Performance(Ending):
         self._fail(self._classified(error), undone=failure_text(error))
 
     def _doubtful(self, error: BaseException) -> bool:
-        """Ask at once, in the run; if nobody can tell, it is asked in the background, or a person is."""
+        """Reconcile at once, in the run; if that gives no answer, in the background, or by a person."""
         told = failure_text(error)
         if self.is_given_up:
             return False
@@ -493,7 +493,7 @@ class Performance(Ending):
     def _land(self, work: Callable[[], bytes | None], end: Callable[[Any, bytes | None], RunRow]) -> None:
         """Call, and commit what it wrote and published together with the end of the run.
 
-        If somebody has written what it read, it is called again: that is nobody's failure.
+        After a conflict it is called again: that is no failure.
         """
         space = self.space
         until = machine().monotonic() + CONFLICT_MS / 1000
@@ -515,7 +515,7 @@ class Performance(Ending):
             if self.then is not None:
                 # W10: one that took nothing has looked; it looks again when something happens.
                 transaction.steps.append(partial(self.then, self.row.handler if self.row.taken else ""))
-            # That somebody waits for its end: then it is not told as lost.
+            # A caller waits for its end: then it is not reported as lost.
             tx.on_settled(lambda _: None)
             ended = self.hub.hold(transaction)
             tx.commit()
