@@ -179,7 +179,7 @@ def test_sink_with_parameters_is_refused(app: hw.App) -> None:
         raise AssertionError(text)
 
     bad: Any = fn
-    with pytest.raises(DeclarationError, match="takes parameters, and nobody is there to give them"):
+    with pytest.raises(DeclarationError, match="takes parameters, and nothing passes them"):
         app.sink(name="show")(bad)
 
 
@@ -308,7 +308,7 @@ def test_generators_and_classes_are_refused_as_functions() -> None:
     def never_runs() -> Iterator[int]:
         yield 1
 
-    with pytest.raises(DeclarationError, match="is a generator, which runs only as far as somebody asks"):
+    with pytest.raises(DeclarationError, match="is a generator, which runs only as far as it is iterated"):
         app.sink(never_runs)
     with pytest.raises(DeclarationError, match="is a class; a plain function is expected"):
         app.computed(dict)

@@ -163,7 +163,7 @@ def test_app_that_does_not_handle_it_cannot_deliver_it(run: Run, failed: list[st
     Path("other.py").write_text('import headwater as hw\napp = hw.App("other")\n')
     told = run("events", "redeliver", failed[0], "--app", "other:app", exit=3).stdout
     assert "not delivered" in told
-    assert "nobody handles stream orders.submit there" in told
+    assert "no handler takes stream orders.submit there" in told
     assert ids(run) == failed
 
 

@@ -155,7 +155,7 @@ def test_of_several_apps_one_is_chosen_where_only_one_fits(run: Run, closed: str
 def test_nobody_to_follow_is_not_found(run: Run, closed: str) -> None:
     for command in (["graph", "--live", "--json"], ["trace", "--follow"]):
         error = run(*command, "--url", closed, exit=3).stderr
-        assert "nobody has space 'shop' open, so there is nothing to follow" in error
+        assert "no process has space 'shop' open, so there is nothing to follow" in error
 
 
 def test_live_view_needs_a_terminal_or_json(run: Run, closed: str) -> None:

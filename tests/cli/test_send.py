@@ -112,7 +112,7 @@ def test_app_that_cannot_be_had_is_named_with_what_there_is(run: Run, orders: st
 def test_nobody_who_could_take_it_is_told_with_both_ways(run: Run, shop: str) -> None:
     for options in ([], ["--app", "shop"]):
         error = run("send", "submit", "note=tea", *options, "--url", shop, exit=2).stderr
-        assert "nobody has this space open, and sending an event takes the app" in error
+        assert "no process has this space open, and sending an event takes the app" in error
         assert "start the program that opens it, or name the app with --app MODULE:APP" in error
 
 

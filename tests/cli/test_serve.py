@@ -246,7 +246,7 @@ def test_a_server_that_is_not_there_is_told(run: Run, monkeypatch: pytest.Monkey
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     url = f"ws://127.0.0.1:{port}/home"
-    assert "nobody answers there" in run("get", "a", "--url", url, exit=1).stderr
+    assert "no server answers there" in run("get", "a", "--url", url, exit=1).stderr
     assert "is not reached" in run("backup", "copy.db", "--url", url, exit=1).stderr
 
 

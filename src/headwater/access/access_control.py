@@ -266,7 +266,7 @@ class AccessControl:
                 self._seen = _UNREAD
             if str(error) != self._trouble:
                 self._trouble = str(error)
-                _log.error("nobody is let in by tokens or keys: %s", error)
+                _log.error("tokens and keys are refused: %s", error)
 
     def _identity(self) -> tuple[int, ...] | None:
         try:

@@ -243,7 +243,5 @@ def _word(right: Right) -> Literal["read", "write", "own"]:
 
 
 def _damaged(path: Path, why: str) -> CorruptError:
-    message = (
-        f"{path} is damaged: {why}. Nobody is let in by it; put a copy back, or remove it and create the tokens anew"
-    )
+    message = f"{path} is damaged: {why}. Its tokens and keys are refused; put a copy back, or remove it and create new tokens"
     return CorruptError(message, path=str(path))

@@ -168,7 +168,7 @@ class ServerLink:
             message = f"cannot open {self.url}: {self.trouble or 'the server gave no answer in time'}"
             raise OfflineError(f"{message}; the server is there, and was asked {self.tries} times", url=str(self.url))
         message = (
-            f"cannot open {self.url}: nobody answers there ({self.trouble or 'no answer in time'}); is `headwater "
+            f"cannot open {self.url}: no server answers there ({self.trouble or 'no answer in time'}); is `headwater "
             "serve` running, and is the address right?"
         )
         raise OfflineError(message, url=str(self.url))

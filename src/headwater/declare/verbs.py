@@ -231,7 +231,7 @@ class Declarer(ListVerbs, ChoiceVerbs):
         def declared(function: Callable[[], None]) -> Computed[[], None]:
             chosen = self._function_name(function, name, "materializer")
             if signature_of(function).parameters:
-                message = f"@{self.verb}.materializer {chosen}() takes parameters, and nobody is there to give them"
+                message = f"@{self.verb}.materializer {chosen}() takes parameters, and nothing passes them"
                 raise DeclarationError(f"{message}; read cells instead", name=chosen)
             return self._computed(function, name, options, "materializer")
 
@@ -268,9 +268,7 @@ class Declarer(ListVerbs, ChoiceVerbs):
     def _sink(self, fn: Callable[[], object], name: str | None, options: dict[str, Any]) -> Sink:
         chosen = self._function_name(fn, name, "sink")
         if signature_of(fn).parameters:
-            message = (
-                f"@{self.verb}.sink {chosen}() takes parameters, and nobody is there to give them; read cells instead"
-            )
+            message = f"@{self.verb}.sink {chosen}() takes parameters, and nothing passes them; read cells instead"
             raise DeclarationError(message, name=chosen)
         check_options(f"@{self.verb}.sink {chosen}()", options, SINK_OPTIONS)
         declared = parse_options(f"@{self.verb}.sink {chosen}()", is_async=is_async(fn), **options)
@@ -373,7 +371,7 @@ class Declarer(ListVerbs, ChoiceVerbs):
         if not callable(fn):
             raise DeclarationError(f"@{self.verb}.{kind} is put in front of a function, not of {fn!r}")
         if is_generator(fn) or isinstance(fn, type):
-            what = "a generator, which runs only as far as somebody asks" if not isinstance(fn, type) else "a class"
+            what = "a generator, which runs only as far as it is iterated" if not isinstance(fn, type) else "a class"
             raise DeclarationError(
                 f"@{self.verb}.{kind} {getattr(fn, '__name__', fn)}() is {what}; a plain function is expected"
             )

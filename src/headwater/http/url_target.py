@@ -134,7 +134,7 @@ def follow(target: UrlTarget, location: str) -> UrlTarget:
         raise _refused(f"{target.shown} redirects to what is no URL: {error}", "") from None
     found = read_url(joined)
     if target.scheme == "https" and found.scheme == "http":
-        message = f"{target.shown} redirects to {found.shown}, which anybody on the way can read and change"
+        message = f"{target.shown} redirects to {found.shown}, which can be read and changed on the way"
         raise HttpRefusedError(f"{message}; ask for that URL itself if it is meant", url=found.shown)
     return found
 

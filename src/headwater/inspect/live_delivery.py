@@ -151,7 +151,7 @@ def _redeliver(openings: list[OpeningPort], scope: InspectScope, command: Redeli
     stored = _find(openings[0], scope.branch, command.event)
     able = [opening for opening in openings if stored.stream in opening.space.scheduler.streams.handlers]
     if not able:
-        message = f"nobody handles stream {stored.stream} there, so {stored.event} cannot be delivered; open its app"
+        message = f"no handler takes stream {stored.stream} there, so {stored.event} cannot be delivered; open its app"
         raise NotFoundError(message, event=stored.event, stream=stored.stream)
     opening = able[0]
 

@@ -86,7 +86,9 @@ class StoredInspector(BaseInspector):
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
         """Nothing changes in a closed space."""
         if isinstance(question(None), WorkflowQuestion):
-            message = "nobody has this space open, so there is nothing to follow; `headwater run MODULE:APP` runs it"
+            message = (
+                "no process has this space open, so there is nothing to follow; `headwater run MODULE:APP` runs it"
+            )
             raise NotFoundError(message)
         raise nothing_to_follow(self._storage.name)
 
@@ -257,7 +259,7 @@ def nothing_known(space: str) -> NotFoundError:
 
 def nothing_to_follow(space: str) -> NotFoundError:
     """The error for following a closed space."""
-    return NotFoundError(f"nobody has space {space!r} open, so there is nothing to follow", space=space)
+    return NotFoundError(f"no process has space {space!r} open, so there is nothing to follow", space=space)
 
 
 def takes_app(command: SendEvent | RedeliverEvent, *, server: bool = False) -> UsageError:
@@ -267,5 +269,5 @@ def takes_app(command: SendEvent | RedeliverEvent, *, server: bool = False) -> U
         return UsageError(
             f"at a server, {verb} takes the app: name it with --app MODULE:APP, and it is opened for this"
         )
-    message = f"nobody has this space open, and {verb} takes the app: start the program that opens it, "
+    message = f"no process has this space open, and {verb} takes the app: start the program that opens it, "
     return UsageError(f"{message}or name the app with --app MODULE:APP, which is opened for this")

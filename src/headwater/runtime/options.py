@@ -72,7 +72,7 @@ class Options:
         _check_on_error(self.on_error)
         actor: object = self.actor
         if actor is not None and (not isinstance(actor, str) or not actor):
-            raise UsageError(f"actor={actor!r} names nobody; a text is expected, such as a user's id", actor=actor)
+            raise UsageError(f"actor={actor!r} names no actor; a text is expected, such as a user's id", actor=actor)
         self.token = _checked_token(self.token)
         if self.token is not None and self.key is not None:
             raise UsageError("token= and key= both say who this is; give one of them")

@@ -166,7 +166,7 @@ def methods(**given: Callable[..., Any]) -> None:
 def test_a_method_that_is_misspelt_is_refused(name: str, method: Callable[..., Any], meant: str) -> None:
     with pytest.raises(DeclarationError) as told:
         methods(**{name: method})
-    assert told.value.message == f"@flow.consumer Take: nobody would call {name}(); did you mean {meant}?"
+    assert told.value.message == f"@flow.consumer Take: nothing would call {name}(); did you mean {meant}?"
 
 
 def test_a_prepare_that_is_misspelt_is_told_apart_from_none() -> None:

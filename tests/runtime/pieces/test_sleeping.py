@@ -90,9 +90,9 @@ def test_children_of_a_computed_that_nobody_looks_at_do_nothing(desk: Desk) -> N
         space.sync()
         desk.beat.value = 2
         assert told.taken() == []
-        with pytest.raises(NotFoundError, match=r"click\(\) .* sleeps while nobody looks at view\(\)"):
+        with pytest.raises(NotFoundError, match=r"click\(\) .* is dormant while nothing observes view\(\)"):
             piece.outputs["click"].send()
-        assert "handles nothing: the piece sleeps while nobody looks at view()" in hw.why(piece.outputs["click"])
+        assert "handles nothing: the piece is dormant while nothing observes view()" in hw.why(piece.outputs["click"])
         shows = next(each for each in space.nodes if isinstance(each, hw.Sink) and each.name == "show")
         assert hw.why(shows).startswith("show() of card is an effect, invalid, asleep: view() is not observed")
         desk.on.value = True

@@ -262,7 +262,7 @@ def _check_condition(condition: object, where: str) -> None:
     if not isinstance(condition, Cell):
         takes = condition.is_parametrised if isinstance(condition, Computed) else signature_of(condition).parameters
         if takes:
-            message = f"{where}: the condition takes parameters, and nobody is there to give them; wrap it: lambda:"
+            message = f"{where}: the condition takes parameters, and nothing passes them; wrap it: lambda:"
             raise DeclarationError(f"{message} ...")
         if is_async(condition) and not isinstance(condition, Computed):
             raise DeclarationError(f"{where}: the condition is async; make a computed of it, with @app.computed")

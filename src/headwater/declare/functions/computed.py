@@ -250,7 +250,7 @@ class Computed(Generic[P, R]):
         if node.spec.is_async and home.replica.read(node.outputs[0]) is ABSENT:
             if tx is not None:
                 tx.record(node.outputs[0], (), Depth.DEEP)
-            why = "it is under way, and whoever reads it runs again when it is there"
+            why = "it is under way, and its readers run again when it is ready"
             raise NotReadyError(f"{self.name}() has no value yet: {why}", node=self.name)
 
     def current_in(self, home: FunctionPort, tx: Transaction | None) -> Cell[object]:

@@ -80,7 +80,7 @@ def check_source(source: object, where: str) -> None:
         raise DeclarationError(message)
     takes = source.is_parametrised if isinstance(source, Computed) else bool(signature_of(source).parameters)
     if takes:
-        message = f"{where}: the source takes parameters, and nobody is there to give them; wrap it: lambda: ..."
+        message = f"{where}: the source takes parameters, and nothing passes them; wrap it: lambda: ..."
         raise DeclarationError(message)
     if is_async(source):
         message = f"{where}: the source is async; make it a computed with @app.computed, and give that"

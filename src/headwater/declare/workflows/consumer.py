@@ -130,7 +130,7 @@ def _check_spelling(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
                 signature(method).bind(*range(_METHODS[meant] + 1))
             except TypeError:
                 continue
-            message = f"{where}: nobody would call {name}(); did you mean {meant}?"
+            message = f"{where}: nothing would call {name}(); did you mean {meant}?"
             raise DeclarationError(message, method=name, meant=meant)
 
 

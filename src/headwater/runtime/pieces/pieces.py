@@ -348,7 +348,7 @@ class Pieces:
         piece = self.running.get(id_)
         if piece is None or piece.parent is None or not piece.asleep:
             return "the piece is stopped; start it again with space.start(...)"
-        return f"the piece sleeps while nobody looks at {piece.parent.title}; read that in a sink"
+        return f"the piece is dormant while nothing observes {piece.parent.title}; read that in a sink"
 
     def captioned(self, words: str) -> str:
         """The text with `n of timer kitchen` in place of the address of an active piece's document."""

@@ -424,7 +424,7 @@ class Performance(Ending):
         next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1)) if can_ask else None
         why = self._classified(error)
         self._do(lambda tables: transitions.uncertain(tables, self.row.id, told, next_at, why.details))
-        log.warning("nobody knows what became of run %s of %s: %s", self.row.id, self._title(), told)
+        log.warning("the outcome of run %s of %s is unknown: %s", self.row.id, self._title(), told)
         return False
 
     def _is_learnt_late(self, answer: object) -> bool:

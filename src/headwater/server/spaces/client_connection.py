@@ -203,7 +203,9 @@ class ClientConnection:
                     asked.resume, asked.space, asked.branch, actor, asked.session, asked.attempt
                 )
                 if epoch is None:
-                    lost = SessionLostError("this session cannot be gone on with: somebody has it, or this is no proof")
+                    lost = SessionLostError(
+                        "this session cannot be gone on with: another client has it, or the proof is invalid"
+                    )
                     self._spaces.audit("refused", self, space=asked.space, why=lost.message)
                     self.talk.refused(lost, Close.TAKEN)
                     return
