@@ -243,5 +243,5 @@ def _word(right: Right) -> Literal["read", "write", "own"]:
 
 
 def _damaged(path: Path, why: str) -> CorruptError:
-    message = f"{path} is damaged: {why}. Its tokens and keys are refused; put a copy back, or remove it and create new tokens"
+    message = f"{path} is damaged: {why}. Its tokens and keys are refused; restore a copy, or delete it and create new ones"
     return CorruptError(message, path=str(path))
