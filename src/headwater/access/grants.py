@@ -243,5 +243,6 @@ def _word(right: Right) -> Literal["read", "write", "own"]:
 
 
 def _damaged(path: Path, why: str) -> CorruptError:
-    message = f"{path} is damaged: {why}. Its tokens and keys are refused; restore a copy, or delete it and create new ones"
+    remedy = "put a copy back, or remove it and create the tokens anew"
+    message = f"{path} is damaged: {why}. Its tokens and keys are refused; {remedy}"
     return CorruptError(message, path=str(path))
