@@ -130,7 +130,7 @@ def test_a_result_of_the_wrong_type_is_refused_where_the_app_is_open(run: Run) -
         until(lambda: shown(run, "runs", "show", number)["chain"][-1]["status"] == "committed")
         _, told = process.communicate(timeout=SAFETY_S)
         assert process.returncode == 0
-        assert "nobody knows what became of run" in told
+        assert "the outcome of run" in told
 
 
 def test_a_host_that_was_killed_is_not_told_of_as_if_it_were_at_work(run: Run) -> None:

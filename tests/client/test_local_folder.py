@@ -259,7 +259,7 @@ def test_what_was_written_while_it_was_away_and_before_it_was_closed_is_shown_an
 
 def test_without_anything_kept_an_opening_says_that_nobody_answers(at: Behind, tmp_path: Path) -> None:
     at.go_away()
-    with pytest.raises(OfflineError, match="nobody answers"):
+    with pytest.raises(OfflineError, match="no server answers"):
         Counter().open(at, local=tmp_path / "local")
 
 

@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from headwater.host.storage import Storage
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.space_runtime import the runtime
 
 
 class OpeningPort(Protocol):
     """An opening that can be inspected."""
 
-    space: SpaceRuntime
+    space: the runtime
     app: str
     branch: str
     now: Callable[[], float]

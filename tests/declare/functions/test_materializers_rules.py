@@ -378,7 +378,7 @@ def test_parameters_are_refused(shop: Shop) -> None:
         shop.other.value = number
 
     wrong: Any = put
-    with pytest.raises(DeclarationError, match=r"@app.materializer put\(\) takes parameters, and nobody is there"):
+    with pytest.raises(DeclarationError, match=r"@app.materializer put\(\) takes parameters, and nothing passes them"):
         shop.app.materializer(writes=[shop.index])(wrong)
 
 
