@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from headwater.host.storage import Storage
-from headwater.runtime.space_runtime import the runtime
+from headwater.runtime.space_runtime import SpaceRuntime
 
 
 class OpeningPort(Protocol):
     """An opening that can be inspected."""
 
-    space: the runtime
+    space: SpaceRuntime
     app: str
     branch: str
     now: Callable[[], float]
