@@ -14,8 +14,10 @@ import headwater as hw
 from headwater import app as app_module
 from headwater.core import open_space
 from headwater.errors import DeclarationError, NotFoundError, NotOpen, UsageError
+from headwater.host.async_runtime import AsyncRuntime
 from headwater.host.space_files import share_space
 from headwater.host.storage import Storage
+from headwater.runtime.event_service import EventService
 from headwater.runtime.lease import Lease
 from tests.app.holding import SAFETY_S, disk_held
 from tests.app.shop import Shop, plain_thread, run
@@ -258,3 +260,35 @@ def test_opening_that_is_cancelled_when_it_is_just_there_leaves_nothing_open(sho
     run(main())
     assert "open in 0 spaces" in repr(shop.app)
     open_space(url).close()
+
+
+def test_a_pass_that_is_asked_for_while_a_thread_makes_the_space_leaves_the_lock_free(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The store reports what an earlier run left behind as soon as a replica is attached: before the space is complete.
+    make = EventService.__init__
+
+    def make_slowly(self: EventService, space: AsyncRuntime, *args: Any) -> None:
+        space.catch_up()
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), space.loop).result()
+        make(self, space, *args)
+
+    monkeypatch.setattr(EventService, "__init__", make_slowly)
+    shop.with_sink()
+    errors: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        async with shop.app.aopen(str(tmp_path / "shop.db")) as space:
+            await asyncio.to_thread(_set, shop, 7, space._runtime)
+            await space.settle()
+
+    run(main())
+    assert errors == []
+    assert shop.shown[-1] == 14
+
+
+def _set(shop: Shop, count: int, space: AsyncRuntime) -> None:
+    assert space.lock.acquire(timeout=SAFETY_S)
+    space.lock.release()
+    shop.count.value = count

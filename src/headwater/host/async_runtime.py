@@ -40,6 +40,9 @@ EARLY_S: Final = 2e-6
 class AsyncRuntime(AsyncLoading):
     """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
 
+    # False while a thread constructs it: the store and the connection may ask for a pass before that is complete.
+    _is_made = False
+
     def __init__(
         self, lease: Lease, owner: object, options: Options, parts: HostParts, *, loop: asyncio.AbstractEventLoop
     ) -> None:
@@ -62,6 +65,7 @@ class AsyncRuntime(AsyncLoading):
         self.can_await = True
         # Other event loops are refused.
         self.needs_check = True
+        self._is_made = True
 
     def call_in_loop(self, fn: Callable[..., object], *args: object) -> None:
         """In the loop. One that is closed runs nothing any more; what was written is stored all the same."""
@@ -117,8 +121,7 @@ class AsyncRuntime(AsyncLoading):
         self._soon = False
         # Set before trying: the holder of the lock checks it at its end.
         self._missed = True
-        # Not made yet: what an earlier run left behind may be reported by another thread while this one is being made.
-        if getattr(self, "closed", True) or not self.lock.acquire(blocking=False):
+        if not self._is_made or self.closed or not self.lock.acquire(blocking=False):
             return
         self._passing = self._thread_id()
         try:

@@ -121,8 +121,6 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
         self._face(options, parts.requests)
-        if at_server:
-            lease.storage.on_connection(self._connection_changed)
         # The thread that a pass is under way in.
         self._passing = 0
         # Pieces, resources or clocks: a pass asks them only if there are some.
@@ -146,6 +144,9 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self.can_await: bool = False
         # Another thread or loop comes for what is due.
         self.is_woken: bool = True
+        if at_server:
+            # Last: the thread of the connection may call at once, and asks for a pass.
+            lease.storage.on_connection(self._connection_changed)
         if options.prepare is not None:
             options.prepare(self)
 
