@@ -97,10 +97,10 @@ def test_links_to_headings_lead_somewhere() -> None:
             assert anchor in anchors_of(found), f"{path.relative_to(ROOT)} links to {target}#{anchor}"
 
 
-def test_every_guide_is_found_from_the_front_page() -> None:
-    front = (ROOT / "README.md").read_text(encoding="utf-8")
-    guides = [path.name for path in (ROOT / "docs" / "guide").glob("*.md")]
-    assert [name for name in guides if f"docs/guide/{name}" not in front] == []
+def test_every_guide_is_found_from_the_front_page_or_the_navigation() -> None:
+    front = (ROOT / "README.md").read_text(encoding="utf-8") + (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    guides = [path for path in (ROOT / "docs" / "guide").glob("*.md") if "\n# Moved\n" not in path.read_text("utf-8")]
+    assert [path.name for path in guides if f"guide/{path.name}" not in front] == []
 
 
 def test_life_of_a_run_is_the_one_in_the_code() -> None:
