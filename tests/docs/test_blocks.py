@@ -13,8 +13,6 @@ from tests.support.warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
-WAITING = {"time.md"}
-"""Documents whose programs wait for seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +56,7 @@ def _close_all() -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [pytest.param(path, marks=[pytest.mark.slow] if path.name in WAITING else []) for path in DOCUMENTS],
+    DOCUMENTS,
     ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS],
 )
 def test_document_does_what_it_shows(
