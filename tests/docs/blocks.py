@@ -13,16 +13,20 @@ command, if anything, must be its output: `...` stands for anything, and runs of
 behind a command says that it ends with 3 and not with 0.
 
 `$ headwater serve ...` alone on a line is a server, which runs until the document ends, at a port that is free:
-wherever the document has port 8400, in programs above that line, too, this one is meant.
+wherever the document has port 8400, in programs above that line, too, this one is meant. A line `^C` ends the server
+that was started last; the lines below it are its output since the start. The next server listens at the same port.
 """
 
 import builtins
+import contextlib
 import doctest
 import io
 import os
+import random
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -30,7 +34,7 @@ import time
 import tokenize
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -44,6 +48,7 @@ FILE = re.compile(r"^\s*<!-- file: (?P<name>[\w.-]+) -->\s*$")
 EXIT = re.compile(r"# exit (\d+)\s*$")
 PRINTS = re.compile(r"\bprints (.*)$")
 COMMANDS = ("headwater", "python")
+INTERRUPT = "^C"
 SHELL = re.compile(r"""[|&;<>()$`*?~]|(^| )#|^python -""")
 """Whatever a shell or the start of an interpreter may be needed for."""
 SERVER = re.compile(r"headwater serve [^|&;<>]*")
@@ -70,6 +75,13 @@ class Command:
     exit_code: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    process: subprocess.Popen[bytes]
+    log: Path
+    """What it prints."""
+
+
 def find_blocks(text: str) -> Iterator[Block]:
     lines = iter(enumerate(text.splitlines(), start=1))
     is_run, file = True, None
@@ -92,12 +104,12 @@ def find_blocks(text: str) -> Iterator[Block]:
         is_run, file = True, None
 
 
-def find_commands(source: str) -> Iterator[Command]:
+def find_commands(source: str, words: Sequence[str] = COMMANDS) -> Iterator[Command]:
     """The commands of a console block that can be run here, each with the output shown below it."""
     joined = source.replace("\\\n", " ")
-    for entry in re.split(r"^\$ ", joined, flags=re.MULTILINE)[1:]:
+    for entry in re.split(r"^(?:\$ |(?=\^C$))", joined, flags=re.MULTILINE)[1:]:
         text, _, wanted = entry.partition("\n")
-        if text.split()[:1] and text.split()[0] in COMMANDS:
+        if text.split()[:1] and text.split()[0] in (*words, INTERRUPT):
             code = EXIT.search(text)
             yield Command(text=text, wanted=wanted, exit_code=int(code[1]) if code else 0)
 
@@ -131,6 +143,9 @@ def alike(wanted: str, got: str) -> bool:
 class Reader:
     """Somebody who reads one document and types what it says."""
 
+    words: Sequence[str] = COMMANDS
+    """The first words of the commands that are run."""
+
     def __init__(self, name: str, folder: Path, headwater: list[str], warm: Warm | None = None) -> None:
         """Type in `folder/work`; `headwater` is what the command of that name stands for, in a shell."""
         self.warm = warm
@@ -147,18 +162,21 @@ class Reader:
             script.chmod(0o755)
         path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
         self.env = {**os.environ, "PATH": path, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
-        self.servers: list[subprocess.Popen[bytes]] = []
+        self.servers: list[Server] = []
         self.port = PORT
+        self.listen = "127.0.0.1:0"
         self.files: dict[str, str] = {}
 
     def follow(self, text: str) -> None:
         """Run the blocks in order; the caller has made `work` the current folder, `module` the main one."""
+        if any(line == INTERRUPT for line in text.splitlines()):
+            self.listen = f"127.0.0.1:{find_port()}"
         try:
             self._follow(text)
         finally:
             for server in self.servers:
-                server.send_signal(signal.SIGTERM)
-            ends = [server.wait(SECONDS_MAX) for server in self.servers]
+                server.process.send_signal(signal.SIGTERM)
+            ends = [server.process.wait(SECONDS_MAX) for server in self.servers]
         assert not any(ends), f"{self.name}: a server ended with {ends}"
 
     def _follow(self, text: str) -> None:
@@ -169,7 +187,7 @@ class Reader:
             elif block.language == "python":
                 self.run_python(block)
             elif block.language == "console" and block.is_run:
-                for command in find_commands(block.source):
+                for command in find_commands(block.source, self.words):
                     self.run_command(command, block.line)
 
     def write(self, name: str) -> None:
@@ -198,10 +216,10 @@ class Reader:
     def serve(self, command: Command, line: int) -> None:
         """Start a server, and wait until it can be used."""
         log = self.work.parent / f"server-{len(self.servers)}.log"
-        words = [*shlex.split(command.text), "--listen", "127.0.0.1:0"]
+        words = [*shlex.split(command.text), "--listen", self.listen]
         with log.open("wb") as out:
             server = subprocess.Popen(words, cwd=self.work, env=self.env, stdout=out, stderr=subprocess.STDOUT)
-        self.servers.append(server)
+        self.servers.append(Server(process=server, log=log))
         end = time.monotonic() + SECONDS_MAX
         while not (found := re.search(r"://127.0.0.1(:\d+)", log.read_text())) or not is_ready(found[1]):
             assert server.poll() is None, f"{self.name}: {command.text} has ended:\n{log.read_text()}"
@@ -215,7 +233,21 @@ class Reader:
         if command.wanted.strip():
             assert alike(command.wanted, got), f"{shown}\nthe document shows:\n{command.wanted}\nit printed:\n{got}"
 
+    def interrupt(self, command: Command, line: int) -> None:
+        """End the server that was started last, as Ctrl-C does."""
+        server = self.servers.pop()
+        before = len(server.log.read_text())
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(SECONDS_MAX) == 0, server.log.read_text()
+        got = server.log.read_text()[before:]
+        if command.wanted.strip():
+            shown = f"{self.name}, block at line {line}: {INTERRUPT}"
+            assert alike(command.wanted, got), f"{shown}\nthe document shows:\n{command.wanted}\nit printed:\n{got}"
+
     def run_command(self, command: Command, line: int) -> None:
+        if command.text == INTERRUPT:
+            self.interrupt(command, line)
+            return
         if SERVER.fullmatch(command.text):
             self.serve(command, line)
             return
@@ -242,6 +274,15 @@ class Reader:
             check=False,
         )
         return done.returncode, done.stdout.decode()
+
+
+def find_port() -> int:
+    """A port below those that the system gives out by itself: it is free again when a server has ended."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def is_ready(port: str) -> bool:
