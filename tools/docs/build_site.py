@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from tools.docs.check_site import check
+
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / ".site"
 ZENSICAL = [sys.executable, "-m", "zensical"]
-
-
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 FINDING = re.compile(r"^(?:Warning|Error): (.+)\n.*?\[ (\S+:\d+:\d+) \]", re.MULTILINE)
 
@@ -26,7 +27,24 @@ def build() -> None:
         said = COLOR.sub("", done.stdout)
         found = [f"docs/{where}: {what}" for what, where in FINDING.findall(said)]
         print("\n".join(found) or said, file=sys.stderr)
-        sys.exit(f"the site was not built: {len(found)} findings")
+        sys.exit(f"the site was not built: {len(found) or 'unknown'} findings")
+    leave_history_out()
+    print(f"{sum(1 for _ in SITE.rglob('*.html'))} pages in {SITE}")
+
+
+def leave_history_out() -> None:
+    """Take decisions, the changelog and pages that have moved out of the search: they hide the page that is meant.
+
+    Decisions and changes are found from their indexes.
+    """
+    index = SITE / "search.json"
+    found = json.loads(index.read_text(encoding="utf-8"))
+    found["items"] = [
+        item
+        for item in found["items"]
+        if not item["location"].startswith(("decisions/0", "reference/changelog")) and item["path"][:1] != ["Moved"]
+    ]
+    index.write_text(json.dumps(found, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
 
 def main(what: str, *rest: str) -> None:
@@ -34,6 +52,11 @@ def main(what: str, *rest: str) -> None:
     if what == "serve":
         sys.exit(subprocess.run([*ZENSICAL, "serve", *rest], cwd=ROOT, check=False).returncode)
     build()
+    if what == "test":
+        (node,) = rest
+        found = check(SITE, node)
+        print("\n".join(found) or "the pages load nothing from elsewhere, links lead somewhere, the search finds them")
+        sys.exit(1 if found else 0)
 
 
 if __name__ == "__main__":
