@@ -14,7 +14,7 @@ from hypothesis.internal.conjecture import engine
 
 from tests.structure.project import ROOT, find_python
 from tests.support import halves
-from tests.support.halves import FAST, FULL, HALVES, ITEMS, Kind, arranged, examples, halves_of, kind_of, seeds
+from tests.support.halves import FAST, FULL, HALVES, ITEMS, Kind, arranged, examples, halves_of, kind_of, rotated, seeds
 
 SAFETY_S = 600
 
@@ -117,6 +117,28 @@ def test_a_run_is_in_that_order(request: pytest.FixtureRequest) -> None:
     if "PYTEST_XDIST_WORKER_COUNT" not in os.environ:
         kinds = [kind_of(item) for item in request.session.items]
         assert kinds == sorted(kinds)
+
+
+FOLDERS = [("a", 10), ("b", 200), ("c", 90), ("d", 1), ("e", 150), ("f", 149)]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_each_worker_collects_every_folder_and_begins_in_another_part(workers: int) -> None:
+    orders = [rotated(FOLDERS, workers, number) for number in range(workers)]
+    names = [name for name, _ in FOLDERS]
+    for order in orders:
+        first = names.index(order[0])
+        assert order == names[first:] + names[:first]
+    assert [order[0] for order in orders] == {1: ["a"], 2: ["a", "d"], 3: ["a", "c", "f"]}[workers]
+
+
+def test_a_worker_that_begins_elsewhere_has_its_tests_in_the_same_order(
+    request: pytest.FixtureRequest,
+) -> None:
+    places = [item.path for item in request.config.stash[ITEMS]]
+    assert [path.relative_to(ROOT).parts[:2] for path in places] == sorted(
+        path.relative_to(ROOT).parts[:2] for path in places
+    )
 
 
 # --- shrinking ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 from tests.structure.project import PACKAGE
@@ -13,7 +14,11 @@ TYPE_CHECKING_MAX = 40
 IN_FUNCTION_MAX = 30
 """May only shrink: each has its reason beside it, nearly all that plain programs do not load asyncio or workflows."""
 
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Every module. Parsed by the first test here, not when tests are collected."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 
 
 def name_of(path: Path) -> str:
@@ -22,9 +27,9 @@ def name_of(path: Path) -> str:
 
 
 def import_graph() -> dict[str, set[str]]:
-    modules = {name_of(path) for path in TREES}
+    modules = {name_of(path) for path in trees()}
     graph: dict[str, set[str]] = defaultdict(set)
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 for each in node.names:
@@ -55,7 +60,7 @@ def test_import_cycles_are_small() -> None:
 def test_few_imports_are_for_annotations_only() -> None:
     blocks = [
         path
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     ]
@@ -65,7 +70,7 @@ def test_few_imports_are_for_annotations_only() -> None:
 def test_few_imports_are_inside_functions() -> None:
     functions = [
         node
-        for tree in TREES.values()
+        for tree in trees().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
@@ -76,7 +81,7 @@ def test_few_imports_are_inside_functions() -> None:
 def test_a_name_of_a_module_or_class_says_one_thing_in_the_whole_package() -> None:
     modules: dict[str, list[str]] = defaultdict(list)
     classes: dict[str, list[str]] = defaultdict(list)
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         if path.name != "__init__.py":
             modules[path.name].append(name_of(path))
         for node in tree.body:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import gc
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 import pytest
@@ -126,11 +127,34 @@ def arranged(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     return [item for part in parts for item in part]
 
 
+def rotated(folders: Sequence[tuple[str, int]], workers: int, number: int) -> list[str]:
+    """Order folders, each with a size, so that every worker begins with another part of about the same size."""
+    start = sum(size for _, size in folders) * number // workers
+    before = list(accumulate((size for _, size in folders), initial=0))
+    first = bisect_left(before, start, hi=max(0, len(folders) - 1))
+    return [name for name, _ in (*folders[first:], *folders[:first])]
+
+
 # --- the hooks of conftest.py --------------------------------------------------------------------------------
+
+
+def share_compiling(config: pytest.Config) -> None:
+    """Let each worker begin to collect in another folder.
+
+    All workers collect everything. The first one at a module compiles it, which takes longer than the rest of
+    collecting; the others find what it has written. `choose` restores the order.
+    """
+    number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if number.isdigit() and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        tests = config.rootpath / "tests"
+        folders = sorted(path for path in tests.iterdir() if path.is_dir() and any(path.rglob("test_*.py")))
+        sizes = [(str(path), sum(file.stat().st_size for file in path.rglob("*.py"))) for path in folders]
+        config.args[:] = rotated(sizes, int(os.environ["PYTEST_XDIST_WORKER_COUNT"]), int(number))
 
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of the half that is asked for, in their order."""
+    items.sort(key=lambda item: item.path.relative_to(config.rootpath).parts[:2])  # see share_compiling
     config.stash[ITEMS] = list(items)
     half = config.getoption("half")
     chosen = [item for item in items if half is None or half in halves_of(item)]
