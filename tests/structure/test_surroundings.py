@@ -72,12 +72,13 @@ def test_what_lands_is_tried_in_a_bare_environment() -> None:
 
 
 def test_programs_of_a_checkout_need_no_more_than_the_demo(tmp_path: Path) -> None:
-    """The first page of the guide is followed with `./hw python` and `./hw run`."""
+    """The first pages are followed with `./hw python` and `./hw run`."""
     script = (ROOT / "hw").read_text(encoding="utf-8")
     for name in ("demo", "run", "python"):
         body = script.partition(f"\ndef {name}(")[2].partition("\ndef ")[0]
         assert 'ensure("run")' in body
-    assert "hw venv" not in (ROOT / "docs" / "guide" / "first-program.md").read_text(encoding="utf-8")
+    for page in ("install.md", "first-program.md"):
+        assert "hw venv" not in (ROOT / "docs" / "start" / page).read_text(encoding="utf-8")
     program = tmp_path / "where.py"
     program.write_text("import os, headwater; print(os.getcwd(), headwater.__file__)\n", encoding="utf-8")
     command = [sys.executable, str(ROOT / "hw"), "python", "where.py"]
