@@ -26,7 +26,7 @@ from headwater.declare.resources.resource import Resource
 from headwater.declare.verb_port import CURRENT_BUILDER
 from headwater.declare.verbs import Declarer, Function
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UsageError
-from headwater.host.composition import host_parts
+from headwater.host.composition import host_parts, workflow_parts
 from headwater.host.notebook_openings import close_former
 from headwater.host.plain_runtime import PlainRuntime
 from headwater.host.plain_space import Space
@@ -49,14 +49,12 @@ from headwater.workflow.workflow_limits import KEEP_RUNS
 from headwater.workflow.workflow_spec import OnPoison
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
     from ssl import SSLContext
 
     from headwater.declare.workflows.workflow import Workflow
     from headwater.host.async_opening import AsyncOpening
     from headwater.host.async_runtime import AsyncRuntime
 
-T = TypeVar("T")
 D = TypeVar("D", bound=Doc)
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -120,10 +118,9 @@ class App(Declarer):
         With `on_poison="park"`, an event that fails is put aside and the others go on; else everything waits for it. Of
         finished runs, the newest `keep_runs` are kept; None: all.
         """
-        from headwater.declare.workflows.workflow import Workflow  # noqa: PLC0415  # most programs have none
-
         where = f"app.workflow({name!r})"
-        made = Workflow(self, name, self._id(name), on_poison=on_poison, keep_runs=keep_runs, version=version)
+        declare = workflow_parts().declare
+        made = declare(self, name, self._id(name), on_poison=on_poison, keep_runs=keep_runs, version=version)
         self._declare(name, made, where)
         self._workflows[name] = made
         return made
@@ -223,7 +220,7 @@ class App(Declarer):
         close_former(self.name, place)
         lease = self._share(url, options)
         parts = host_parts(OpeningInspection)
-        opened = _or_release(lease, lambda: PlainRuntime(lease, self, options, parts, wake=wake))
+        opened = lease.passed_to(lambda: PlainRuntime(lease, self, options, parts, wake=wake))
         opened.opened_as = (self.name, place)
         try:
             self._begin(opened)
@@ -281,21 +278,16 @@ class App(Declarer):
     ) -> AsyncOpening:
         """As `aopen`, with everything in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
-        from headwater.host.async_runtime import AsyncRuntime  # noqa: PLC0415
-        from headwater.host.notebook_openings import aclose_former  # noqa: PLC0415
 
-        def make(loop: AbstractEventLoop) -> AsyncRuntime:
-            lease = self._share(url, options)
-            opened = _or_release(
-                lease, lambda: (kind or AsyncRuntime)(lease, self, options, host_parts(OpeningInspection), loop=loop)
-            )
-            opened.opened_as = (self.name, _place(url, options))
-            return opened
-
-        def keep(opened: AsyncRuntime) -> None:
-            keep_types(opened, self.name, self._declared)
-
-        return AsyncOpening(make, self._begin, keep, lambda: aclose_former(self.name, _place(url, options)))
+        return AsyncOpening(
+            self,
+            options,
+            host_parts(OpeningInspection),
+            begin=self._begin,
+            share=lambda: self._share(url, options),
+            place=lambda: _place(url, options),
+            kind=kind,
+        )
 
     def run(
         self,
@@ -376,7 +368,7 @@ class App(Declarer):
         return DeclarationError(message, app=self.name, name=name)
 
     def _begin(self, opened: SpaceRuntime) -> None:
-        """Everything declared so far lives there now."""
+        """Everything declared so far lives there from now on."""
         with self._lock:
             self._homes.append(opened)
         opened.on_close(lambda: self._end(opened))
@@ -384,13 +376,11 @@ class App(Declarer):
             function.register(opened)
         opened.restorer.take_over(self.name, self._functions)
         if self._workflows and opened.is_main:
-            from headwater.runtime.workflows.deploying import deploy_flow  # noqa: PLC0415  # most programs have none
-
             for flow in self._workflows.values():
                 # All of them are looked at before any of them is changed.
                 flow.check()
             for flow in self._workflows.values():
-                deploy_flow(opened, flow, force=opened.forces)
+                workflow_parts().deploy(opened, flow, force=opened.forces)
 
     def _end(self, opened: SpaceRuntime) -> None:
         with self._lock:
@@ -439,14 +429,6 @@ def _place(url: str | PathLike[str] | None, options: Options) -> str:
 
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and name.isprintable() and bool(name.strip()) and not set("./!") & set(name)
-
-
-def _or_release(lease: Lease, make: Callable[[], T]) -> T:
-    try:
-        return make()
-    except BaseException:
-        lease.release()
-        raise
 
 
 def _needs_loop(function: Function) -> bool:

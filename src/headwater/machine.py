@@ -31,6 +31,9 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast
 
+with suppress(ImportError):  # not every system has it
+    import fcntl
+
 if TYPE_CHECKING:
     import asyncio
     from asyncio import AbstractEventLoop
@@ -159,8 +162,6 @@ class File:
 
     def try_lock(self) -> bool:
         """Lock the file until it is closed or the process ends. False: another opening of it has the lock."""
-        import fcntl  # noqa: PLC0415  # not every system has it
-
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

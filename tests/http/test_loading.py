@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import Any, assert_type
 
+import pytest
+
 import headwater as hw
 
 
@@ -20,9 +22,10 @@ def test_importing_headwater_loads_no_httpx() -> None:
     assert run(code) == "False True\n"
 
 
-def test_without_httpx_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['httpx'] = None; import headwater as hw; hw.App('x'); hw.http"
-    assert 'hw.http needs httpx: pip install "httpx>=0.27"' in run(code)
+@pytest.mark.parametrize("name", ["http", "OpenAIFixer"])
+def test_without_httpx_it_says_what_to_install(name: str) -> None:
+    code = f"import sys; sys.modules['httpx'] = None; import headwater as hw; hw.App('x'); hw.{name}"
+    assert 'hw.http and hw.OpenAIFixer need httpx: pip install "httpx>=0.27"' in run(code)
 
 
 def test_the_package_has_the_names_that_it_says() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -340,13 +339,6 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_repeated(key: Any, monkeyp
         monkeypatch.setenv("OPENAI_API_KEY", key)
         with pytest.raises(UsageError, match="what OPENAI_API_KEY holds is no key"):
             hw.OpenAIFixer(url="http://localhost", model="m")(BROKEN)
-
-
-def test_without_httpx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    fixer = hw.OpenAIFixer(url="http://localhost", model="m", key=KEY)
-    monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(UsageError, match=r'needs httpx: pip install "httpx>=0\.27"'):
-        fixer(BROKEN)
 
 
 def test_the_key_is_never_shown(endpoint: Endpoint, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,8 @@
-"""Counts beside import-linter: cycles of modules, imports for annotations only, imports inside functions, names."""
+"""Counts beside import-linter: cycles of modules, imports for annotations or inside functions, names, start-up."""
 
 import ast
+import subprocess
+import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -11,8 +13,22 @@ CYCLE_MAX = 7
 """Modules of the largest import cycle, annotations and imports inside functions counted."""
 
 TYPE_CHECKING_MAX = 40
-IN_FUNCTION_MAX = 30
+IN_FUNCTION_MAX = 16
 """May only shrink: each has its reason beside it, nearly all that plain programs do not load asyncio or workflows."""
+
+COMPOSED_MAX = 9
+"""Modules that name the composing object of an open space. All others use a port."""
+
+PLAIN_PROGRAM = """
+import sys
+import headwater as hw
+
+app = hw.App("plain")
+count = app.cell("count", 0)
+with app.open("memory:"):
+    count.value = 1
+print(*sys.modules)
+"""
 
 
 @cache
@@ -76,6 +92,28 @@ def test_few_imports_are_inside_functions() -> None:
     ]
     inside = {each for node in functions for each in ast.walk(node) if isinstance(each, ast.Import | ast.ImportFrom)}
     assert len(inside) <= IN_FUNCTION_MAX
+
+
+def test_few_modules_name_the_composing_object() -> None:
+    naming = [
+        name_of(path)
+        for path, tree in trees().items()
+        if any(isinstance(node, ast.Name) and node.id == "SpaceRuntime" for node in ast.walk(tree))
+        or any(isinstance(node, ast.ClassDef) and node.name == "SpaceRuntime" for node in tree.body)
+    ]
+    assert len(naming) <= COMPOSED_MAX, sorted(naming)
+
+
+def test_a_plain_program_loads_no_event_loop_no_workflows_and_no_client() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN_PROGRAM], capture_output=True, text=True, timeout=300, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "headwater.host.plain_runtime" in loaded
+    heavy = {"asyncio", "httpx", "websockets", "rich"}
+    late = ("headwater.client.", "headwater.runtime.workflows.hub", "headwater.workflow.transitions")
+    assert heavy & loaded == set()
+    assert [name for name in sorted(loaded) if name.startswith(late)] == []
 
 
 def test_a_name_of_a_module_or_class_says_one_thing_in_the_whole_package() -> None:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from headwater.errors import UsageError
 from headwater.host.async_runtime import AsyncRuntime
 from headwater.host.async_space import AsyncSpace
+from headwater.host.notebook_openings import closing_former, former_openings
+from headwater.host.plain_runtime import PlainRuntime
 from headwater.host.space_facade import runtime_of
 from headwater.machine import machine
+from headwater.runtime.host_parts import HostParts
+from headwater.runtime.lease import Lease
+from headwater.runtime.options import Options
+from headwater.runtime.type_records import keep_types
+
+
+class OpenedApp(Protocol):
+    """The app that is opened."""
+
+    name: str
+
+    @property
+    def declared(self) -> Mapping[str, object]:
+        """Everything that it declares, by name."""
 
 
 class AsyncOpening:
@@ -19,17 +35,24 @@ class AsyncOpening:
 
     def __init__(
         self,
-        make: Callable[[asyncio.AbstractEventLoop], AsyncRuntime],
+        app: OpenedApp,
+        options: Options,
+        parts: HostParts,
+        *,
         begin: Callable[[AsyncRuntime], None],
-        keep: Callable[[AsyncRuntime], None],
-        clear: Callable[[], Awaitable[None]],
+        share: Callable[[], Lease],
+        place: Callable[[], str],
+        kind: type[AsyncRuntime] | None = None,
     ) -> None:
-        self._make = make
+        self._app = app
+        self._options = options
+        self._parts = parts
+        # Registers what the app declares.
         self._begin = begin
-        # What is written down of the app; at a server that takes a while.
-        self._keep = keep
-        # What is done first: an earlier input of a notebook may have left an opening behind.
-        self._clear = clear
+        self._share = share
+        # To be compared with where the app was opened before.
+        self._place = place
+        self._kind = kind or AsyncRuntime
         self._entered = False
         self._runtime: AsyncRuntime | None = None
 
@@ -66,18 +89,18 @@ class AsyncOpening:
         if self._entered:
             raise UsageError("an opening is entered once; call app.aopen(...) for each")
         self._entered = True
-        await self._clear()
+        await aclose_former(self._app.name, self._place())
         space = self._runtime = await self._made()
         space.enter()
         try:
             if space.connection.state == "local":
                 self._begin(space)
-                self._keep(space)
+                keep_types(space, self._app.name, self._app.declared)
             else:
-                # What is kept of runs is a server's, and is asked for. Nothing runs meanwhile: the turn is taken.
+                # Observations of earlier runs are fetched from the server. Nothing runs meanwhile: the lock is held.
                 await self._begin_beside(space)
             await space.calm()
-            # Not waited for: one that never comes to its end must not keep the space from being opened.
+            # Not waited for: an event that never ends must not keep the space from being opened.
             space.resume_events()
         except BaseException:
             space.leave()
@@ -86,12 +109,12 @@ class AsyncOpening:
         return AsyncSpace(space)
 
     async def _begin_beside(self, space: AsyncRuntime) -> None:
-        """In a thread. Who stops waiting for it leaves nothing half begun."""
+        """In a thread. If the caller is cancelled, the thread still completes."""
 
         def begin() -> None:
             with space.lock:
                 self._begin(space)
-            self._keep(space)
+            keep_types(space, self._app.name, self._app.declared)
             space.catch_up()
 
         begun = asyncio.ensure_future(machine().to_thread(begin))
@@ -102,18 +125,21 @@ class AsyncOpening:
             raise
 
     async def _made(self) -> AsyncRuntime:
-        """The space, made in a thread. Who stops waiting for it must not leave it open, whichever comes first."""
+        """The space, made in a thread. If the caller is cancelled, the space is closed, made or not yet made."""
         loop = asyncio.get_running_loop()
         given_up = False
         made: list[AsyncRuntime] = []
 
         def make() -> None:
-            made.append(self._make(loop))
+            lease = self._share()
+            opened = lease.passed_to(lambda: self._kind(lease, self._app, self._options, self._parts, loop=loop))
+            opened.opened_as = (self._app.name, self._place())
+            made.append(opened)
             if given_up:
                 drop()
 
         def drop() -> None:
-            # Both sides may come here; only one of them finds it.
+            # Both sides may get here; only one of them finds it.
             try:
                 space = made.pop()
             except IndexError:
@@ -134,3 +160,13 @@ class AsyncOpening:
         assert self._runtime is not None
         self._runtime.leave()
         await self._runtime.close(failed=kind is not None)
+
+
+async def aclose_former(app: str, place: str) -> None:
+    """As `close_former`, in an event loop."""
+    for space in former_openings(app, place):
+        with closing_former(space, place):
+            if isinstance(space, AsyncRuntime) and space.loop is asyncio.get_running_loop():
+                await space.close()
+            else:
+                await machine().to_thread(space.close if isinstance(space, PlainRuntime) else space.abandon)

@@ -15,8 +15,8 @@ from typing import Final, ParamSpec, TypeVar
 
 from headwater.cells.context import Addressed, name_of
 from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
+from headwater.host.async_loading import AsyncLoading
 from headwater.host.async_tasks import AsyncRuns
-from headwater.host.document_loading import AsyncLoading
 from headwater.host.loop_thread import handler_loops
 from headwater.machine import machine
 from headwater.runtime.error_report import log, raise_later

@@ -1,7 +1,7 @@
-"""Openings in a notebook or at a prompt: an input that is run again opens anew, and the former opening is let go.
+"""Openings in a notebook or at a prompt: an input that is run again closes the former opening, and opens again.
 
-A program that opens a space twice means that. At a prompt the variable that held the first opening holds the second
-one, and nothing could close the first: it would hold its file until the kernel ends.
+A program that opens a space twice intends that. At a prompt, the variable of the first opening now holds the second
+one, so nothing could close the first: it would hold its file until the kernel ends.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import builtins
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from headwater.cells.context import open_spaces
 from headwater.errors import HeadwaterError
 from headwater.host.plain_runtime import PlainRuntime
-from headwater.machine import machine
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.entered_space import EnteredSpace
 from headwater.values.author_text import describe
 
 log: Final = logging.getLogger("headwater")
@@ -26,43 +27,29 @@ def is_interactive() -> bool:
     return hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 
 
-def _former(app: str, place: str) -> list[SpaceRuntime]:
-    """Openings of an app of that name at that place that no block is around: nothing else closes them."""
+def former_openings(app: str, place: str) -> list[EnteredSpace]:
+    """Openings of an app of that name at that place without a block around them: nothing else closes them."""
     if not place or not is_interactive():
         return []
-    spaces = [home for home in list(open_spaces()) if isinstance(home, SpaceRuntime) and home.opened_as == (app, place)]
-    return [space for space in spaces if not space.tokens]
+    spaces = [home for home in list(open_spaces()) if isinstance(home, EnteredSpace)]
+    return [space for space in spaces if space.opened_as == (app, place) and not space.is_entered]
 
 
 def close_former(app: str, place: str) -> None:
     """Close what an earlier input has opened there."""
-    for space in _former(app, place):
-        _told(space)
-        try:
+    for space in former_openings(app, place):
+        with closing_former(space, place):
             if isinstance(space, PlainRuntime):
                 space.close()
             else:
                 space.abandon()
-        except HeadwaterError as error:
-            log.warning("while closing the former opening of %s: %s", place, describe(error))
 
 
-async def aclose_former(app: str, place: str) -> None:
-    """As `close_former`, in an event loop."""
-    import asyncio  # noqa: PLC0415  # plain programs need not load it
-
-    from headwater.host.async_runtime import AsyncRuntime  # noqa: PLC0415
-
-    for space in _former(app, place):
-        _told(space)
-        try:
-            if isinstance(space, AsyncRuntime) and space.loop is asyncio.get_running_loop():
-                await space.close()
-            else:
-                await machine().to_thread(space.close if isinstance(space, PlainRuntime) else space.abandon)
-        except HeadwaterError as error:
-            log.warning("while closing the former opening of %s: %s", place, describe(error))
-
-
-def _told(space: SpaceRuntime) -> None:
+@contextmanager
+def closing_former(space: EnteredSpace, place: str) -> Iterator[None]:
+    """The closing of a former opening: logged, as are its errors."""
     log.info("space %r is opened anew: its former opening is closed", space.name)
+    try:
+        yield
+    except HeadwaterError as error:
+        log.warning("while closing the former opening of %s: %s", place, describe(error))

@@ -15,7 +15,7 @@ from headwater.host.document_loading import PlainLoading
 from headwater.machine import WAIT_MAX, machine
 from headwater.runtime.error_report import log, raise_later
 from headwater.runtime.event_service import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
-from headwater.runtime.host_parts import HostParts
+from headwater.runtime.host_parts import HostParts, RequestThread
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.runtime.sync_wait import rounds
@@ -26,8 +26,6 @@ from headwater.values.duration import Duration, to_ms
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-
-    from headwater.host.request_loop import BesideLoop
 
 
 class PlainRuntime(PlainLoading):
@@ -41,7 +39,7 @@ class PlainRuntime(PlainLoading):
         # Transactions that another space waits for.
         self._owed: list[Transaction] = []
         # Where requests run.
-        self._beside: BesideLoop | None = None
+        self._beside: RequestThread | None = None
         self._given_loop = options.request_loop
         super().__init__(lease, replica, owner, options, parts)
         self.is_woken = wake is not None
@@ -140,10 +138,8 @@ class PlainRuntime(PlainLoading):
         """One in a thread of its own, made when it is needed; unless there is another."""
         if self._given_loop is not None:
             return self._given_loop()
-        from headwater.host.request_loop import BesideLoop  # noqa: PLC0415  # plain programs need no asyncio
-
         if self._beside is None:
-            self._beside = BesideLoop()
+            self._beside = self.parts.resources().thread()
             self.on_close(self._beside.close)
         return self._beside.started()
 

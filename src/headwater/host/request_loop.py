@@ -13,6 +13,8 @@ from headwater.cells.space_port import SpacePort
 from headwater.declare.resources.resource_instance import ResourceRequest
 from headwater.host.loop_thread import Loop
 from headwater.runtime.error_report import log
+from headwater.runtime.host_parts import ResourceParts
+from headwater.runtime.resources.fetcher import Fetcher
 
 PATIENCE_S: Final = 1.0
 """How long closing waits for requests that were cancelled to clean up. One that does not end then is left behind."""
@@ -107,3 +109,6 @@ async def _perform(request: ResourceRequest) -> None:
     except BaseException as error:  # noqa: BLE001  # whatever an author's function raises is the author's
         # Also what would end a program: it would end a loop that is shared by all requests.
         request.error = error
+
+
+RESOURCE_PARTS: Final = ResourceParts(fetcher=Fetcher, runner=LoopRequests, thread=BesideLoop)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.declare.workflows.workflow import Workflow
 from headwater.errors import StoreError
 from headwater.host.loop_thread import Loop
 from headwater.host.workflow_threads import Host
 from headwater.runtime.error_report import log
-from headwater.runtime.workflows.hub import Hosted, Hub
+from headwater.runtime.host_parts import WorkflowParts
+from headwater.runtime.workflows.deploying import deploy_flow
+from headwater.runtime.workflows.hub import Hosted, Hub, hub_of
 from headwater.runtime.workflows.reconciliation import ask_again
 from headwater.runtime.workflows.repair import repair
 from headwater.runtime.workflows.run_executor import Performance
@@ -166,4 +170,6 @@ def _unwatched(_: TimedCall) -> None:
     """In the thread that calls `drain`, a plain function cannot be cut off."""
 
 
-__all__ = ["Host", "Workflows"]
+WORKFLOW_PARTS: Final = WorkflowParts(declare=Workflow, deploy=deploy_flow, hub_of=hub_of, host=Workflows)
+
+__all__ = ["WORKFLOW_PARTS", "Host", "Workflows"]

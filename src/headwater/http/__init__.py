@@ -18,7 +18,7 @@ from headwater.errors import (
 )
 
 if find_spec("httpx") is None:
-    raise UsageError('hw.http needs httpx: pip install "httpx>=0.27"')
+    raise UsageError('hw.http and hw.OpenAIFixer need httpx: pip install "httpx>=0.27"')
 
 from headwater.http.http_client import Client, Verb
 

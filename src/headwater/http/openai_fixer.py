@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
+import httpx
 import msgspec
 
 from headwater.declare.workflows.broken import Broken
 from headwater.errors import DeclarationError, LogicError, TransientError, UsageError
 from headwater.machine import machine
 from headwater.values.duration import Duration, to_ms
-
-if TYPE_CHECKING:
-    import httpx
 
 ANSWER_MAX: Final = 1_000_000
 """Bytes of a response that are read: a class, not a library."""
@@ -114,7 +112,6 @@ class OpenAIFixer:
         return key
 
     def _post(self, key: str, body: bytes) -> bytes:
-        httpx = _httpx()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
@@ -274,14 +271,6 @@ def _check_key(key: object, where: str) -> None:
     """Why a key cannot be sent as a header, without its value."""
     if not isinstance(key, str) or not key.isascii() or (key and not key.isprintable()):
         raise UsageError(f"hw.OpenAIFixer: what {where} holds is no key: printable ASCII is expected, without newlines")
-
-
-def _httpx() -> Any:  # noqa: ANN401  # the module
-    try:
-        import httpx  # noqa: PLC0415  # most programs have no use for it
-    except ImportError:
-        raise UsageError('hw.OpenAIFixer needs httpx: pip install "httpx>=0.27"') from None
-    return httpx
 
 
 __all__ = ["OpenAIFixer"]

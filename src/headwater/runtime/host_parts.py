@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from headwater.cells.space_port import SpacePort
 from headwater.declare.functions.fingerprint import Fingerprints
@@ -16,15 +16,21 @@ from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.scheduler.inspect.trace import Trace
 from headwater.values.duration import Duration
+from headwater.values.ids import Millis
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    # Most programs have neither resources nor workflows.
+    from headwater.declare.workflows.workflow import Workflow
+    from headwater.runtime.resources.fetcher import Fetcher
+    from headwater.runtime.resources.fetching_port import FetchingPort
+
     # The runtime itself: it hands itself to what is composed with it.
     from headwater.runtime.space_runtime import SpaceRuntime
-
-    # Most programs have no workflows.
+    from headwater.runtime.storage_port import LocalStorage
     from headwater.runtime.workflows.hub import Hosted, Hub
+    from headwater.runtime.workflows.run_host import RunHost
 
 
 class RequestRunner(Protocol):
@@ -79,10 +85,40 @@ class WorkflowHost(Protocol):
         """Stop the host. Returns whether all runs came to where they can stop."""
 
 
-Requests: TypeAlias = (
-    "Callable[[SpacePort, Callable[[], AbstractEventLoop], Callable[[ResourceRequest], None]], RequestRunner]"
-)
-"""Makes the runner of a space, given its event loop and what is called at the end of each request."""
+class RequestThread(Protocol):
+    """An event loop in a thread of its own, for the requests of a space whose code has none."""
+
+    def started(self) -> AbstractEventLoop:
+        """The loop, running."""
+
+    def close(self) -> None:
+        """Stop the loop. Its tasks are cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceParts:
+    """What a space with resources needs. Loaded for the first resource: it needs asyncio."""
+
+    fetcher: Callable[[FetchingPort], Fetcher]
+    runner: Callable[[SpacePort, Callable[[], AbstractEventLoop], Callable[[ResourceRequest], None]], RequestRunner]
+    """Makes the runner of a space, given its event loop and what is called at the end of each request."""
+    thread: Callable[[], RequestThread]
+
+
+class DeployFlow(Protocol):
+    """Deploys a workflow of an app that is being opened. Raises what refuses it: then nothing has changed."""
+
+    def __call__(self, space: RunHost, flow: Workflow, *, force: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowParts:
+    """What an app with workflows needs. Loaded for the first workflow."""
+
+    declare: type[Workflow]
+    deploy: DeployFlow
+    hub_of: Callable[[LocalStorage, Callable[[], Millis], str], Hub]
+    host: Callable[[RunHost, Hub], WorkflowHost]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,5 +131,5 @@ class HostParts:
     log_steps: Callable[[str, Trace], None]
     """Log each record of a scheduler's trace, if the user asked for that."""
     inspection: Callable[[SpaceRuntime, Lease, Options, AttachedReplica], InspectionPort]
-    workflows: Callable[[SpaceRuntime, Hub], WorkflowHost]
-    requests: Requests
+    resources: Callable[[], ResourceParts]
+    workflows: Callable[[], WorkflowParts]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import TypeVar, cast
 
 from headwater.errors import UsageError
 from headwater.runtime.storage_port import LocalStorage, StoragePort
+
+T = TypeVar("T")
 
 
 class Lease:
@@ -29,6 +31,14 @@ class Lease:
             )
             raise UsageError(message, space=storage.name)
         return cast("LocalStorage", storage)
+
+    def passed_to(self, make: Callable[[], T]) -> T:
+        """What `make` returns: it releases this share later. If `make` raises, the share is released at once."""
+        try:
+            return make()
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Release the share. Idempotent."""

@@ -8,6 +8,7 @@ from inspect import iscoroutinefunction
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import UsageError
 from headwater.machine import machine
 from headwater.runtime.console_port import OnConsole, check_handler
@@ -21,8 +22,6 @@ from headwater.values.seams import Entropy
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from ssl import SSLContext
-
-    from headwater.runtime.space_runtime import SpaceRuntime
 
 DemandPolicy: TypeAlias = Literal["lazy", "eager"]
 """Whether computations run only while observed, or always."""
@@ -59,7 +58,7 @@ class Options:
     jitter: Callable[[], float] = field(default_factory=lambda: machine().random)
     # For tests: where the space is, if not at a URL; and what is done with it before anything runs in it.
     lease: Callable[[], Lease] | None = None
-    prepare: Callable[[SpaceRuntime], None] | None = None
+    prepare: Callable[[FunctionPort], None] | None = None
     # For tests: what plain code that waits does instead of sleeping, for so many seconds.
     sleep: Callable[[float], None] | None = None
     # For tests: the loop in which plain code's requests run, instead of one in a thread.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from contextvars import Token
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -34,6 +33,7 @@ from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.by_address import ByAddress
 from headwater.runtime.connection import Connection
 from headwater.runtime.console_port import OnConsole
+from headwater.runtime.entered_space import EnteredSpace
 from headwater.runtime.error_report import OnError, chosen, tell
 from headwater.runtime.event_service import EventService
 from headwater.runtime.host_parts import HostParts, WorkflowHost
@@ -70,7 +70,9 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Doc)
 
 
-class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestorePort, RunHost, InspectedSpace):
+class SpaceRuntime(
+    OutsideParts, EnteredSpace, ByAddress, PieceHost, TypeRecordsPort, RestorePort, RunHost, InspectedSpace
+):
     """The runtime of an open space, plain or async."""
 
     def __init__(
@@ -120,14 +122,14 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self.restorer: Restorer = Restorer(self, options.branch)
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
-        self._face(options, parts.requests)
+        self._face(options, parts.resources)
         # The thread that a pass is under way in.
         self._passing = 0
         # Pieces, resources or clocks: a pass asks them only if there are some.
         self._has_parts = False
         self._thread_id = machine().thread_id
         self._listeners = parts.console.listeners
-        self.tokens: list[Token[ContextFrame | None]] = []
+        self._face_blocks()
         self._closers: list[Callable[[object], None]] = []
         open_spaces().append(self)
         self.on_console = options.on_console
@@ -136,7 +138,6 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         self._wall = options.wall
         self.branch: BranchId = BranchId(options.branch)
         self.is_main: bool = options.branch == MAIN
-        self.opened_as: tuple[str, str] | None = None  # app and place, for inputs of a notebook that are run again
         self.keeps_types: bool = options.local is None if at_server else lease.path is not None
         self.forces: bool = options.force  # deploy workflows although something that waits would be given up
         self._workflows: WorkflowHost | None = None
@@ -314,16 +315,14 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
     @property
     def flows(self) -> Hub:
         """The workflows of this file."""
-        from headwater.runtime.workflows.hub import hub_of  # noqa: PLC0415  # most programs have none
-
         self.check_open()
-        return hub_of(self._lease.local, self._wall, self.branch)
+        return self.parts.workflows().hub_of(self._lease.local, self._wall, self.branch)
 
     @property
     def workflows(self) -> WorkflowHost:
         """Executing them: `drain()` what is due, or `start()` a host in the background."""
         if self._workflows is None:
-            self._workflows = self.parts.workflows(self, self.flows)
+            self._workflows = self.parts.workflows().host(self, self.flows)
         return self._workflows
 
     def _stop_workflows(self) -> None:
@@ -524,17 +523,7 @@ class SpaceRuntime(OutsideParts, ByAddress, PieceHost, TypeRecordsPort, RestoreP
         """Call when the space is closed."""
         self._closers.append(lambda _: callback())
 
-    # -- around code ---------------------------------------------------------------------------------------
-
-    def enter(self) -> None:
-        self.check_open()
-        self.tokens.append(CONTEXT.set(ContextFrame(self, None, CONTEXT.get())))
-
-    def leave(self) -> None:
-        token = self.tokens.pop()
-        # Left in another context than it was entered in: what is around the code there is not ours to change.
-        with suppress(ValueError):
-            CONTEXT.reset(token)
+    # -- closing -------------------------------------------------------------------------------------------
 
     def abandon(self) -> None:
         """Close what could not be opened to the end. What was committed is still decided."""

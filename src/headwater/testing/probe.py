@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from headwater.app import App
 from headwater.cells.context import CONTEXT
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.async_space import AsyncSpace
 from headwater.host.author_modules import new_fingerprints
@@ -30,14 +31,14 @@ from headwater.host.storage import Storage
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import DemandPolicy, Options
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.pass_port import PassPort
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.inspect.idempotency import ADVICE, Difference
 from headwater.scheduler.passes.steps import Call
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.engine import Engine
 from headwater.testing.sim_clock import START_MS, SeededEntropy
-from headwater.testing.stage import ROUNDS_MAX, LoopStage, PlainStage, Stage, restless
+from headwater.testing.stage import ROUNDS_MAX, LoopStage, OpenRuntime, PlainStage, Stage, restless
 from headwater.values.author_text import add_note, text_of
 from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import MAIN, Millis
@@ -153,7 +154,7 @@ class Probe:
             self._backend.set_meta("space", DEFAULT_SPACE)
         return Lease(Storage(self._backend, self, self._entropy, name=DEFAULT_SPACE), None)
 
-    def _prepare(self, space: SpaceRuntime) -> None:
+    def _prepare(self, space: FunctionPort) -> None:
         space.fingerprints = self._prints
         if self._checks:
             diagnosis = space.scheduler.idempotency
@@ -257,7 +258,7 @@ class Probe:
         self._open()
         self._check_rested(current)
 
-    def _check_restored(self, space: SpaceRuntime) -> None:
+    def _check_restored(self, space: PassPort) -> None:
         """What was restored, and has not run since, is what a run comes to: else it is a difference like others."""
         if self._checks:
             with space.lock:
@@ -270,7 +271,7 @@ class Probe:
             raise UsageError(message)
 
     @staticmethod
-    def _current(space: SpaceRuntime) -> dict[object, Node]:
+    def _current(space: OpenRuntime) -> dict[object, Node]:
         """Functions that need not run when the space is opened again, as things stand."""
         space.wait_for_disk()
         space.store_observations()

@@ -9,7 +9,7 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from headwater.app import App
 from headwater.errors import UsageError
@@ -20,9 +20,10 @@ from headwater.host.plain_runtime import PlainRuntime
 from headwater.host.plain_space import Space
 from headwater.host.space_facade import runtime_of
 from headwater.runtime.options import Options
-from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.scheduler.events.event import EventRecord
 from headwater.testing.sim_loop import SimLoop
+
+OpenRuntime: TypeAlias = PlainRuntime | AsyncRuntime
 
 ROUNDS_MAX: Final = 1000
 """Rounds after which a space that always has something to do is not waited for any more."""
@@ -86,9 +87,11 @@ class Stage(ABC):
             raise UsageError("nothing is open here: a probe is used inside of its `with` block")
         return self.space
 
-    def runtime(self) -> SpaceRuntime:
+    def runtime(self) -> OpenRuntime:
         """The runtime of the open space."""
-        return runtime_of(self.opened())
+        found = runtime_of(self.opened())
+        assert isinstance(found, OpenRuntime)
+        return found
 
 
 class PlainStage(Stage):
@@ -252,7 +255,7 @@ class HandRuntime(AsyncRuntime):
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
         # Called in the middle of a commit, in which nothing may run: the committer catches up after it.
-        SpaceRuntime._tick(self, due)  # noqa: SLF001  # past the next above, which would catch up now
+        super(AsyncRuntime, self)._tick(due)  # past the next above, which would catch up now
         if due and not self.is_passing:
             super().catch_up()
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from headwater.declare.resources.resource_instance import ResourceInstance, ResourceRequest
 from headwater.declare.resources.resource_port import ResourcePort
-from headwater.runtime.host_parts import RequestRunner, Requests
+from headwater.runtime.host_parts import RequestRunner, ResourceParts
 from headwater.runtime.options import Options
 from headwater.runtime.resources.fetching_port import FetchingPort
+from headwater.runtime.resources.ticking import Ticking
 from headwater.runtime.timers import Timers
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from headwater.runtime.resources.fetcher import Fetcher
-    from headwater.runtime.resources.ticking import Ticking
 
 
 class OutsideParts(FetchingPort, ResourcePort):
@@ -25,8 +25,8 @@ class OutsideParts(FetchingPort, ResourcePort):
 
     _has_parts: bool
 
-    def _face(self, options: Options, requests: Requests) -> None:
-        self._requests = requests
+    def _face(self, options: Options, resource_parts: Callable[[], ResourceParts]) -> None:
+        self._resource_parts = resource_parts
         self.timers: Timers = Timers(options.now, options.wall)
         self.jitter: Callable[[], float] = options.jitter
         self._fetcher: Fetcher | None = None
@@ -44,11 +44,9 @@ class OutsideParts(FetchingPort, ResourcePort):
         return self._fetcher
 
     def _made_fetcher(self) -> Fetcher:
-        from headwater.runtime.resources.fetcher import Fetcher  # noqa: PLC0415  # most programs have none
-
         with self.lock:
             if self._fetcher is None:
-                self._fetcher = Fetcher(self)
+                self._fetcher = self._resource_parts().fetcher(self)
                 self._has_parts = True
             return self._fetcher
 
@@ -68,7 +66,7 @@ class OutsideParts(FetchingPort, ResourcePort):
         """The event loop for requests."""
 
     def request_runner(self, finished: Callable[[ResourceRequest], None]) -> RequestRunner:
-        return self._requests(self, self.request_loop, finished)
+        return self._resource_parts().runner(self, self.request_loop, finished)
 
     @abstractmethod
     def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
@@ -105,8 +103,6 @@ class OutsideParts(FetchingPort, ResourcePort):
 
     def clock_of(self, every_ms: float) -> Ticking:
         """The clock with this interval, made at its first use."""
-        from headwater.runtime.resources.ticking import Ticking  # noqa: PLC0415  # most programs have none
-
         found = self.clocks.get(every_ms)
         if found is None:
             with self.lock:

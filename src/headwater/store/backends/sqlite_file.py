@@ -36,6 +36,9 @@ from headwater.store.backends.sqlite_schema import check_schema
 from headwater.store.backends.sqlite_wal import lost_transactions
 from headwater.store.features import check_known
 
+with suppress(ImportError):  # not every system has it
+    import fcntl
+
 Durability: TypeAlias = Literal["full", "normal"]
 """`full`: a commit is on disk before it is confirmed. `normal`: a power cut may lose the newest, never half of one."""
 
@@ -241,9 +244,7 @@ def held(path: str) -> SpaceHeldError:
 def holder(path: str) -> int | None:
     """The process that holds SQLite's lock. Never for a file that this process has open: closing drops its locks."""
     if sys.platform != "linux":
-        return None
-    import fcntl  # noqa: PLC0415  # the record below has the layout of Linux
-
+        return None  # the record below has the layout of Linux
     layout = "hhqqi4x"
     question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, _LOCK_START, _LOCK_LENGTH, 0)
     try:
