@@ -21,13 +21,13 @@ from headwater.values.address import (
     parse_address,
     parse_scope,
     path_text,
-    sees,
     session_scope,
     settle_path,
     split_key,
     user_scope,
 )
 from headwater.values.ids import DocKey, SessionId, SpaceId
+from headwater.values.overlap import may_touch
 from headwater.values.tree import ABSENT, freeze
 from headwater.values.value_limits import KEY_BYTES_MAX
 from tests.values.oracle import look, paths_of, thaw
@@ -237,7 +237,8 @@ def test_overlap_and_sight_are_what_the_plain_rules_say(pair: tuple[Path, Path],
     assert is_prefix(a, b) == is_slow_prefix(a, b)
     assert overlaps(a, b) == overlaps(b, a) == (is_slow_prefix(a, b) or is_slow_prefix(b, a))
     at_most_one_below = len(b) <= len(a) + 1
-    assert sees(a, depth, b) == (overlaps(a, b) and (depth is Depth.DEEP or at_most_one_below))
+    assert may_touch(a, depth, b) == (overlaps(a, b) and (depth is Depth.DEEP or at_most_one_below))
+    assert may_touch(a, depth, b, reshaped=False) == (overlaps(a, b) and (depth is Depth.DEEP or len(b) <= len(a)))
 
 
 @at_both_widths
@@ -249,11 +250,11 @@ def test_read_sees_a_write_wherever_the_write_could_change_what_was_read(value: 
         for read in places[:12]:
             inside = is_slow_prefix(read, write)
             if is_slow_prefix(write, read) or (inside and depth is Depth.DEEP):
-                assert sees(read, depth, write)
+                assert may_touch(read, depth, write)
             if inside and len(write) == len(read) + 1:
                 # A key that appears or vanishes is seen by a shallow read of the map.
                 assert look(plain, write) is not ABSENT
-                assert sees(read, Depth.SHALLOW, write)
+                assert may_touch(read, Depth.SHALLOW, write)
 
 
 def test_key_and_index_are_different_steps() -> None:

@@ -12,7 +12,7 @@ from headwater.errors import AddressError
 from headwater.values.address import Depth, doc_key
 from headwater.values.diff import changes_between, changes_of
 from headwater.values.notifications import Change
-from headwater.values.overlap import is_touched, touches, walk
+from headwater.values.overlap import is_touched, may_touch, touches, walk
 from headwater.values.patch import apply_patch
 from headwater.values.tree import ABSENT, Maybe, Path, freeze, get
 from tests.values.chance import some_attempts, some_document, some_edits, some_read, sources
@@ -78,6 +78,18 @@ def test_walk_from_any_place_above_gives_the_same_answer(random: Random) -> None
         for depth in Depth:
             expected = is_triggered(thaw(edit.before), thaw(edit.after), read, deep=depth is Depth.DEEP)
             assert touches(read, depth, edit.before, edit.after) == expected
+
+
+@at_both_widths
+@given(sources)
+def test_paths_alone_never_miss_a_read_that_a_change_touches(random: Random) -> None:
+    for edit in some_edits(random):
+        for _ in range(READS):
+            read = some_read(random, thaw(edit.before), thaw(edit.after))
+            for depth in Depth:
+                is_possible = any(may_touch(read, depth, each.path, reshaped=each.reshaped) for each in edit.touches)
+                event(f"{depth.value} read is {'possibly touched' if is_possible else 'not touched'}")
+                assert is_possible or not touches(read, depth, edit.before, edit.after), (read, depth)
 
 
 def some_batches(random: Random) -> list[tuple[Maybe, Maybe, Touches]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.store.commit import Operation, PatchDoc, SetDoc
-from headwater.store.conflict import notices
+from headwater.store.conflict import affects
 from headwater.store.document import apply_operation
 from headwater.values.address import Depth
 from headwater.values.patch import Add, Remove, Replace
@@ -118,7 +118,7 @@ def test_a_reader_of_one_topics_count_is_not_told_of_anothers(desk: Desk) -> Non
     [patch] = written(desk)
     _, touches = apply_operation(before, patch)
     told = {
-        path: any(notices(path, Depth.DEEP, touch) for touch in touches)
+        path: affects(touches, path, Depth.DEEP)
         for path in [("pending", "notes"), ("pending", "letters"), ("state",), ("recent",), ("pending",)]
     }
     assert told == {

@@ -34,7 +34,7 @@ from headwater.store.commit import (
     Verdict,
 )
 from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
-from headwater.store.conflict import notices
+from headwater.store.conflict import affects
 from headwater.store.document import StoredDocument, apply_operation
 from headwater.store.wellformed import check_operation
 from headwater.values.diff import changes_of
@@ -518,6 +518,6 @@ def _is_overtaken(reads: Iterable[Read], touched: Mapping[DocKey, Touches], seq:
     """Whether one of the reads is touched by a commit at `seq`, by the rule of the store."""
     for read in reads:
         touches = touched.get(read.doc)
-        if touches is not None and read.seq < seq and any(notices(read.path, read.depth, each) for each in touches):
+        if touches is not None and read.seq < seq and affects(touches, read.path, read.depth):
             return True
     return False

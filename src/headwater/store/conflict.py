@@ -13,6 +13,7 @@ from typing import TypeAlias
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import Depth, overlaps
 from headwater.values.ids import NEVER, Seq
+from headwater.values.overlap import may_touch
 from headwater.values.patch import Move, PatchOp, Remove, RemoveByValue, Replace, Splice, Touch, Touches
 from headwater.values.tree import Path, Step
 
@@ -33,7 +34,10 @@ class _PathNode:
 
 
 class TouchIndex:
-    """The newest recorded write at every path of one document."""
+    """The newest recorded write at every path of one document.
+
+    `may_touch` of all recorded touches at once: without the index, every read would be compared with every write.
+    """
 
     __slots__ = ("_root",)
 
@@ -71,11 +75,9 @@ class TouchIndex:
         return max(newest, node.below if depth is Depth.DEEP else node.shape)
 
 
-def notices(path: Path, depth: Depth, touch: Touch) -> bool:
-    """Whether one touch affects a read: the rule that the index applies to many."""
-    if depth is Depth.DEEP or len(touch.path) <= len(path):
-        return overlaps(path, touch.path)
-    return touch.reshaped and touch.path[:-1] == path
+def affects(touches: Iterable[Touch], path: Path, depth: Depth) -> bool:
+    """Whether one of the touches affects a read."""
+    return any(may_touch(path, depth, each.path, reshaped=each.reshaped) for each in touches)
 
 
 def possible_touches(operation: Operation) -> Touches:
@@ -120,7 +122,7 @@ def first_unseen(path: Path, depth: Depth, writes: Iterable[Write]) -> Seq | Non
             met = [seq for touch, seq in strange if any(overlaps(touch.path, each) for each in written)]
             if met:
                 strange += [(Touch(each, reshaped=True), met[0]) for each in written]
-    return next((seq for touch, seq in strange if notices(path, depth, touch)), None)
+    return next((seq for touch, seq in strange if may_touch(path, depth, touch.path, reshaped=touch.reshaped)), None)
 
 
 def _written_paths(operation: Operation) -> list[Path]:

@@ -52,7 +52,7 @@ from headwater.store.commit import (
     encode_entry,
     encode_operations,
 )
-from headwater.store.conflict import first_unseen, notices, possible_touches
+from headwater.store.conflict import affects, first_unseen, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.folding import build_fold
@@ -348,7 +348,7 @@ class Engine:
             return _conflict(read.doc, read, state.seq)
         for revision in self.documents.revisions(branch, read.doc, read.seq, self.head):
             touches = (touch for operation in revision.operations for touch in possible_touches(operation))
-            if any(notices(read.path, read.depth, touch) for touch in touches):
+            if affects(touches, read.path, read.depth):
                 return _conflict(read.doc, read, revision.seq)
         newest = state.newest_touch(read.path, read.depth)
         return None if newest <= self.head else _conflict(read.doc, read, newest)

@@ -189,10 +189,3 @@ def is_prefix(short: Path, long: Path) -> bool:
 def overlaps(a: Path, b: Path) -> bool:
     """Whether one path is at or above the other, so that a change of either may affect the other."""
     return a[: len(b)] == b[: len(a)]
-
-
-def sees(read: Path, depth: Depth, write: Path) -> bool:
-    """Whether a read may see a write, by paths alone: for order and liveness, never for triggering."""
-    if not overlaps(read, write):
-        return False
-    return depth is Depth.DEEP or len(write) <= len(read) + 1

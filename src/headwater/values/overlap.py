@@ -1,4 +1,4 @@
-"""The exact rules for whether a change touches a read. The scheduler's index and the store's checks follow them.
+"""The one rule for whether a change touches a read, and its two uses.
 
 A read is a path and a depth. Walk both values, before and after, down the path of the read. A side *reaches* if every
 value above the end is a container; the end itself may be absent.
@@ -6,32 +6,18 @@ value above the end is a container; the end itself may be absent.
 - Both reach: a deep read is touched if the values differ, a shallow one if their shapes differ.
 - One reaches: touched.
 - Neither: touched if the walks stopped at different depths, because then something in between appeared or vanished.
+
+`touches` is the rule. `is_touched` applies it to a change anywhere in a document. `may_touch` is for paths without
+values: it is true whenever some change at the path would touch the read. Two indexes apply the rule to many reads or
+writes at once: `scheduler.graph.reader_index` and `store.conflict`. Property tests compare both with this module.
 """
 
 from __future__ import annotations
 
-from headwater.values.address import Depth
+from headwater.values.address import Depth, overlaps
+from headwater.values.frozen import FrozenDict
 from headwater.values.notifications import Change
 from headwater.values.tree import ABSENT, Maybe, Path, child, is_container, same, same_shape
-
-
-def is_touched(read: Path, depth: Depth, change: Change) -> bool:
-    """Whether the change affects a read of this path and depth."""
-    start = change.path
-    if len(read) < len(start):
-        return start[: len(read)] == read and _touched_from_below(read, depth, change)
-    if read[: len(start)] != start:
-        return False
-    return touches(read[len(start) :], depth, change.before, change.after)
-
-
-def _touched_from_below(read: Path, depth: Depth, change: Change) -> bool:
-    """The read is above the change: both sides reach it, and it differs exactly by the change below."""
-    if depth is Depth.DEEP:
-        return not same(change.before, change.after)
-    # The shape one step above changes if the value itself appears or vanishes.
-    is_parent = len(read) + 1 == len(change.path)
-    return is_parent and (change.before is ABSENT) != (change.after is ABSENT)
 
 
 def touches(path: Path, depth: Depth, before: Maybe, after: Maybe) -> bool:
@@ -43,6 +29,31 @@ def touches(path: Path, depth: Depth, before: Maybe, after: Maybe) -> bool:
     if old_depth < len(path) or new_depth < len(path):
         return old_depth != new_depth
     return not (same(old, new) if depth is Depth.DEEP else same_shape(old, new))
+
+
+def is_touched(read: Path, depth: Depth, change: Change) -> bool:
+    """Whether the change affects a read of this path and depth."""
+    start = change.path
+    if not overlaps(read, start):
+        return False
+    # Above the change, only the way down to it matters: everything beside it is the same before and after.
+    down = start[len(read) :]
+    return touches(read[len(start) :], depth, _hung(down, change.before), _hung(down, change.after))
+
+
+def _hung(path: Path, value: Maybe) -> Maybe:
+    """Containers with nothing but a value, as deep as the path is long. Which steps it has does not matter."""
+    for _ in path:
+        value = FrozenDict() if value is ABSENT else FrozenDict({"": value})
+    return value
+
+
+def may_touch(read: Path, depth: Depth, write: Path, *, reshaped: bool = True) -> bool:
+    """Whether some change at `write` touches the read. `reshaped`: the change may make the place appear or vanish."""
+    if depth is Depth.DEEP or len(write) <= len(read):
+        return overlaps(read, write)
+    # Below a shallow read, only a place that appears or vanishes one step below changes the shape.
+    return reshaped and write[:-1] == read
 
 
 def walk(value: Maybe, path: Path) -> tuple[Maybe, int]:

@@ -1,9 +1,10 @@
 """A trie of reads per document: which readers a change concerns.
 
 Each document has a trie of the paths that are read in it. A change is walked down the trie together with the values
-before and after; where both are the same object, nothing below is looked at. `values.overlap` says when a read is
-touched, and this says the same of all reads at once: while both sides are containers the walk goes on below; where
-only one is, every read below is touched; where neither is, none.
+before and after; where both are the same object, nothing below is looked at. `values.overlap.is_touched` is the rule
+for one read. `match` is the same rule for all reads at once, because every write comes here: while both sides are
+containers, the walk goes on below; where only one is, every read below is touched; where neither is, none. A property
+test compares the two.
 
 One thread at a time may add and remove. Others may look meanwhile, and find the index as it was before or after each
 step of that: a dict of the index is never iterated over, but listed first, which nothing can interrupt.
