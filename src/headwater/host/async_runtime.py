@@ -1,8 +1,8 @@
-"""The runtime of a space in an event loop: what follows from a write runs between two awaits.
+"""The runtime of a space in an event loop: the consequences of a write run between two awaits.
 
-Nothing waits for the disk but `synced`, and that without holding up the loop.
+Only `synced` waits for the disk, and it does not block the loop.
 
-Length: opening, waiting and closing in a loop share the flights, the timer and the turn of one pass.
+Length: opening, waiting and closing in a loop share the running tasks, the timer and the lock of one pass.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class AsyncRuntime(AsyncLoading):
         self, lease: Lease, owner: object, options: Options, parts: HostParts, *, loop: asyncio.AbstractEventLoop
     ) -> None:
         self.loop = loop
-        # What is around the code that happens to ask for a pass is not around what runs in it.
+        # The context of the code that requests a pass is not the context of the functions that run in it.
         self._context = copy_context()
-        # A pass is asked for; one was, while a thread had its turn.
+        # A pass is requested; a pass was requested while another thread held the lock.
         self._soon = self._missed = False
         self._wake_at: float | None = None
-        # Who waits for the next pass to end; and what goes on after a commit.
+        # Futures of callers that wait for the next pass; and tasks of coroutines that run after a commit.
         self._passed: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -68,12 +68,12 @@ class AsyncRuntime(AsyncLoading):
         self._is_made = True
 
     def call_in_loop(self, fn: Callable[..., object], *args: object) -> None:
-        """In the loop. One that is closed runs nothing any more; what was written is stored all the same."""
+        """Call a function in the loop. A closed loop runs nothing; writes are stored nevertheless."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(fn, *args, context=self._context)
 
     def check(self, what: str | Addressed) -> None:
-        """Besides being open: this loop, one of a workflow's, or a thread without one."""
+        """Raise unless open, and in this loop, in a loop of a workflow, or in a thread without a loop."""
         super().check(what)
         try:
             running = asyncio.get_running_loop()
@@ -91,7 +91,7 @@ class AsyncRuntime(AsyncLoading):
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Have a pass run between two awaits."""
+        """Request a pass. It runs between two awaits."""
         if not self._soon:
             self._soon = True
             self.call_in_loop(self._pass)
@@ -99,11 +99,11 @@ class AsyncRuntime(AsyncLoading):
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
         super()._tick(due)
         if due and self._passing != self._thread_id():
-            # Not by the pass itself, which looks again before it ends.
+            # Not for the pass itself, which checks again before it ends.
             self.catch_up()
 
     def pull(self, node: Node) -> None:
-        """As in a plain space. A pass that came meanwhile and was not let in is made up for."""
+        """As in a plain space. A pass that was refused because of the lock is requested again."""
         super().pull(node)
         self._make_up()
 
@@ -136,19 +136,19 @@ class AsyncRuntime(AsyncLoading):
                     self._end_pass()
                 self._arm(wake_at)
             elif self._timer is None:
-                # It rang a little early, by the clock of the gates.
+                # The timer rang a little early, by the clock of the gates.
                 self._arm(self._wake_at)
             self.events.call_due()
         finally:
             self._passing = 0
             self.lock.release()
         if self.has_work or self.has_come:
-            # So many events were handled in one pass: the loop has its turn, then the others have.
+            # The pass reached its limit of events: the loop runs other tasks before the next pass.
             self.catch_up()
         self._tell_passed()
 
     def _take_in(self) -> None:
-        """What async functions have read so far, and what came of those that ended."""
+        """Take in the reads of async functions that wait, and the results of those that ended."""
         flights, scheduler = self._flights, self.scheduler
         flights.launch()
         while flights.waits:
@@ -167,11 +167,11 @@ class AsyncRuntime(AsyncLoading):
     # -- what is outside -----------------------------------------------------------------------------------
 
     def request_loop(self) -> asyncio.AbstractEventLoop:
-        """This one."""
+        """The loop of this space."""
         return self.loop
 
     def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
-        """A thread waits for it. In the loop, as every pass is."""
+        """A thread waits for the disk. `then` is called in the loop."""
 
         def tell(waited: asyncio.Future[None]) -> None:
             is_over = waited.cancelled()
@@ -182,12 +182,12 @@ class AsyncRuntime(AsyncLoading):
     # -- events --------------------------------------------------------------------------------------------
 
     def catch_up_soon(self) -> None:
-        """There is something to be name_of, or told."""
+        """A function is to be called, or a listener to be notified: request a pass."""
         super().catch_up_soon()
         self.catch_up()
 
     def nudge(self) -> None:
-        """At once, if this is its loop: the caller may block it until a commit is decided."""
+        """Run a pass at once if this code is in its loop: the caller may block the loop until a commit is decided."""
         if not _is_running(self.loop):
             self.catch_up()
         elif self.is_passing:
@@ -196,7 +196,7 @@ class AsyncRuntime(AsyncLoading):
             self._pass()
 
     def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
-        """In a thread: until an event has ended. In the loop, that would hold up what it waits for."""
+        """Wait in a thread until an event has ended. In the loop, waiting would block the handling."""
         self.events.check_waiting(event)
         if _is_running(self.loop):
             message = f"ticket.result() would hold up the event loop that has to handle {event.id}; await the ticket"
@@ -207,7 +207,7 @@ class AsyncRuntime(AsyncLoading):
             raise self.events.timed_out(event, timeout_ms)
 
     async def until(self, event: EventRecord) -> None:
-        """Wait for an event, without holding up the loop."""
+        """Wait for an event without blocking the loop."""
         self.check_open()
         self.events.check_waiting(event)
         ended = self.loop.create_future()
@@ -215,7 +215,7 @@ class AsyncRuntime(AsyncLoading):
         await ended
 
     def detach_coroutine(self, result: object) -> None:
-        """An async function that was name_of after a commit: it goes on by itself, and closing waits for it."""
+        """Run the coroutine of an async function that was called after a commit. Closing waits for it."""
         if asyncio.iscoroutine(result):
             task = self.loop.create_task(result, context=self._context.copy())
             self._tasks.add(task)
@@ -225,7 +225,7 @@ class AsyncRuntime(AsyncLoading):
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
-            message = f"a function name_of by hw.after_commit in space {self.name!r} raised {describe(error)}"
+            message = f"a function called by hw.after_commit in space {self.name!r} raised {describe(error)}"
             told = UserCodeError(message, space=self.name, event=None, triggers=())
             told.__cause__ = error
             self.report(told)
@@ -237,7 +237,7 @@ class AsyncRuntime(AsyncLoading):
                 waiting.set_result(None)
 
     async def _next_pass(self) -> None:
-        """Until something may be different."""
+        """Wait for the end of the next pass."""
         waiting = self.loop.create_future()
         self._passed.append(waiting)
         await waiting
@@ -248,7 +248,7 @@ class AsyncRuntime(AsyncLoading):
         return self._wake_at is not None and self._wake_at <= self.now()
 
     def _arm(self, wake_at: float | None) -> None:
-        """One timer, for the earliest that something may be to do."""
+        """Set the one timer, for the earliest time at which something may be due."""
         if self._timer is not None:
             self._timer.cancel()
         due_in = self.timers.due_in()
@@ -268,16 +268,16 @@ class AsyncRuntime(AsyncLoading):
     # -- waiting -------------------------------------------------------------------------------------------
 
     async def settle(self) -> None:
-        """Wait for quiet: everything written so far is taken in, what follows has run, nothing is under way.
+        """Wait until all writes so far are taken in, their consequences have run, and no run is in progress.
 
-        What waits for its time, debounced or throttled, is not waited for. Requests that are under way are.
+        Does not wait for debounced or throttled functions. Waits for requests in progress.
         """
         if self._fetcher is not None and self._fetcher.is_inside():
             message = f"a resource that waits until nothing is under way in space {self.name!r} would wait for itself"
             raise UsageError(message, space=self.name)
         await self.calm()
         while self._fetcher is not None and self._fetcher.under_way and not self.closed:
-            # Each that lands asks for a pass.
+            # Each request that ends requests a pass.
             await self._next_pass()
             await self.calm()
 
@@ -293,24 +293,24 @@ class AsyncRuntime(AsyncLoading):
             elif self._flights:
                 await self._flights.next_landing()
             elif self.scheduler.events.waiting:
-                # Parked: for its time, or for what it follows from.
+                # Parked: until its time, or until the transaction that sent it is decided.
                 self.events.ask_others()
                 await self._next_pass()
             elif not await self._until_come():
                 return
 
     def _is_busy(self) -> bool:
-        """Something can be done now."""
+        """Whether a pass has something to do now."""
         is_asked = self._soon or self._missed or self.has_work
         return is_asked or bool(self.inbox) or bool(self._flights.landed) or self._is_due()
 
     async def _pass_now(self) -> None:
-        """A pass; if another thread has the turn, when that is over."""
+        """Run a pass. If another thread holds the lock, wait until it is released."""
         self._pass()
         await (machine().to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
 
     async def fresh(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """The value of a computed function, async or not, once nothing that it depends on is under way."""
+        """The value of a computed function, async or not, once no run that it depends on is in progress."""
         while True:
             try:
                 value = function(*args, **kwargs)
@@ -325,7 +325,7 @@ class AsyncRuntime(AsyncLoading):
                 await self._pass_now()
 
     def _is_awaited(self, function: object, *args: object, **kwargs: object) -> bool:
-        """Whether it, or something above it, is under way."""
+        """Whether a run of the function, or of one that it depends on, is in progress."""
         find: Callable[..., Node | None] = getattr(function, "node_in", lambda *_, **__: None)
         node = find(self, *args, **kwargs)
         return bool(self._flights) and (node is None or self.scheduler.is_under_way(node))
@@ -335,7 +335,7 @@ class AsyncRuntime(AsyncLoading):
             pass
 
     async def synced(self) -> None:
-        """Wait until everything written so far is on disk. Raises what rejected some of it, if so."""
+        """Wait until everything written so far is on disk. Raises if some of it was rejected."""
         self.check_open()
         for _ in rounds(self.scheduler.outcomes):
             await machine().to_thread(self._wait_and_keep)
@@ -343,7 +343,7 @@ class AsyncRuntime(AsyncLoading):
         self._tell_lost()
 
     async def _drain(self) -> None:
-        """Let events have their turn that only wait for a moment, and what goes on after a commit come to its end."""
+        """Handle events that wait only for a short time, and wait for coroutines that run after a commit."""
         end = self.now() + CLOSE_MS
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_MS / 1000):
@@ -362,7 +362,7 @@ class AsyncRuntime(AsyncLoading):
                     await asyncio.wait(list(self._tasks))
 
     async def close(self, *, failed: bool = False) -> None:
-        """Sync, cancel what is under way, and let go. After a failure, what else goes wrong is logged, not raised."""
+        """Sync, cancel runs in progress, and close. After a failure, further errors are logged, not raised."""
         if self.closed:
             return
         if self._flights.is_inside() or (self._fetcher is not None and self._fetcher.is_inside()):

@@ -1,7 +1,7 @@
 """Async functions in progress: each in a task, in its transaction; waiting callers are notified at the end.
 
-What a function has read is known to the scheduler whenever it waits. Landing only notes what came of it: the space
-takes it in between two awaits, when it has its turn.
+The scheduler knows the reads of a function whenever it waits. The end of a task only records the result: the space
+takes it in between two awaits, in its next pass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Landing: TypeAlias = Literal["ended", "cancelled", "again"]
 
 
 class Watched:
-    """A coroutine that tells whenever it waits."""
+    """A coroutine that calls back whenever it waits."""
 
     __slots__ = ("_coroutine", "_on_wait")
 
@@ -64,12 +64,12 @@ class AsyncRuns:
         self._context = context
         self._tell = tell
         self._tasks: dict[Call, asyncio.Task[None]] = {}
-        # Asked for by threads: the loop has not come to start them yet.
+        # Requested by threads, and not started by the loop yet.
         self._asked: deque[Call] = deque()
-        # Told to stop: once is enough, also for one that takes its time to clean up.
+        # Cancelled: once only, also if the cleanup takes long.
         self._stopping: set[Call] = set()
         self._ended = False
-        # For the space to take in: attempts that wait once more, and those that have landed, with how.
+        # For the space to take in: attempts that wait again, and ended attempts with how they ended.
         self.waits: deque[Call] = deque()
         self.landed: deque[tuple[Call, Landing]] = deque()
 
@@ -77,10 +77,10 @@ class AsyncRuns:
         return bool(self._tasks or self.landed or self._asked)
 
     def start(self, attempt: Call) -> None:
-        """Start it. From any thread: the first caller of a value starts it."""
+        """Start an attempt. From any thread: the first caller of a value starts it."""
         attempt.suspended = True
         if self._ended:
-            # The space is being closed: it would only be stopped.
+            # The space is being closed: the attempt would be cancelled at once.
             return
         attempt.cancel = lambda: self._cancel(attempt)  # type: ignore[method-assign]  # as it is meant
         if _is_running_here(self._loop):
@@ -90,14 +90,14 @@ class AsyncRuns:
             self._tell()
 
     def launch(self) -> None:
-        """Start those that threads have asked for. In the loop, with the lock."""
+        """Start attempts that threads have requested. In the loop, with the lock."""
         while self._asked:
             self._launch(self._asked.popleft())
 
     def _launch(self, attempt: Call) -> None:
-        # One that is stopped before its first step never comes to say how it landed.
+        # A task that is cancelled before its first step never reports how it ended.
         how: list[Landing] = ["cancelled"]
-        # What is around the code that asks for a pass is not around what runs in it.
+        # The context of the code that requests a pass is not the context of the functions that run in it.
         task = self._loop.create_task(self._fly(attempt, how), name=attempt.title, context=self._context.copy())
         self._tasks[attempt] = task
         task.add_done_callback(lambda task: self._land(attempt, task, how[0]))
@@ -108,10 +108,10 @@ class AsyncRuns:
         del self._tasks[attempt]
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
-            # These end the loop; of what else is no error of the author's, the loop is told.
+            # These end the loop. Other errors that are not the author's go to the loop's exception handler.
             self._loop.call_exception_handler({"message": f"{attempt.title} raised", "exception": error})
         if attempt in self._stopping:
-            # Whatever it made of being told: half a result is none.
+            # Whatever the function did after it was cancelled: an incomplete result does not count.
             self._stopping.remove(attempt)
             how = "cancelled"
         if how != "cancelled" or not self._ended:
@@ -119,7 +119,7 @@ class AsyncRuns:
         self._tell()
 
     def _cancel(self, attempt: Call) -> None:
-        """From any thread; a loop that is closed has cancelled it already."""
+        """Cancel from any thread. A closed loop has cancelled the task already."""
         is_under_way = attempt in self._tasks or attempt in self._asked
         if is_under_way and attempt not in self._stopping and not self._loop.is_closed():
             self._stopping.add(attempt)
@@ -146,7 +146,7 @@ class AsyncRuns:
         except asyncio.CancelledError as stop:
             task = asyncio.current_task()
             if task is not None and not task.cancelling():
-                # Not cancelled itself: something that it waited for was.
+                # The task was not cancelled itself: something that it waited for was.
                 error = RuntimeError(f"{attempt.title} waited for something that was cancelled")
                 error.__cause__ = stop
                 attempt.error = error
@@ -169,16 +169,16 @@ class AsyncRuns:
         self._tell()
 
     def is_inside(self) -> bool:
-        """Whether this code is that of an attempt under way."""
+        """Whether this code is part of an attempt in progress."""
         return asyncio.current_task() in self._tasks.values()
 
     async def next_landing(self) -> None:
-        """Until one has landed."""
+        """Wait until an attempt has ended."""
         if self._tasks and not self.landed:
             await asyncio.wait(list(self._tasks.values()), return_when=asyncio.FIRST_COMPLETED)
 
     async def end(self) -> None:
-        """Stop all, start no more, and wait for their end. What has ended by itself is still to be taken in."""
+        """Cancel all attempts, start no more, and wait for their end. Those that ended before are still taken in."""
         self._ended = True
         self._asked.clear()
         self._stopping.update(attempt for attempt, task in self._tasks.items() if not task.done())

@@ -1,8 +1,8 @@
-"""What authors' functions print and log, handed to `space.on_console` together with whose it is.
+"""What authors' functions print and log, passed to `space.on_console` together with the run that wrote it.
 
 While any space listens, `sys.stdout` and `sys.stderr` are wrapped, and log records are made through here. A text
-belongs to the run that is around the code that writes it, which is looked up only then: what others in the process
-write goes its way. While no space listens, nothing is wrapped.
+belongs to the run around the code that writes it, which is looked up only then. Output of other code in the process
+is forwarded unchanged. While no space listens, nothing is wrapped.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Listener:
     def ask(
         self, run: CapturedRun, text: str, stream: Stream, level: int | None = None, logger: str | None = None
     ) -> str | None:
-        """Hand a text over. Returns what is to be forwarded; None: the text as it is."""
+        """Call the handler with a text. Returns what to forward; None: the text unchanged."""
         node = run.node
         heard = Console(
             text=text,
@@ -76,7 +76,7 @@ class Listener:
             return None
 
     def fails(self, run: CapturedRun, how: str, error: Exception | None) -> None:
-        """Tell of it, once: a handler that fails for one line may well fail for all."""
+        """Report an error of the handler, once: a handler that fails for one line may fail for all."""
         if self._has_failed:
             return
         self._has_failed = True
@@ -103,9 +103,9 @@ class ConsoleState:
     """The listeners of this process. A run costs nothing more while there are none."""
 
     listeners: dict[SpacePort, Listener] = field(default_factory=dict)
-    # Lines that have no end yet: of which run, on which stream, from which thread.
+    # Incomplete lines, by run, stream and thread.
     parts: dict[tuple[Transaction, Wrapped, int], tuple[CapturedRun, str]] = field(default_factory=dict)
-    # Threads that are handing a text over: what they write meanwhile is not captured.
+    # Threads that are calling a handler: their output meanwhile is not captured.
     busy: set[int] = field(default_factory=set)
     # For listeners, parts and the wrapping of streams. No handler is called while it is held.
     lock: Lock = field(default_factory=lambda: machine().rlock())
@@ -135,7 +135,7 @@ class ConsoleState:
                 _wrap()
 
     def run_ends(self, tx: Transaction) -> None:
-        """Hand over lines without an end: of this run, and of threads that wrote while another run was ending."""
+        """Pass on incomplete lines: of this run, and of threads that wrote while another run was ending."""
         if self.parts:
             _hand_over(lambda run: run.tx is tx or not run.tx.is_open)
 
@@ -164,7 +164,7 @@ def unheard() -> Iterator[None]:
 
 @contextmanager
 def _apart(home: SpacePort) -> Iterator[None]:
-    """Not in the run that is around this code: what is read is not the function's, and nothing may be written."""
+    """Outside of the run around this code: reads are not recorded for it, and writes are refused."""
     tx = Transaction(home.replica, "on_console", read_only=READ_ONLY)
     token = CONTEXT.set(ContextFrame(home, tx, None, is_bounded=False))
     try:
@@ -177,7 +177,7 @@ def _apart(home: SpacePort) -> Iterator[None]:
 
 
 def _run_here() -> CapturedRun | None:
-    """The run that is around this code, if its space listens. What outlives its run, as a task may, is in none."""
+    """The run around this code, if its space listens. Code that outlives its run, such as a task, is in none."""
     state = console()
     if not state.listeners or machine().thread_id() in state.busy:
         return None
@@ -196,7 +196,7 @@ _LOGS: Final = logging.Logger.callHandlers.__code__
 
 
 def _is_log(run: CapturedRun) -> bool:
-    """Whether a log handler is writing, for the function of this run: that was heard when the record was made."""
+    """Whether a log handler writes for the function of this run: the record was captured when it was made."""
     node = run.node
     function = None if isinstance(node, Voice) else getattr(node.spec.origin or node.spec.fn, "__code__", None)
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # there is no other way to tell
@@ -211,14 +211,14 @@ def _is_log(run: CapturedRun) -> bool:
 
 
 class Wrapped:
-    """Stands for `sys.stdout` or `sys.stderr`. All but the text of listened runs goes on as it comes."""
+    """Replaces `sys.stdout` or `sys.stderr`. Output outside of captured runs is forwarded unchanged."""
 
     def __init__(self, inner: TextIO, stream: Stream) -> None:
         self.hw_inner = inner
         self.hw_stream = stream
 
     def write(self, text: str) -> int:
-        """Whole lines are handed over, the rest waits: until its line, or the run, comes to its end."""
+        """Pass on complete lines. The rest waits for the end of its line, or of the run."""
         run = _run_here()
         if run is None or not isinstance(cast("object", text), str) or _is_log(run):
             return self.hw_inner.write(text)
@@ -237,12 +237,12 @@ class Wrapped:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """As for every stream: no ends of lines are added."""
+        """As for every stream, without adding line ends."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Flush, with the end of the line or without."""
+        """Flush, also in the middle of a line."""
         state = console()
         if state.parts and (run := _run_here()) is not None:
             with state.lock:
@@ -252,7 +252,7 @@ class Wrapped:
         self.hw_inner.flush()
 
     def hw_forward(self, run: CapturedRun, text: str, end: str) -> None:
-        """Ask what is to become of it, and do that."""
+        """Call the handler, and forward what it returns."""
         answer = run.listener.ask(run, text, self.hw_stream)
         if answer != "":
             with unheard():
@@ -266,7 +266,7 @@ class Wrapped:
 
 
 def _hand_over(is_meant: Callable[[CapturedRun], bool]) -> None:
-    """Lines that will have no end."""
+    """Pass on lines that stay incomplete."""
     state = console()
     with state.lock:
         meant = [(key, *part) for key, part in state.parts.items() if is_meant(part[0])]
@@ -284,7 +284,7 @@ def _hand_over(is_meant: Callable[[CapturedRun], bool]) -> None:
 
 
 class Recorder:
-    """Makes log records as whatever was asked before, and hands over those of listened runs."""
+    """Makes log records with the former factory, and passes on those of captured runs."""
 
     def __init__(self, inner: Callable[..., logging.LogRecord]) -> None:
         self.inner = inner
@@ -317,7 +317,7 @@ class Recorder:
 
 
 def _wrap() -> None:
-    """Install the wrapper, unless it is there. The former stream is behind it."""
+    """Install the wrapper around the stream, unless it is installed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and type(stream) is not Wrapped:
@@ -328,7 +328,7 @@ def _wrap() -> None:
 
 
 def _unwrap() -> None:
-    """Go out of the way. Where others stand in front of us by now we stay behind them, and let everything through."""
+    """Remove the wrapper. If another wrapper was put around it meanwhile, it stays, and forwards everything."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if type(stream) is Wrapped:

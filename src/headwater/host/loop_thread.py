@@ -21,7 +21,7 @@ class _HandlerLoops:
 
 
 def handler_loops() -> WeakSet[asyncio.AbstractEventLoop]:
-    """The loops of all spaces. Code in them is part of a run, which has its space around it."""
+    """The loops of all spaces. Code in them is part of a workflow run, in the space of that run."""
     return machine().state(_HandlerLoops).open
 
 
@@ -34,15 +34,15 @@ class Loop:
         self._thread: Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:  # noqa: ANN401  # what it comes to
-        """To its end. After so long it is cancelled; ElapsedError is raised when it has ended, and not before.
+        """Run a coroutine to its end. After `seconds` it is cancelled; ElapsedError is raised when it has ended.
 
-        For until then it may act. If it comes to something all the same, then to that.
+        Not before, because until then it may still act. If it returns a result nevertheless, that is the result.
         """
         future = machine().submit(self._started(), _bounded(work, seconds))
         try:
             result, error = future.result()
         except CancelledError:
-            # By `close` only.
+            # Cancelled by `close` only.
             raise TransitionError("the host ends before this has come to its end", stopped=True) from None
         except BaseException:
             future.cancel()
@@ -61,7 +61,7 @@ class Loop:
             return self._loop
 
     def close(self) -> None:
-        """Stop it. What is under way in it is cancelled."""
+        """Stop the loop. Its tasks are cancelled."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
@@ -90,7 +90,7 @@ async def _bounded(work: Coroutine[Any, Any, Any], seconds: float) -> tuple[Any,
 
 
 async def _caught(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    """What would end the loop, and with it everything else that runs there, is handed over like any error."""
+    """Return errors that would end the loop, and with it all other tasks, like any other error."""
     try:
         return await work, None
     except asyncio.CancelledError:

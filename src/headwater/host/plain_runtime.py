@@ -1,4 +1,4 @@
-"""The runtime of a space for plain code: what follows from a write has run before the next statement.
+"""The runtime of a space for plain code: the consequences of a write have run before the next statement.
 
 The one for code in an event loop is in `async_runtime`, so that plain programs need not load asyncio.
 """
@@ -47,7 +47,7 @@ class PlainRuntime(PlainLoading):
         self.storage_key = (lease.storage, options.branch)
 
     def add_node(self, function: object, spec: NodeSpec) -> Node:
-        """Only plain functions run here. A slow one is not debounced where nothing would wake it."""
+        """Register a plain function. Without a wake-up, a slow one is not debounced automatically."""
         spec.no_auto_debounce = spec.no_auto_debounce or not self.is_woken
         if spec.is_async:
             message = f"{spec.name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
@@ -55,14 +55,14 @@ class PlainRuntime(PlainLoading):
         return super().add_node(function, spec)
 
     def add_handler(self, function: object, spec: HandlerSpec) -> None:
-        """As for nodes."""
+        """Register a plain handler."""
         if spec.is_async:
             message = f"{spec.name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
             raise DeclarationError(message, name=spec.name)
         super().add_handler(function, spec)
 
     def catch_up(self) -> None:
-        """Take in what was decided and what others wrote, and run what follows from it."""
+        """Take in verdicts and writes of others, and run their consequences."""
         wake = self._wake
         with self.lock:
             if self.inbox:
@@ -72,24 +72,24 @@ class PlainRuntime(PlainLoading):
             if wake is not None and self.scheduler.events.wake_at is None:
                 wake = None
         if wake is not None:
-            # An event sent by another thread waits for its time, which the waker may not know.
+            # An event of another thread waits for its time, which the waiting program may not know yet.
             wake()
 
     def settle(self) -> None:
-        """Run what is wanted and not up to date, and what its time has come for. Every write does the former."""
+        """Run what is observed and out of date, and what is due. Every write does the former."""
         self.check_open()
         with self.lock:
             self._attached.refresh()
             self._pass(lambda: self.scheduler.outstanding().is_due)
 
     def _pass(self, is_due: Callable[[], bool] | None = None) -> None:
-        """Run passes until no event is due, each with a limited number of events; then call what waits for that.
+        """Run passes until no event is due, each with a limited number of events; then run the callbacks.
 
-        Parts that are idle are not asked: every write comes here.
+        Idle parts are not asked, because every write comes here.
         """
         scheduler, thread = self.scheduler, self._thread_id()
         if self._passing == thread:
-            # In the middle of one.
+            # Called in the middle of a pass.
             scheduler.settle()
             return
         self._passing = thread
@@ -105,7 +105,7 @@ class PlainRuntime(PlainLoading):
         finally:
             self._passing = 0
             if self._has_parts and self.has_come:
-                # It came in the middle of this.
+                # A result arrived during this pass.
                 self._tick(True)
         if self._owed:
             self._pay()
@@ -116,12 +116,12 @@ class PlainRuntime(PlainLoading):
         for _ in range(CHAIN_MAX // EVENTS_MAX):
             if not is_due():
                 return
-            # Release what was decided meanwhile.
+            # Take in what was decided meanwhile.
             self._attached.refresh()
             self.scheduler.settle()
 
     def nudge(self) -> None:
-        """As `catch_up`, without waiting: two spaces that wait for each other would wait for ever."""
+        """As `catch_up`, if the lock is free: two spaces that wait for each other would deadlock."""
         if not self.closed and self.lock.acquire(blocking=False):
             try:
                 self.catch_up()
@@ -129,13 +129,13 @@ class PlainRuntime(PlainLoading):
                 self.lock.release()
 
     def wake(self) -> None:
-        """Something came from outside: stored by the waiting program, or with the next write."""
+        """A result arrived from outside: `app.run` stores it now, other programs with their next write."""
         super().wake()
         if self._wake is not None:
             self._wake()
 
     def request_loop(self) -> AbstractEventLoop:
-        """One in a thread of its own, made when it is needed; unless there is another."""
+        """The loop that was given, or one in a thread of its own, made when needed."""
         if self._given_loop is not None:
             return self._given_loop()
         if self._beside is None:
@@ -144,15 +144,15 @@ class PlainRuntime(PlainLoading):
         return self._beside.started()
 
     def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
-        """Something that does nothing stands in the queue, after all that was written."""
+        """Queue an entry that does nothing, after everything written so far."""
         self._lease.storage.when_decided(then)
 
     def has_rejected_none(self, since: int) -> bool:
-        """Neither of what was taken in, nor of what waits for that."""
+        """Counts the verdicts that were taken in, and those that wait in the inbox."""
         return self._attached.has_only_good_news() and self.rejected_count == since
 
     def await_decision(self, origin: Transaction) -> None:
-        """Nothing would report it later: wait for its outcome at its end."""
+        """Wait for the verdict when the transaction has ended: nothing would report it later."""
         self._owed.append(origin)
         self.catch_up_soon()
         if not origin.is_open:
@@ -164,20 +164,20 @@ class PlainRuntime(PlainLoading):
             self._attached.refresh()
         self._owed = [tx for tx in self._owed if tx.status not in SETTLED]
         if self._owed:
-            # One that is open is looked at again when it has ended.
+            # An open transaction is checked again when it has ended.
             self.catch_up_soon()
         if self.scheduler.events.wake_at is not None:
-            # Without a waker it is checked again with the next write.
+            # Without a wake-up, it is checked again with the next write.
             self.has_work = True
 
     def wait(self, duration: Duration) -> None:
-        """Let time pass, and run what its time comes for: what waits for quiet, or for its turn."""
+        """Let time pass, and run what becomes due: debounced and throttled functions, timers, retries."""
         self.check_open()
         end = self.now() + to_ms(duration, "space.wait(...)")
         self.settle()
         while (left := (end - self.now()) / 1000) > 0:
             wake_in = self.wake_in()
-            # Not at once again, should the clock be a little behind.
+            # Not zero, in case the clock is a little behind.
             pause = left if wake_in is None else min(left, max(wake_in, PAUSE_MIN_S))
             self._pause(min(pause, PAUSE_MAX_S))
             self.settle()
@@ -192,7 +192,7 @@ class PlainRuntime(PlainLoading):
         """Wait until everything written so far is on disk. Raises RejectedError if some of it was rolled back.
 
         What was refused for a reason with a code of its own raises the error of that code, such as LimitError. Raises
-        StoreFullError while there is no room for what an event came to: the event is tried again, and sync may be, too.
+        StoreFullError while there is no room for the result of an event: the event is tried again, and so may sync be.
         """
         self.check_open()
         for _ in rounds(self.scheduler.outcomes):
@@ -202,7 +202,7 @@ class PlainRuntime(PlainLoading):
         self._tell_lost()
 
     def close(self) -> None:
-        """Sync and let go. Once more is no harm. With `on_error="raise"`, raises what a function has raised."""
+        """Sync and close. Idempotent. With `on_error="raise"`, raises the first error that a function has raised."""
         self._close(in_haste=False)
         raise_later(self.on_error)
 
@@ -210,7 +210,7 @@ class PlainRuntime(PlainLoading):
         if not self.closed:
             self._lease.storage.ending(in_haste=in_haste)
         if not self.closed and not self.is_passing:
-            # Without the turn: runs that come to their end need it.
+            # Without the lock: runs that end need it.
             self._stop_workflows()
             self._stop_requests()
         with self.lock:
@@ -223,7 +223,7 @@ class PlainRuntime(PlainLoading):
                 try:
                     self._drain()
                 finally:
-                    # Also if the server is away, and nothing can be waited for.
+                    # Also if the server is away, and waiting is impossible.
                     self.events.leave()
                 self.sync()
             finally:
@@ -239,7 +239,7 @@ class PlainRuntime(PlainLoading):
             self._beside.close()
 
     def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
-        """Run what is to be run until an event has ended. Raises EventTimeoutError."""
+        """Run passes until an event has ended. Raises EventTimeoutError."""
         self.events.check_waiting(event)
         end = None if timeout_ms is None else self.now() + timeout_ms
         while not (event.is_settled or self.closed):
@@ -251,7 +251,7 @@ class PlainRuntime(PlainLoading):
             self._wait_a_little(event, left, timeout_ms, wake_in)
 
     def _settle_within(self, wait_s: float | None) -> float | None:
-        """Settle, unless other threads have their turn for so long; and when there may be more to do."""
+        """Settle, unless other threads hold the lock for so long. Returns when something may be due next."""
         if not self.lock.acquire(timeout=-1 if wait_s is None else min(wait_s, WAIT_MAX)):
             return None
         try:
@@ -275,7 +275,7 @@ class PlainRuntime(PlainLoading):
             self._pause(pause if left is None else min(pause, left))
 
     def _drain(self) -> None:
-        """Let events have their turn that only wait for a moment."""
+        """Handle events that wait only for a short time."""
         scheduler = self.scheduler
         end = self.now() + CLOSE_MS
         while scheduler.outcomes.live:

@@ -18,7 +18,7 @@ LOOK_S: Final = 2.0
 
 
 def hear(rung: ThreadQueue[None], timeout: float | None, is_over: Callable[[], bool]) -> None:
-    """Wait until it rings, or for so many seconds, or until it is over. What has rung is taken out."""
+    """Wait for a wake-up, for so many seconds, or for the end. Takes all wake-ups out of the queue."""
     end = None if timeout is None else machine().monotonic() + timeout
     while not is_over():
         left = LOOK_S if end is None else min(end - machine().monotonic(), LOOK_S)
@@ -34,9 +34,9 @@ def hear(rung: ThreadQueue[None], timeout: float | None, is_over: Callable[[], b
 
 
 class Stay:
-    """`with Stay() as stay: while stay.wait(): ...`; whatever `wake` is given to can end a wait, too.
+    """`with Stay() as stay: while stay.wait(): ...`; `wake` ends a wait, too.
 
-    A signal says that it is time to end, and everything is brought to its end. A second one does what it does
+    The first signal ends the program in order: everything is closed. A second one does what it does
     elsewhere: Ctrl-C interrupts a function that never returns, SIGTERM ends the process at once.
     """
 
@@ -67,7 +67,7 @@ class Stay:
 
     def _restore(self, number: int) -> None:
         handler = self._before.pop(number, None)
-        if handler is not None:  # else it was not set by Python, and cannot be by us
+        if handler is not None:  # else the handler was not set by Python, and Python cannot restore it
             signal.signal(number, handler)
 
     def wake(self) -> None:
@@ -75,6 +75,6 @@ class Stay:
         self._rung.put(None)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until there is news, or for so many seconds. False: it is time to end."""
+        """Wait for a wake-up, or for so many seconds. Returns False when the program is to end."""
         hear(self._rung, timeout, lambda: self._ended)
         return not self._ended

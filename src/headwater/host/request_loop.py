@@ -24,12 +24,12 @@ class BesideLoop(Loop):
     """An event loop in a thread of its own, for a space whose code has none."""
 
     def started(self) -> asyncio.AbstractEventLoop:
-        """Running."""
+        """The loop, running."""
         return self._started()
 
 
 class LoopRequests:
-    """Runs the requests of one space. `landed` is called in the loop, with each that has ended."""
+    """Runs the requests of one space. `landed` is called in the loop with each ended request."""
 
     def __init__(
         self, home: SpacePort, loop: Callable[[], asyncio.AbstractEventLoop], landed: Callable[[ResourceRequest], None]
@@ -44,13 +44,13 @@ class LoopRequests:
         self._loop()
 
     def start(self, request: ResourceRequest) -> None:
-        """Have it run. From any thread."""
+        """Start a request. From any thread."""
         with suppress(RuntimeError):
-            # A loop that is closed runs nothing any more.
+            # The loop is closed.
             self._loop().call_soon_threadsafe(self._launch, request)
 
     def cancel(self, request: ResourceRequest) -> None:
-        """Have it stopped; it lands all the same. From any thread."""
+        """Cancel a request; its end is reported nevertheless. From any thread."""
         with suppress(RuntimeError):
             self._loop().call_soon_threadsafe(self._cancel, request)
 
@@ -63,7 +63,7 @@ class LoopRequests:
         if request.is_stopped:
             self._landed(request)
             return
-        # What is around the code that looks is not around what is asked for because of it.
+        # The context of the code that reads a resource is not the context of its request.
         context = Context()
         context.run(CONTEXT.set, ContextFrame(self._home, None, None))
         task = self._loop().create_task(_perform(request), name=request.source.label, context=context)
@@ -75,11 +75,11 @@ class LoopRequests:
         self._landed(request)
 
     def is_inside(self) -> bool:
-        """Whether this code is that of a request."""
+        """Whether this code is part of a request."""
         return asyncio.current_task() in self._tasks.values()
 
     async def end(self) -> None:
-        """Stop all, and let them clean up. In the loop."""
+        """Cancel all requests, and let them clean up. In the loop."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -107,7 +107,7 @@ async def _perform(request: ResourceRequest) -> None:
         message = f"{request.source.label} did not answer within {limit or 0:g} ms"
         request.error = TimeoutError(message) if timer.expired() else error
     except BaseException as error:  # noqa: BLE001  # whatever an author's function raises is the author's
-        # Also what would end a program: it would end a loop that is shared by all requests.
+        # Also errors that end a program: they would end the loop, which all requests share.
         request.error = error
 
 

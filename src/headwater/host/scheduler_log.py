@@ -18,13 +18,13 @@ LOGGER: Final = "headwater.scheduler"
 
 
 def log_steps(space: str, trace: Trace) -> None:
-    """Log each record from now on, if that is asked for."""
+    """Log each record from now on, if the level asks for it."""
     log = logging.getLogger(LOGGER)
     if not any(logging.NOTSET < each.level <= logging.DEBUG for each in (log, logging.getLogger("headwater"))):
         return
 
     def tell(record: TraceRecord) -> None:
-        # In the middle of a pass, perhaps of a run: what a handler of the author's prints is not that run's, and what
+        # In the middle of a pass, perhaps of a run: what a log handler of the author prints is not that run's, and what
         # it raises stops nothing.
         with unheard(), suppress(Exception):
             log.debug("%s: %s", space, line_of(record), extra={"headwater": record})

@@ -38,10 +38,10 @@ _LATER: Final = ("postgresql:", "postgres:")
 
 @dataclass(slots=True, eq=False)
 class _Share:
-    """One file of this process. Opening and closing it take turns: who opens it again waits until it is closed."""
+    """One file of this process. Opening and closing exclude each other: a new opening waits for the close."""
 
     turn: Lock = field(default_factory=lambda: machine().lock())
-    # How many have it, or wait for their turn.
+    # The number of openings, waiting ones included.
     count: int = 0
     storage: Storage | None = None
     durability: Durability = "full"
@@ -58,7 +58,7 @@ class _OpenFiles:
         # Spaces that are shared within this process, by their real path.
         self.shared: dict[str, _Share] = {}
         self.sharing = machine().lock()
-        # Closed when the program ends: one that forgets to close does not lose its last commits.
+        # Closed when the program ends: a program that forgets to close does not lose its last commits.
         self.storages: WeakSet[Storage] = WeakSet()
 
 
@@ -68,7 +68,7 @@ def _state() -> _OpenFiles:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """One space's place. No path: in memory."""
+    """Where a space is. No path: in memory."""
 
     space: str
     path: Path | None
@@ -99,7 +99,7 @@ def default_url() -> str:
 
 
 def locate(url: str, space: str | None = None) -> Location:
-    """Which file a URL and a space's name mean."""
+    """The file that a URL and a space's name refer to."""
     if not isinstance(cast("object", url), str):
         message = f"{url!r} is not a URL: the text FILE.db, FOLDER/, memory: or ws://HOST:PORT/SPACE is expected"
         raise UsageError(message, url=url)
@@ -122,14 +122,14 @@ def locate(url: str, space: str | None = None) -> Location:
         name = check_space_name(DEFAULT_SPACE if space is None else space)
         main = path / file_name(name)
         if space is None and not files.exists(main) and len(found := spaces_in(path)) == 1:
-            # Not named, and there is no choice: the only one. Its own name is in it.
+            # No name is given, and there is only one. The file contains its own name.
             return Location(name, found[0])
         return Location(name, main)
     return Location(check_space_name((path.stem or DEFAULT_SPACE) if space is None else space), path)
 
 
 def file_name(space: str) -> str:
-    """Readable, and one-to-one whatever the file system thinks of case, dots and reserved words."""
+    """A readable name, unique on every file system, whatever its rules for case, dots and reserved words."""
     slug = re.sub(r"[^a-z0-9]+", "-", space.lower()).strip("-")[:40] or "space"
     return f"{slug}-{sha256(space.encode()).hexdigest()[:10]}.db"
 
@@ -149,7 +149,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def files_of(space: Path) -> list[Path]:
-    """The file of a space, and those that SQLite keeps beside it, as far as they are there."""
+    """The file of a space, and the existing files that SQLite keeps beside it."""
     beside = (space.with_name(space.name + side) for side in ("-wal", "-shm", "-journal"))
     return [space, *(path for path in beside if machine().files.exists(path))]
 
@@ -165,7 +165,7 @@ def open_space(
     """Open a space for this process. Raises SpaceHeldError, naming the process, if another has it."""
     location, files = locate(url, space), machine().files
     if durability not in get_args(Durability):
-        # It would go into a pragma, and SQLite takes whatever it does not know for less than is asked.
+        # It would go into a pragma, and SQLite reads an unknown word as a weaker level.
         known = " or ".join(map(repr, get_args(Durability)))
         raise UsageError(f"durability={durability!r} is not known: {known} is expected", durability=durability)
     if location.path is None:
@@ -175,7 +175,7 @@ def open_space(
         message = f"there is no space {location.space!r} at {url} (looked for {path})"
         raise NotFoundError(message, url=url, path=str(path))
     if not create and files.is_file(path) and (size := files.stat(path).st_size) < _SPACE_BYTES_MIN:
-        # SQLite takes it for a new database, and would make one of it.
+        # SQLite would treat it as a new database, and overwrite it.
         message = f"{path} has {size} bytes: there is no space in it; if there was one, restore a backup"
         raise NotFoundError(message, url=url, path=str(path))
     if files.is_symlink(path):
@@ -210,7 +210,7 @@ def open_space(
 
 
 def share_space(url: str, space: str | None = None, *, create: bool = True, durability: Durability = "full") -> Lease:
-    """Open a space for this process, or take part in the opening there is: several apps, or several times one."""
+    """Open a space for this process, or share the existing opening: for several apps, or one app several times."""
     path = locate(url, space).path
     if path is None:
         return Lease(open_space(url, space, durability=durability), None)
@@ -234,7 +234,7 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
                 message = f"{path} holds the space {share.storage.name!r}, not {space!r}; leave out the name"
                 raise NotFoundError(message, path=str(path), found=share.storage.name)
             else:
-                # What others here have written is decided: the newcomer sees it from the start.
+                # Earlier writes of this process are decided: the new opening sees them from the start.
                 share.storage.wait()
             return Lease(share.storage, real, lambda: _leave(real))
     except BaseException:
@@ -264,7 +264,7 @@ def _leave(real: str) -> None:
 
 
 def _is_same_file(one: str, other: str) -> bool:
-    """By name, or two names of one file: a hard link, a folder mounted twice."""
+    """Whether two paths are one file: the same name, a hard link, or a folder mounted twice."""
     try:
         return one == other or machine().files.is_same(one, other)
     except OSError:
@@ -302,15 +302,15 @@ def _release(real: str | None) -> None:
 
 
 def use_vfs(name: str | None) -> None:
-    """From now on, open files through a VFS that was registered with SQLite; None: SQLite's own.
+    """Open files through a VFS that was registered with SQLite from now on; None: SQLite's own.
 
-    For tests and measurements, which register theirs and say so here: the product knows none of them.
+    For tests and measurements, which register their own.
     """
     machine().files.vfs = name
 
 
 def _disown_all() -> None:
-    """In a forked child: what the parent has open is the parent's. Here it only would look as if it worked."""
+    """In a forked child: disown what the parent has open. The child has no threads to decide commits."""
     state = _state()
     state.held.clear()
     state.shared.clear()

@@ -63,7 +63,7 @@ class Outlet(io.BufferedWriter):
             raise error
 
     def drop(self) -> None:
-        """What waits in the buffer goes nowhere."""
+        """Discard the buffered text."""
         with suppress(OSError), io.FileIO(os.devnull, "wb") as nowhere, io.FileIO(os.dup(self.fileno()), "wb") as where:
             os.dup2(nowhere.fileno(), self.fileno())
             try:
@@ -89,7 +89,7 @@ def set_up() -> None:
 
 
 def last() -> None:
-    """This process stays: from now on standard output is written as far as that is possible, line by line."""
+    """For a process that stays: from now on write standard output line by line, as far as possible."""
     stream = sys.stdout
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(line_buffering=True)
@@ -98,7 +98,7 @@ def last() -> None:
 
 
 def abandon() -> None:
-    """Standard output has no reader, or no room: what is left of it, and everything after it, goes nowhere."""
+    """Standard output has no reader, or no room: discard the rest, and everything after it."""
     stream = sys.stdout
     if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, Outlet):
         stream.buffer.is_lasting = True
@@ -106,7 +106,7 @@ def abandon() -> None:
 
 
 def finish(code: int) -> int:
-    """Write what is left, so that the interpreter has nothing to write at its end. The exit code after that."""
+    """Write the rest, so that the interpreter has nothing to write at its end. Returns the exit code."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -124,9 +124,9 @@ def finish(code: int) -> int:
 
 @contextmanager
 def lasting() -> Iterator[None]:
-    """For a program that stays for a while: meanwhile nothing that it prints fails for want of a reader or of room.
+    """For a program that stays: meanwhile no output fails because a reader or room is missing.
 
-    Only the streams that Python made for it are taken. What others have put in their place is theirs.
+    Only the original streams of Python are wrapped, not those that other code has installed.
     """
     taken: list[tuple[str, io.TextIOWrapper, io.TextIOWrapper]] = []
     for name in ("stdout", "stderr"):

@@ -67,7 +67,7 @@ TABLE_SESSION: Final = SessionId("riding")
 
 
 def notify_table_transaction(table_transaction: TableTransaction, decided: CommitOutcome | Failure) -> None:
-    """What became of it."""
+    """Pass the outcome to the table transaction."""
     if isinstance(decided, CommitOutcome):
         table_transaction.decided(decided.verdict, None)
     else:
@@ -90,21 +90,21 @@ class Storage:
         self.name = name
         self.groups = 0
         self.run_cache: RunCache = LocalRunCache(self)
-        # What others keep of it as long as it is there, by whose it is. They may refer to it: it goes with all of them.
+        # State that other parts attach to this storage, by name. It lives as long as the storage.
         self.along: dict[str, object] = {}
         self._clock = clock
         self._entropy = entropy
         self._group_max = group_max
         self._on_close = on_close
         self._engine = Engine(backend, clock)
-        # Guards the engine and everything that follows from a decision.
+        # Guards the engine, and the delivery of its decisions.
         self._lock = machine().lock()
         self._ports: list[OutcomeReceiver] = []
-        # The group that is being decided, and what came of it: kept until every port has it (see `_work`).
+        # The group that is being decided, and its outcomes: kept until every port has them (see `_work`).
         self._group: list[Submission] = []
         self._outcomes: Decided | None = None
         self._decided = 0
-        # The newest commit that the ports have been told of, and whether the engine is in the middle of something.
+        # The newest commit that the ports were notified of, and whether the engine was interrupted.
         self._told = self._engine.head
         self._torn = False
         self._closed = False
@@ -112,7 +112,7 @@ class Storage:
         # Appended by writers without the lock; consumed by the holder of the lock.
         self._waiting: deque[Submission] = deque()
         self._submitted = 0
-        # Sessions that have to send a commit again, for which there was no room: its number, and why.
+        # Sessions that must send a commit again because there was no room: its number, and the error.
         self._stalled: dict[SessionId, tuple[LocalSeq, HeadwaterError]] = {}
         self._helping = True
         self._bell = machine().event()
@@ -137,7 +137,7 @@ class Storage:
         self.leave(port)
 
     def join(self, receiver: OutcomeReceiver) -> Seq:
-        """Deliver what is decided there, too, while the lock is held. Returns the newest place there is."""
+        """Deliver decisions to this receiver, too. Returns the newest sequence number. The lock is held."""
         with self._lock:
             self._check_open()
             self._ports.append(receiver)
@@ -150,7 +150,7 @@ class Storage:
                 self._ports.remove(receiver)
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument:
-        """A document as of a place in the log."""
+        """A document as of a sequence number."""
         with self._lock:
             self._check_open()
             state = self._engine.states.get(branch, doc)
@@ -167,9 +167,9 @@ class Storage:
         if self._closed:
             self._check_open()
         waiting = len(self._waiting)
-        # Before this one is queued: if the user interrupts here, it never was.
+        # Before this commit is queued: after an interrupt here, it was never made.
         if waiting >= self._group_max and helps:
-            # A full group: deciding it here costs less than handing it to a thread that competes for the interpreter.
+            # A full group: deciding it here costs less than passing it to a thread that competes for the interpreter.
             if self._lock.acquire(blocking=waiting > WAITING_MAX):
                 try:
                     self._work()
@@ -185,26 +185,26 @@ class Storage:
             self._bell.set()
 
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
-        """Something that does nothing stands in the queue, after all that was submitted before."""
+        """Queue an entry that does nothing, after everything submitted before."""
         self.submit_tables(Waiting(then))
 
     def ending(self, *, in_haste: bool = False) -> None:
-        """Everything is decided here, as always."""
+        """Nothing to do: every commit is decided in this process."""
 
     def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
-        """The process that has the file may write."""
+        """Nothing to do: a process that has the file may write."""
 
     def connection(self) -> Connection:
-        """There is none."""
+        """The state without a server."""
         return LOCAL
 
     def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
-        """It never stands otherwise."""
+        """Nothing to do: the state never changes."""
         del callback
         return lambda: None
 
     def bring(self, docs: Collection[DocKey], done: Callable[[HeadwaterError | None], None]) -> float:  # noqa: ARG002
-        """Everything is here."""
+        """Nothing to fetch: every document is in this process."""
         done(None)
         return 0.0
 
@@ -213,14 +213,14 @@ class Storage:
         self.call(lambda engine: engine.release(branch, docs))
 
     def submit_tables(self, table_transaction: TableTransaction) -> None:
-        """Have something done to other tables of the database, in its turn; its `decided` is called then."""
+        """Queue a table transaction. Its `decided` is called when it is decided."""
         self.submit(Submission(Commit(TABLE_SESSION, UNNUMBERED), table_transaction=table_transaction), helps=True)
 
     def serve(self, ended: Lock) -> None:
-        """Wait for something that was submitted: `ended` is held, and let go when that is decided.
+        """Wait for a submission: `ended` is locked, and released when the submission is decided.
 
-        The first caller decides for all that arrive meanwhile. So waiting callers are woken once, when
-        their own is done, instead of taking turns to find out.
+        The first caller decides for all that arrive meanwhile. So each waiting caller is woken once, when its own
+        submission is decided.
         """
         if self._lock.acquire(blocking=False):
             try:
@@ -229,12 +229,12 @@ class Storage:
             finally:
                 self._lock.release()
             if self._waiting:
-                # A caller came in between, and found the lock taken.
+                # Another caller arrived meanwhile, and found the lock taken.
                 self._bell.set()
         ended.acquire()
 
     def nudge(self) -> None:
-        """Have what waits decided now, by the space's thread."""
+        """Wake the storage's thread to decide what is queued."""
         self._bell.set()
 
     def wait(self, timeout: float | None = None) -> None:
@@ -271,7 +271,7 @@ class Storage:
         return self.call(lambda engine: branching.fork(engine, self._clock, name, BranchId(parent), place))
 
     def merge(self, source: str, into: str = MAIN) -> CommitOutcome:
-        """Merge a branch; replicas of the target are told like of any commit."""
+        """Merge a branch. Replicas of the target are notified as of any commit."""
         with self._lock:
             self._check_open()
             with self._guarded():
@@ -305,7 +305,7 @@ class Storage:
         quiet = 0
         while not self._closed:
             if not self._waiting and quiet >= LINGER_ROUNDS:
-                # Said before looking once more: who appends after the look sees it and rings.
+                # Set before the last check: a writer that appends after the check sees the flag and wakes the thread.
                 self._asleep = True
                 if not self._waiting and not self._closed:
                     self._bell.wait()
@@ -322,18 +322,18 @@ class Storage:
                 self._drain()
 
     def _drain(self) -> None:
-        """Decide what waits, until it is done or a writer that helps itself is at work again."""
+        """Decide what is queued, until the queue is empty or a writer decides its own commits again."""
         submitted = self._submitted
         while (self._waiting or self._group) and not (self._helping and submitted != self._submitted):
             with self._lock:
                 self._work()
 
     def _work(self) -> None:
-        """Decide one group and hand out what came of it. The lock is held.
+        """Decide one group and deliver the outcomes. The lock is held.
 
-        Ctrl-C may come between any two steps, in the thread that waits. So nothing leaves a place before it is in the
-        next, and the next call takes up where this one was stopped. What happens twice then is harmless: a commit that
-        was accepted gets the same verdict, and outcomes that were heard are not taken in again.
+        Ctrl-C may interrupt between any two steps, in the thread that waits. So nothing leaves a place before it is in
+        the next, and the next call continues where this one was interrupted. Repeated steps are harmless: a commit
+        that was accepted gets the same verdict, and outcomes that were delivered are not taken in again.
         """
         if self._torn:
             self._restart()
@@ -355,7 +355,7 @@ class Storage:
         self.groups += 1
 
     def _decide(self, group: list[Submission], *, is_second: bool = False) -> Decided:  # noqa: PLR0911  # one per outcome
-        """One group through the engine. If it fails as a whole it is tried one by one: the others may still succeed."""
+        """Decide a group. If it fails as a whole, its commits are tried one by one: some may still succeed."""
         if self._stalled:
             if len(group) > 1:
                 return [one for submission in group for one in self._decide([submission])]
@@ -370,24 +370,24 @@ class Storage:
                 return [Failure(submission.commit, error) for submission in group]
         except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
             self._restart()
-            # What a table transaction does cannot be recognized if it comes twice.
+            # A repeated table transaction cannot be recognized.
             if len(group) == 1 and (is_second or group[0].table_transaction is not None):
                 broken = InvariantError(f"a commit could not be decided: {describe(bug)}", commit=group[0].commit)
                 broken.__cause__ = bug
                 return [Failure(group[0].commit, broken)]
             if len(group) == 1:
-                # It may be in the log already: then it has its verdict now.
+                # It may be in the log already: then the engine returns its verdict.
                 return self._decide(group, is_second=True)
         return [one for submission in group for one in self._decide([submission])]
 
     def _stall(self, group: list[Submission], error: HeadwaterError) -> None:
-        """Later commits of their sessions wait until these come again: decided first, they would reject these."""
+        """Later commits of these sessions wait until these are sent again: decided first, they would conflict."""
         for each in group if isinstance(error, StoreError) else ():
             if each.is_resent:
                 self._stalled.setdefault(each.commit.session, (each.commit.local_seq, error))
 
     def _stalled_by(self, submission: Submission) -> HeadwaterError | None:
-        """Why a commit is not decided: one before it had no room, and has not come again."""
+        """Why a commit is not decided: there was no room for an earlier one, which was not sent again yet."""
         commit = submission.commit
         number, error = self._stalled.get(commit.session, (commit.local_seq, None))
         if commit.local_seq > number:
@@ -402,7 +402,7 @@ class Storage:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Whatever is not told as an error of ours may have come at any moment: the engine cannot be trusted then."""
+        """After an unexpected error, which may occur at any point, the engine is restarted from the log."""
         try:
             yield
         except HeadwaterError:
@@ -414,7 +414,7 @@ class Storage:
             raise
 
     def _reject_table_transactions(self) -> None:
-        """What no session asks for cannot be recognised if it comes again: it is not known whether it was kept."""
+        """Reject table transactions after a failure: a repeated one is not recognized, and it may be stored already."""
         alone = [
             each for each in self._group if each.table_transaction is not None and each.commit.local_seq == UNNUMBERED
         ]
@@ -426,7 +426,7 @@ class Storage:
             each.table_transaction.decided(None, told)
 
     def _restart(self) -> None:
-        """What the log holds is true: the engine starts from it again, and ports hear of what they were not told."""
+        """Start the engine again from the log, and deliver the entries that the ports have not received."""
         backend = self._engine.backend
         self._engine = Engine(backend, self._clock)
         missed: Decided = []
@@ -441,7 +441,7 @@ class Storage:
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Decide what waits, fold the log's tail, let go of the file. Idempotent."""
+        """Decide what is queued, fold the log's tail, and close the file. Idempotent."""
         if self._closed:
             return
         try:
@@ -455,7 +455,7 @@ class Storage:
 
     def _shut(self) -> None:
         try:
-            # What another thread queued while we closed: later ones are refused.
+            # Commits that another thread queued during the close: later ones are refused.
             while self._waiting or self._group:
                 self._work()
             self._engine.fold()

@@ -1,6 +1,6 @@
-"""The workflows of an open space: serial within one, fair and concurrent across them, and asleep when nothing is due.
+"""The workflows of an open space: serial within a workflow, fair and concurrent across workflows, idle without work.
 
-`drain` executes what is due in the calling thread; a host stays, see `turns`.
+`drain` executes what is due in the calling thread; a host executes runs in the background, see `workflow_threads`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from headwater.workflow.workflow_limits import CONCURRENCY, STOP_MS
 
 
 class Workflows:
-    """The workflows of an open space: run what is due now with `drain`, or `start` a host that stays."""
+    """The workflows of an open space: run what is due now with `drain`, or `start` a host in the background."""
 
     def __init__(self, space: RunHost, hub: Hub) -> None:
         self._space = space
@@ -43,18 +43,18 @@ class Workflows:
 
     @property
     def names(self) -> list[str]:
-        """Those that are deployed by this opening."""
+        """The names of the workflows that this opening has deployed."""
         return list(self.hosted)
 
     @property
     def hosted(self) -> dict[str, Hosted]:
-        """The same, by name."""
+        """The workflows that this opening has deployed, by name."""
         return self.hub.of(self._space)
 
     def drain(self, limit: int | None = None) -> int:
-        """Execute everything that is due, here and now, one run after the other; how many there were.
+        """Execute everything that is due in this thread, one run after the other. Returns the number of runs.
 
-        What is due later stays: `wake_at` says when that is.
+        Runs that are due later are not executed: `wake_at` says when they are due.
         """
         done = 0
         line = deque(self.names)
@@ -70,13 +70,13 @@ class Workflows:
             if isinstance(found, IdleUntil):
                 continue
             line.append(name)
-            # What one publishes may be for another.
+            # A run of one workflow may publish events for another.
             line.extend(other for other in self.names if other not in line)
         return done
 
     @property
     def wake_at(self) -> int | None:
-        """When something is due, in milliseconds since 1970; None: not before something happens."""
+        """When something is due, in milliseconds since 1970; None: only after an event or a command."""
         times = [self._until(hosted) for hosted in self.hosted.values()]
         return min((at for at in times if at is not None), default=None)
 
@@ -85,23 +85,23 @@ class Workflows:
         return found.until
 
     def start(self, concurrency: int = CONCURRENCY) -> None:
-        """Have a host execute runs in the background, until the space is closed. Once more is no harm."""
+        """Execute runs in the background until the space is closed. Idempotent."""
         if self._host is None and self.names:
             self._host = Host(self, concurrency)
             self._host.start()
 
     @property
     def is_running(self) -> bool:
-        """A host is at work."""
+        """Whether a host runs in the background."""
         return self._host is not None
 
     @property
     def wakeups(self) -> int:
-        """Times that the host looked whether something is due."""
+        """How often the host has looked for due work."""
         return 0 if self._host is None else self._host.wakeups
 
     def stop(self, timeout: Duration = f"{STOP_MS}ms") -> bool:
-        """Let runs come to an end, or to where they can stop; whether all did. Never in the middle of a call."""
+        """Stop the host. Runs end, or stop between two phases, never during a call. Returns whether all did."""
         host, self._host = self._host, None
         ended = host is None or host.stop(to_ms(timeout, "workflows.stop(...)") / 1000)
         self._loop.close()
@@ -121,11 +121,11 @@ class Workflows:
     def perform(
         self, hosted: Hosted, found: Begun | ReconcileCall | Repair, host: Host | None = None, *, goes_on: bool = False
     ) -> Next | None:
-        """Execute a run. Whatever happens, it is not left marked as running.
+        """Execute a run. After any error, the run is not left marked as running.
 
-        If it `goes_on`, the next run is begun in the transaction that ends this one: that is returned.
+        With `goes_on`, the transaction that ends this run also begins the next one, which is returned.
         """
-        # The app may be open more than once: what is kept and opened outside of any phase means this space, too.
+        # The app may be open more than once: code outside of any phase means this space, too.
         token = CONTEXT.set(ContextFrame(hosted.space, None, None))
         try:
             return self._perform(hosted, found, host, goes_on=goes_on)
@@ -167,7 +167,7 @@ class Workflows:
 
 
 def _unwatched(_: TimedCall) -> None:
-    """In the thread that calls `drain`, a plain function cannot be cut off."""
+    """Nothing watches the time: in the thread that calls `drain`, a plain function cannot be interrupted."""
 
 
 WORKFLOW_PARTS: Final = WorkflowParts(declare=Workflow, deploy=deploy_flow, hub_of=hub_of, host=Workflows)

@@ -1,8 +1,8 @@
-"""The host: threads that take turns with workflows, and one that keeps the times.
+"""The host: threads that execute runs of workflows in turn, and a thread that watches the time.
 
-A thread keeps the times; workers execute runs. A workflow that has had its turn goes to the end of the line. Nothing
-is polled: each commit wakes the host, and the next time something is due is known. A worker that does not come back in
-time is left alone, and replaced.
+A thread watches the time; workers execute runs. After a run, its workflow goes to the end of the queue. Nothing
+is polled: each commit wakes the host, and the next time something is due is known. A worker that does not return in
+time is abandoned, and replaced.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ class Host:
         self._hub = workflows.hub
         self._concurrency = max(1, concurrency)
         self._changed = machine().condition()
-        # Workflows that may have something to do, in the order of their turns; and those at work.
+        # Workflows that may have something to do, in the order of their turns; and those with a run in progress.
         self._names = frozenset(workflows.names)
         self._line: deque[str] = deque(workflows.names)
         self._busy: set[str] = set()
-        # Rung while they were at work.
+        # Woken while a run was in progress.
         self._again: set[str] = set()
         self._times: dict[str, int] = {}
-        # By the thread it is under way in; and threads that did not come back in time.
+        # Calls in progress, by thread; and threads that did not return in time.
         self._watched: dict[int, TimedCall] = {}
         self._lost: set[int] = set()
         self._workers: list[Thread] = []
         self._waiting = 0
         self._planned: float | None = None
-        # What time it was at the last look.
+        # The time of the last check.
         self._seen = 0
         self.is_stopping = False
         self.wakeups = 0
@@ -77,7 +77,7 @@ class Host:
                 self._hire()
 
     def watch(self, watched: TimedCall) -> None:
-        """See that it does not take longer than it may. Called by the thread that it is under way in."""
+        """Watch that a call keeps its time limit. Called by the thread that makes the call."""
         watched.on_deadline = self._deadline
         with self._changed:
             self._watched[machine().thread_id()] = watched
@@ -122,20 +122,20 @@ class Host:
                 with self._changed:
                     self._busy.discard(name)
             if me in self._lost:
-                # Another took its place long ago.
+                # Another thread has replaced it.
                 with self._changed:
                     self._lost.discard(me)
                     late = self._watched.pop(me)
                     self._workers.remove(machine().current_thread())
                     self._changed.notify_all()
                 with suppress(HeadwaterError):
-                    # What became of its call can be asked now; not if the space was closed meanwhile.
+                    # The outcome of its call can be reconciled now; not if the space was closed meanwhile.
                     self._hub.do(partial(transitions.came_back, run_id=late.run_id))
                 self._hub.ring(name)
                 return
 
     def _turn(self, name: str) -> None:
-        """One run of one workflow; then it is the others' turn."""
+        """Execute one run of one workflow; then other workflows have their turn."""
         self.wakeups += 1
         hosted = self._workflows.hosted.get(name)
         if hosted is None:
@@ -144,25 +144,25 @@ class Host:
         found: Next | None = self._workflows._next(hosted)  # noqa: SLF001  # two halves of one thing
         while found is not None and not isinstance(found, IdleUntil):
             if isinstance(found, ReconcileCall) and self._is_acting(found.run.id):
-                # Its call has not come back: it may still have its effect. When it has, it rings.
+                # Its call has not returned, and may still have its effect. Its return wakes the workflow.
                 found = IdleUntil()
                 break
             try:
-                # A workflow that waits for its turn gets one; else the next run is begun with the end of this one.
+                # If another workflow waits, it has its turn; else the end of this run also begins the next one.
                 found = self._workflows.perform(hosted, found, self, goes_on=not self._line and not self.is_stopping)
             except BaseException:
                 if not self._is_lost():
                     self._leave(name, None, more=False)
                 raise
             if self._is_lost():
-                # The workflow has gone on without it.
+                # The workflow has continued without this thread.
                 self._workflows.after_run()
                 return
             self._workflows.after_run()
         self._leave(name, found.until if isinstance(found, IdleUntil) else None, more=found is None)
 
     def _is_lost(self) -> bool:
-        """This thread was given up, and the workflow is no longer its own. If not, it is not watched any more."""
+        """Whether this thread was replaced because it was late. If not, its call is no longer watched."""
         me = machine().thread_id()
         with self._changed:
             if me not in self._lost:
@@ -183,7 +183,7 @@ class Host:
                 if name not in self._line:
                     self._line.append(name)
                 self._hire()
-            # For the time, or for a caller that waits for the end.
+            # For the thread that watches the time, or for a caller that waits for the end.
             self._changed.notify_all()
 
     # -- time ----------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Host:
                     return
                 late = [(thread, each) for thread, each in self._watched.items() if each.is_late(machine().monotonic())]
                 now = self._hub.now()
-                # W11: the clock was set back: all of them are looked at anew.
+                # W11: the clock was set back: all workflows are checked again.
                 is_back, self._seen = now < self._seen, now
                 for name, at in list(self._times.items()):
                     if (at <= now + EARLY_MS or is_back) and name not in self._line and name not in self._busy:
@@ -212,17 +212,17 @@ class Host:
 
     def _next_time(self, now: int) -> float | None:
         waits = [at - now for name, at in self._times.items() if name not in self._busy]
-        # W11: by the clock on the wall, which may be put ahead at any time.
+        # W11: by the wall clock, which may be set ahead at any time.
         times = [machine().monotonic() + min(*waits, CLOCK_MS) / 1000] if waits else []
         times += [p.deadline for p in self._watched.values() if p.deadline is not None and not p.is_given_up]
         return min(times, default=None)
 
     def _give_up(self, thread: int, watched: TimedCall) -> None:
-        """It is late. Its thread is left to itself, and the workflow goes on without it."""
+        """A call is late: its thread is abandoned, and the workflow continues without it."""
         try:
             watched.give_up()
         except HeadwaterError as error:
-            # It has moved on in the last moment, and goes on; or it cannot be written now, and is looked at again.
+            # The call has just returned, and continues; or the change cannot be written now, and is tried again.
             log.info("run %s: %s", watched.run_id, error.message)
             with self._changed:
                 self._changed.wait(_SOON_S)
@@ -233,7 +233,7 @@ class Host:
                 self._lost.add(thread)
                 self._leave(watched.workflow, None, more=True)
         if not is_lost:
-            # It has come back meanwhile, and its thread goes on by itself: what became of its call can be asked now.
+            # The call has returned meanwhile, and its thread continues: the outcome of the call can be reconciled now.
             with suppress(HeadwaterError):
                 self._hub.do(partial(transitions.came_back, run_id=watched.run_id))
             self._hub.ring(watched.workflow)
@@ -248,7 +248,7 @@ class Host:
             for watched in self._watched.values():
                 watched.is_stopping = True
             self._changed.notify_all()
-            # Also one that is about to begin something, which is not watched yet.
+            # Also a thread that is about to begin a call, which is not watched yet.
             while (self._busy and machine().monotonic() < end) or any(map(_is_waited_for, self._watched.values())):
                 self._changed.wait(0.1 if machine().monotonic() > end else max(end - machine().monotonic(), 0.01))
             ended = not self._busy
@@ -258,5 +258,5 @@ class Host:
 
 
 def _is_waited_for(watched: TimedCall) -> bool:
-    """One that acts, for as long as it may take."""
+    """Whether stopping waits for a call: for one that acts, as long as its time limit allows."""
     return watched.acts and not watched.is_given_up

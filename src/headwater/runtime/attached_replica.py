@@ -26,7 +26,7 @@ class ReplicaStorage(Protocol):
     """What a replica and its port ask of the storage."""
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
-        """A document as of a place in the log; None if it does not exist, or will arrive by itself."""
+        """A document as of a sequence number; None if it does not exist, or will arrive by itself."""
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""
@@ -35,7 +35,7 @@ class ReplicaStorage(Protocol):
         """Return when everything submitted before is decided."""
 
     def detach(self, port: ReplicaPort) -> None:
-        """Deliver nothing more there."""
+        """Deliver nothing more to this port."""
 
 
 class OutcomeReceiver(Protocol):
@@ -46,7 +46,7 @@ class OutcomeReceiver(Protocol):
 
 
 class ReplicaPort:
-    """A replica's connection to the storage: its way in, and the box its outcomes wait in for the replica's thread."""
+    """A replica's connection to the storage, and the inbox in which its outcomes wait for the replica's thread."""
 
     def __init__(self, storage: ReplicaStorage, branch: BranchId, wake: Callable[[], None] | None) -> None:
         self._storage = storage
@@ -55,18 +55,18 @@ class ReplicaPort:
         self.inbox: deque[Delivered] = deque()
 
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
-        """The document as of a place in the log; from the engine's cache if it has not moved on since."""
+        """The document as of a sequence number; from the engine's cache if it was not written since."""
         return self._storage.load(self._branch, doc, through)
 
     def submit(self, submission: Submission) -> None:
-        """Queue a commit. A plain program helps to decide a full group; one with an event loop is never held up."""
+        """Queue a commit. A plain program helps to decide a full group; an event loop is never blocked."""
         self._storage.submit(submission, helps=self._wake is None)
 
     def deliver(self, decided: Delivered) -> None:
         """Called by the storage's thread."""
         self.inbox.append(decided)
         if self._wake is not None:
-            # Whose event loop is closed cannot be woken; that is no reason to hold up the others.
+            # The event loop is closed, and cannot be woken. The others are notified nevertheless.
             with suppress(Exception):
                 self._wake()
 
@@ -79,7 +79,7 @@ class ReplicaPort:
 
 
 class AttachedReplica(Replica):
-    """A replica whose store is in this process. `refresh` takes in what was decided since; so does every `sync`."""
+    """A replica whose store is in this process. `refresh` and `sync` take in what was decided since."""
 
     def __init__(
         self, storage: ReplicaStorage, port: ReplicaPort, session: SessionId, branch: BranchId, seq: Seq
@@ -89,23 +89,23 @@ class AttachedReplica(Replica):
         self._port = port
         # A read of a missing document may block until it arrives; not in an event loop.
         self.waits = True
-        # Threads that share a replica take turns. A listener may commit, so the same thread may come again.
+        # Threads that share a replica exclude each other. A listener may commit, so the lock is reentrant.
         self.lock = self._turn = machine().rlock()
 
     def read(self, doc: DocKey) -> Maybe:
-        """The document as it looks from here."""
+        """The document with pending commits applied."""
         with self._turn:
             return super().read(doc)
 
     def snapshot(self, doc: DocKey) -> tuple[Maybe, Mark]:
-        """The document as it looks now, and which version that is."""
-        # In one piece: a transaction looks at every document this way.
+        """The visible document, and its version."""
+        # In one step: a transaction reads every document this way.
         with self._turn:
             record = self._documents.get(doc) or self._load(doc)
             return record.visible, Mark(record.seq, record.layers, len(record.layers))
 
     def read_mark(self, doc: DocKey, path: Path, depth: Depth = Depth.DEEP) -> Read | PendingRead:
-        """What a commit has to name when it is made from what `read` returned."""
+        """The mark for a commit that is based on what `read` returned."""
         with self._turn:
             return super().read_mark(doc, path, depth)
 
@@ -115,13 +115,13 @@ class AttachedReplica(Replica):
             super().expect_new(doc)
 
     def release(self, doc: DocKey) -> None:
-        """Hold a document no longer."""
+        """Release a document from memory."""
         with self._turn:
             super().release(doc)
 
     @property
     def inbox(self) -> Sized:
-        """What waits to be taken in: empty, or not."""
+        """The outcomes that wait to be taken in."""
         return self._port.inbox
 
     def has_only_good_news(self) -> bool:
@@ -135,7 +135,7 @@ class AttachedReplica(Replica):
             self._turn.release()
 
     def refresh(self) -> None:
-        """Take in what others committed and what became of our own commits."""
+        """Take in commits of others, and the verdicts on own commits."""
         with self._turn:
             decided = self._port.take()
             if decided:
@@ -147,5 +147,5 @@ class AttachedReplica(Replica):
         self.refresh()
 
     def detach(self) -> None:
-        """Hear no more. Commits under way are still decided."""
+        """Receive no more outcomes. Submitted commits are still decided."""
         self._storage.detach(self._port)

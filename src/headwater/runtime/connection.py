@@ -14,7 +14,7 @@ ConnectionState: TypeAlias = Literal["local", "connecting", "live", "offline", "
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """At one moment."""
+    """The state at one moment."""
 
     state: ConnectionState
     url: str = ""
@@ -45,8 +45,8 @@ class Listeners:
         return len(self._listeners)
 
     def add(self, listener: Callable[[Connection], None]) -> Callable[[], None]:
-        """Tell it from now on. Returns what ends it."""
-        # Wrapped, so that the same listener given twice is two.
+        """Add a listener. Returns a function that removes it."""
+        # Wrapped, so that a listener that is added twice is called twice.
         entry: Callable[[Connection], None] = lambda connection: listener(connection)  # noqa: E731, PLW0108
         self._listeners = (*self._listeners, entry)
 
@@ -56,7 +56,7 @@ class Listeners:
         return end
 
     def tell(self, connection: Connection) -> None:
-        """Tell them all. One that raises stops nothing."""
+        """Notify all listeners. An error of one is logged, and the others are notified."""
         for listener in self._listeners:
             try:
                 listener(connection)

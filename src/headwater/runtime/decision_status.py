@@ -1,4 +1,4 @@
-"""Whether what is shown is decided: `pending` as long as the store, or the server, has not said so."""
+"""Whether the visible value is decided: `pending` until the store, or the server, has accepted it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headwater.values.tree import same
 
 
 class DecisionStatus(StrEnum):
-    """Of a document. It prints as its word."""
+    """The status of a document. It prints as its word."""
 
     PENDING = "pending"
     """Something that was written here is not decided yet: it may be taken back."""
@@ -30,9 +30,9 @@ class DecisionStatus(StrEnum):
 
 
 def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> DecisionStatus:
-    """Whether what a cell or document shows is decided: `pending` or `confirmed`. Of a part: of its whole document.
+    """Whether the value of a cell or document is decided: `pending` or `confirmed`. Of a part: of its whole document.
 
-    In a sink or a computed function this is noted: when it is otherwise, the function runs again.
+    In a sink or a computed function this is a read: when the status changes, the function runs again.
     """
     given: object = thing
     if not isinstance(given, Doc | Readable):
@@ -59,5 +59,5 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> DecisionStatus
 
 
 def _is_written(tx: Transaction, doc: DocKey) -> bool:
-    """Whether the transaction that is under way makes another of it."""
+    """Whether the open transaction changes the document."""
     return any(each == doc and not same(tx.snapshot_of(doc), value) for each, value in tx.written())

@@ -20,12 +20,12 @@ ErrorMode = Literal["raise", "log"]
 
 
 def log_error(error: UserCodeError) -> None:
-    """What happens where nothing else was said."""
+    """The default: log the error."""
     log_raised(error.__cause__, text_of(error))
 
 
 def log_raised(error: BaseException | None, message: str) -> None:
-    """Log what an author's function raised, with its traceback: also of an exception that `logging` cannot show."""
+    """Log what an author's function raised, with its traceback, also for an exception that `logging` cannot show."""
     if error is None or is_printable(error):
         log.error("%s", message, exc_info=None if error is None else (type(error), error, author_calls(error)))
     else:
@@ -35,7 +35,7 @@ def log_raised(error: BaseException | None, message: str) -> None:
 class RaisedLater:
     """`on_error="raise"`: each error is logged when it happens, and the first is raised when the space is closed.
 
-    Not at the line that happened to wake the function, and not before what is committed is on disk. An event that
+    Not at the line that triggered the function, and not before the commits are on disk. An event that
     failed is not among them: it is kept, and its ticket raises it.
     """
 
@@ -55,7 +55,7 @@ class RaisedLater:
         first, self._first = self._first, None
         if first is not None:
             if first.__cause__ is not None and not is_printable(first.__cause__):
-                # The log has it as far as it can be shown; whatever prints this one need not know how.
+                # The log has as much of it as can be shown; code that prints this error need not handle that.
                 first.__cause__ = None
             rest = self._count - 1
             also = "1 more was" if rest == 1 else f"{rest:,} more were"
@@ -75,7 +75,7 @@ def chosen(on_error: OnError | ErrorMode | None) -> OnError:
 
 
 def raise_later(on_error: OnError, *, unless: bool = False) -> None:
-    """The opening has ended: raise what was to be raised then, unless another error is on its way."""
+    """At the end of an opening, raise the first error, unless another error is being raised."""
     first = on_error.take() if isinstance(on_error, RaisedLater) else None
     if first is not None and not unless:
         raise first
@@ -83,12 +83,12 @@ def raise_later(on_error: OnError, *, unless: bool = False) -> None:
 
 def tell(on_error: OnError, error: UserCodeError) -> None:
     """Call the author's error handler. If that raises, both errors are logged; an interrupt goes on."""
-    # It is no part of a run that happens to be around: what it writes is not that run's.
+    # The handler is not part of the run around it: its writes are not writes of that run.
     around = CONTEXT.set(without_transactions(CONTEXT.get()))
     try:
         on_error(error)
     except Exception as failed:  # noqa: BLE001  # a function of the author's, which stops nothing
-        # Nothing is left to report that logging fails, or that the class of what was raised refuses a context.
+        # Logging itself fails, or the class of the error refuses a context: nothing more can be reported.
         with suppress(Exception):
             if failed.__context__ is None and failed.__cause__ is not error:
                 # So that the traceback shows both.

@@ -63,36 +63,36 @@ class EventHost(PassPort):
 
 
 class EventService:
-    """What a space has to do with events."""
+    """The events of one open space."""
 
     def __init__(self, space: EventHost, left: Callable[[], str] | None = None) -> None:
         self._space = space
-        # Threads that send take turns, and wait for nothing else.
+        # Threads that send exclude each other, and wait for nothing else.
         self._lock = machine().lock()
         self.handlers: dict[object, HandlerRecord] = {}
-        # What becomes of waiting events when the space is closed, as text.
+        # What happens to waiting events when the space is closed, as text.
         self._left_text = left or self._left
-        # To be called now that what they were waiting for is on disk.
+        # To be called: the transactions that they waited for are on disk.
         self.due: deque[Callable[[], object]] = deque()
 
     # -- handlers ------------------------------------------------------------------------------------------
 
     def add(self, function: object, spec: HandlerSpec) -> None:
-        """A declared function handles events from now on."""
+        """Register a handler."""
         with self._lock:
             self.handlers[function] = self._space.scheduler.add_handler(spec)
 
     def drop(self, function: object) -> None:
-        """Another was declared in its place."""
+        """Remove a handler: another was declared in its place."""
         with self._lock:
             handler = self.handlers.pop(function, None)
             if handler is not None:
                 self._space.scheduler.remove_handler(handler)
 
     def resume(self) -> None:
-        """Take up what was sent when the space was last open, but for what earlier openings of it here handle."""
+        """Resume events of the last opening, except those that other openings in this process handle."""
         if not may_write(self._space.connection):
-            # Others handle them.
+            # Other openings handle them.
             return
         earlier = takewhile(lambda home: home is not self._space, list(open_spaces()))
         others = [getattr(home, "events", None) for home in earlier if home.storage_key == self._space.storage_key]
@@ -104,12 +104,12 @@ class EventService:
     def _resume(self, besides: set[str]) -> None:
         scheduler = self._space.scheduler
         if scheduler.resume_events(besides) and not scheduler.streams.is_shared:
-            # That they were taken up is known before any of them is handled: it may end the process. Of a server's,
+            # The count is stored before any of them is handled, because a handler may end the process. For a server,
             # they are not counted.
             self._space.wait_for_disk()
 
     def resume_streams(self, streams: set[str]) -> None:
-        """The same for handlers that came later; but for what other openings of it here handle."""
+        """The same for handlers that were declared later."""
         space = self._space
         if not may_write(space.connection):
             return
@@ -123,7 +123,7 @@ class EventService:
 
     @property
     def streams(self) -> set[str]:
-        """Whose events are handled here."""
+        """The streams whose events are handled here."""
         return {handler.spec.stream for handler in list(self.handlers.values())}
 
     def is_handled(self, stream: str) -> bool:
@@ -135,9 +135,9 @@ class EventService:
     def send(
         self, stream: str, payload: Value, outside: tuple[str, str] | None, taken: Taken | None = None
     ) -> EventRecord:
-        """Take an event; what can be handled has been before this returns, if this is plain code.
+        """Send an event. In plain code, it is handled before this returns, if possible.
 
-        A caller that cannot wait gets `taken` instead.
+        `taken` is called with the event before that.
         """
         space = self._space
         space.check_open()
@@ -152,7 +152,7 @@ class EventService:
         if taken is not None:
             taken(event)
         if around is not None and origin is not None and around.space is not space and origin.status not in SETTLED:
-            # Whether it comes to be is decided in another space: there is nothing to be done before.
+            # Another space decides the transaction that sends it: nothing can be done before.
             self._follow(cast("EventHost", around.space), origin)
         elif not is_inside:
             space.catch_up()
@@ -170,7 +170,7 @@ class EventService:
         return event
 
     def _around(self) -> tuple[ContextFrame | None, bool]:
-        """What this code is a part of; and whether that is a transaction of this space, after which it is its turn."""
+        """The transaction around this code; and whether it belongs to this space, which runs a pass after it."""
         frame = CONTEXT.get()
         around: ContextFrame | None = None
         while frame is not None:
@@ -184,12 +184,12 @@ class EventService:
     # -- between spaces ------------------------------------------------------------------------------------
 
     def _follow(self, other: EventHost, origin: Transaction) -> None:
-        """Have this space's turn come when a transaction of another one is decided on."""
+        """Run a pass of this space when a transaction of another space is decided."""
         origin.follow(lambda _: other.call_soon(self._space.nudge), lambda: None)
         other.await_decision(origin)
 
     def ask_others(self) -> None:
-        """Have spaces heard whose decision the head of a lane waits for."""
+        """Run passes of the spaces whose decisions the heads of lanes wait for."""
         for lane in self._space.scheduler.lanes:
             launch = None if lane.head is None else lane.head.origin
             if launch is not None and not launch.is_near and launch.state is OriginState.PENDING:
@@ -200,7 +200,7 @@ class EventService:
     # -- waiting -------------------------------------------------------------------------------------------
 
     def check_waiting(self, event: EventRecord) -> None:
-        """Refuse to wait where that would be for ever."""
+        """Refuse a wait that would never end."""
         around, is_inside = self._around()
         if is_inside or self._space.is_passing or self._is_behind(event, around):
             message = (
@@ -210,7 +210,7 @@ class EventService:
             raise UsageError(message, event=event.id)
 
     def _is_behind(self, event: EventRecord, around: ContextFrame | None) -> bool:
-        """It, or one that has to be handled before it, was sent in a transaction that is around this code."""
+        """Whether the event, or one before it, was sent in a transaction around this code."""
         open_ones: list[Transaction] = []
         while around is not None:
             if around.tx is not None and around.tx.is_open:
@@ -225,7 +225,7 @@ class EventService:
         )
 
     def is_in_vain(self, end: float) -> bool:
-        """Whether whatever waits does so for a time after this one, or for the code that asks."""
+        """Whether all waiting events wait for a later time than this, or for the calling code."""
         lanes = [lane for lane in self._space.scheduler.lanes if lane.events or lane.running is not None]
         return bool(lanes) and all(lane.running is None and self._is_far(lane, end) for lane in lanes)
 
@@ -237,7 +237,7 @@ class EventService:
         return (until is not None and until > end) or self._is_behind(head, self._around()[0])
 
     def timed_out(self, event: EventRecord, timeout_ms: float | None) -> EventTimeoutError:
-        """It takes too long."""
+        """The error for a wait that takes too long."""
         message = f"{event.handler.title} has not handled {event.id} within {timeout_ms or 0:g} ms"
         state = f"it is {event.state.value}, and goes on; ask again, or see `hw.why({event.handler.name})`"
         connection = self._space.connection
@@ -252,7 +252,7 @@ class EventService:
     # -- telling -------------------------------------------------------------------------------------------
 
     def when_ended(self, event: EventRecord, callback: Callable[[EventRecord], object], named: object = None) -> None:
-        """Call when it has ended. What that raises is told, and stops nothing."""
+        """Call when the event has ended. Errors of the callback are reported."""
 
         def call(event: EventRecord) -> None:
             self._call(lambda: callback(event), f"the on_commit function {_name(named or callback)} of {event.id}")
@@ -260,7 +260,7 @@ class EventService:
         space = self._space
         space.scheduler.outcomes.on_end(event, call)
         if space.closed:
-            # Nothing comes any more: this is how it ended.
+            # The space is closed: the event keeps this state.
             space.scheduler.outcomes.tell()
         elif space.is_passing or self._around()[1]:
             space.catch_up_soon()
@@ -268,12 +268,12 @@ class EventService:
             space.catch_up()
 
     def call_soon(self, fn: Callable[[], object]) -> None:
-        """A transaction is on disk, and this was to be called then."""
+        """Call a function after the next pass: its transaction is on disk."""
         self.due.append(fn)
         self._space.catch_up_soon()
 
     def call_due(self) -> None:
-        """Call what is to be called, with no transaction around."""
+        """Call the functions that are due, outside of any transaction."""
         while self.due:
             fn = self.due.popleft()
             self._call(fn, f"{_name(fn)}, called by hw.after_commit,")
@@ -293,7 +293,7 @@ class EventService:
     # -- the end -------------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Nothing is handled any more here. What waits is handled when the space is opened again, if it can be."""
+        """Stop handling events. Waiting events are stored, and handled after the next opening."""
         left = self._space.scheduler.events.close()
         if left:
             who = "1 event waits; it is" if left == 1 else f"{left:,} events wait; they are"

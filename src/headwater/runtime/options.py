@@ -29,7 +29,7 @@ DemandPolicy: TypeAlias = Literal["lazy", "eager"]
 
 @dataclass(slots=True, kw_only=True)
 class Options:
-    """What `app.open`, `app.aopen` and `app.run` are told."""
+    """The options of `app.open`, `app.aopen` and `app.run`."""
 
     space: str | None = None
     actor: str | None = None
@@ -39,9 +39,9 @@ class Options:
     demand: DemandPolicy = "lazy"
     on_error: OnError | ErrorMode | None = None
     on_console: OnConsole | None = None
-    # Events that failed and are kept, at most: the oldest go.
+    # The maximum of failed events that are stored; the oldest are deleted.
     keep_failed: int = FAILED_MAX
-    # Of a space that a server has: what is shown there, where things are kept here, how its certificate is checked.
+    # For a space of a server: the credentials, the local folder, and how its certificate is checked.
     token: str | None = None
     key: str | PathLike[str] | None = None
     local: str | PathLike[str] | None = None
@@ -49,17 +49,17 @@ class Options:
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = field(default_factory=lambda: machine().steady_ms)
 
-    # How late it is, in milliseconds since 1970: for workflows, and for what is told of events.
+    # The wall clock, in milliseconds since 1970: for workflows, and for the times of events.
     wall: Callable[[], Millis] = field(default_factory=lambda: cast("Callable[[], Millis]", machine().now_ms))
-    # Deploy workflows although something that waits would be given up.
+    # Deploy workflows although waiting events would be skipped.
     force: bool = False
-    # Where names come from that nothing has caused, and by how much retries are spread, between 0 and 1.
+    # The source of random ids, and the spread of retries, between 0 and 1.
     entropy: Entropy = field(default_factory=machine)
     jitter: Callable[[], float] = field(default_factory=lambda: machine().random)
-    # For tests: where the space is, if not at a URL; and what is done with it before anything runs in it.
+    # For tests: the lease to use instead of a URL; and a function that is called before anything runs.
     lease: Callable[[], Lease] | None = None
     prepare: Callable[[FunctionPort], None] | None = None
-    # For tests: what plain code that waits does instead of sleeping, for so many seconds.
+    # For tests: called instead of sleeping, with the seconds.
     sleep: Callable[[float], None] | None = None
     # For tests: the loop in which plain code's requests run, instead of one in a thread.
     request_loop: Callable[[], AbstractEventLoop] | None = None
@@ -97,7 +97,7 @@ def _check_on_error(given: object) -> None:
 
 
 def _checked_token(given: object) -> str | None:
-    """The token, without the line break that a file ends with. Raises UsageError, which does not show it."""
+    """The token without a final line break. Raises UsageError, which does not contain it."""
     if given is None:
         return None
     token = given.strip() if isinstance(given, str) else ""

@@ -1,4 +1,4 @@
-"""What is stored of runs for the next opening; here for a storage in this process."""
+"""The stored observations of runs, for the next opening; here for a storage in this process."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 class RunCache(Protocol):
-    """What is asked about the runs of earlier openings."""
+    """Questions about the runs of earlier openings."""
 
     def listing(self, branch: BranchId, prefix: str, besides: Iterable[DocKey]) -> Listing:
-        """All that is kept of runs whose results begin so, and how new everything is that they read."""
+        """The observations of runs whose results have a prefix, and the versions of what they read."""
 
     def heads_of(self, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
-        """One row, with how new everything is now that it names."""
+        """The current versions of everything that a row names."""
 
     def is_changed(self, branch: BranchId, doc: DocKey, places: Sequence[tuple[Path, Depth]], after: Seq) -> bool:
-        """Whether one of these places was changed after a place of the log, or may have been."""
+        """Whether one of these places was changed after a sequence number, or may have been."""
 
     def note(self, notes: Sequence[NewObservation]) -> None:
-        """Keep what runs have read that had nothing to write."""
+        """Store observations of runs that wrote nothing."""
 
     def forget(self, branch: BranchId, gone: Collection[DocKey], *, let_go: bool = False) -> None:
-        """Keep nothing of these; and hold their results no longer."""
+        """Delete the observations of these, and release their results."""
 
 
 class LocalRunCache:
-    """Of a store in this process."""
+    """The observations in a store of this process."""
 
     def __init__(self, storage: EnginePort) -> None:
         self._storage = storage
@@ -58,7 +58,7 @@ class LocalRunCache:
     def forget(self, branch: BranchId, gone: Collection[DocKey], *, let_go: bool = False) -> None:
         def drop(engine: Engine) -> None:
             if let_go:
-                # What stands in the tail of the log would come back with it.
+                # A row in the tail of the log would return with the next fold.
                 engine.release(branch, gone)
             drop_unclaimed(engine, branch, gone)
 

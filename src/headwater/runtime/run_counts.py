@@ -16,10 +16,10 @@ class FetchedResources(Protocol):
 
     @property
     def resources(self) -> list[object]:
-        """Those declared or called here."""
+        """The resources that were declared or called here."""
 
     def requests_of(self, resource: object) -> int:
-        """How many requests have left."""
+        """The number of requests sent."""
 
 
 class RunCountsPort(Protocol):
@@ -38,15 +38,15 @@ class RunCountsPort(Protocol):
 
 
 class RunCounts:
-    """Of one opening."""
+    """The run counts of one opening."""
 
     def __init__(self, space: RunCountsPort) -> None:
         self._space = space
-        # Of functions of pieces that are no longer at work, by name.
+        # Of functions of stopped pieces, by name.
         self._gone: dict[str, int] = {}
 
     def leave(self, function: object) -> None:
-        """A function of a piece is about to go: its runs still count."""
+        """A function of a piece is removed: keep its count."""
         runs, name = self.now(function), str(getattr(function, "name", function))
         around: EnclosingPiece | None = getattr(function, "enclosing_piece", None)
         if runs:
@@ -55,11 +55,11 @@ class RunCounts:
                 around.ran[name] = around.ran.get(name, 0) + runs
 
     def of(self, function: object) -> int:
-        """Of a function of the app; with parameters, for all arguments together. Raises UsageError."""
+        """The count of a function of the app; with parameters, for all arguments together. Raises UsageError."""
         runs = self.now(function)
         around: EnclosingPiece | None = getattr(function, "enclosing_piece", None)
         if around is not None and getattr(function, "owner", self._space) is self._space:
-            # Also of pieces that are stopped, and were before.
+            # Also for functions of stopped pieces.
             return (runs or 0) + around.ran.get(str(getattr(function, "name", "")), 0)
         if runs is None:
             message = f"{function!r} is not a function of this app; name one made with @app.computed, @app.sink"
@@ -67,7 +67,7 @@ class RunCounts:
         return runs
 
     def now(self, function: object) -> int | None:
-        """Of what is at work; None if it is not."""
+        """The count of an active function; None if it is not active."""
         space = self._space
         if function in space.instances:
             return space.instances[function].runs
@@ -78,7 +78,7 @@ class RunCounts:
         return None if found is None else found.runs
 
     def all(self) -> dict[str, int]:
-        """By name. Pieces of one pattern have functions of the same names."""
+        """All counts by name. Pieces of one pattern have functions of the same names."""
         space = self._space
         counted = [(node.name, node.runs) for node in space.nodes.values()]
         fetcher = space.fetching

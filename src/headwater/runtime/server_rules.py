@@ -1,4 +1,4 @@
-"""What the events of a space at a server know of it: whether it is reached, and what may be written there."""
+"""What the events of a server's space know of the server: whether it is reached, and what may be written."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from headwater.scheduler.scheduler_environment import EventServer
 
 
 def may_write(connection: Connection) -> bool:
-    """Whether anything that is written there is taken."""
+    """Whether the server accepts writes of this client."""
     return connection.can != "read"
 
 
 def left(connection: Connection, *, is_kept: bool) -> str:
-    """What becomes of what was written to a server's space last, in words, if it `is_kept` in a folder."""
+    """What happens to the last writes to a server's space, as text. `is_kept`: they are stored in a local folder."""
     if not may_write(connection):
         return "lost, since the right to write is missing"
     if connection.state == "over":
@@ -29,7 +29,7 @@ def event_server(storage: StoragePort) -> EventServer:
 
     def away() -> str:
         connection = storage.connection()
-        # There is no use in waiting for a connection that is over: the caller is told why.
+        # The connection has ended for good: waiting is useless, and the caller gets the reason.
         is_away = connection.state in ("connecting", "offline")
         return f"{connection.url} is not reached ({connection.trouble})" if is_away else ""
 

@@ -85,7 +85,7 @@ class SpaceRuntime(
         self._attached = replica
         at_server = lease.storage.connection().state != "local"
         if at_server:
-            # The server knows whose session it is, and what belongs to it.
+            # The server decides whose session it is, and what belongs to it.
             self.session = replica.session
             self.actor: str | None = lease.storage.connection().actor or None
             self.gate = gate_of(replica, self.name)
@@ -123,7 +123,7 @@ class SpaceRuntime(
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
         self._face(options, parts.resources)
-        # The thread that a pass is under way in.
+        # The thread of the pass in progress.
         self._passing = 0
         # Pieces, resources or clocks: a pass asks them only if there are some.
         self._has_parts = False
@@ -139,21 +139,21 @@ class SpaceRuntime(
         self.branch: BranchId = BranchId(options.branch)
         self.is_main: bool = options.branch == MAIN
         self.keeps_types: bool = options.local is None if at_server else lease.path is not None
-        self.forces: bool = options.force  # deploy workflows although something that waits would be given up
+        self.forces: bool = options.force  # deploy workflows although waiting events would be skipped
         self._workflows: WorkflowHost | None = None
         # Functions may be async here.
         self.can_await: bool = False
-        # Another thread or loop comes for what is due.
+        # Another thread or loop runs what becomes due.
         self.is_woken: bool = True
         if at_server:
-            # Last: the thread of the connection may call at once, and asks for a pass.
+            # Last: the thread of the connection may call at once, and requests a pass.
             lease.storage.on_connection(self._connection_changed)
         if options.prepare is not None:
             options.prepare(self)
 
     @property
     def on_console(self) -> OnConsole | None:
-        """Called with what functions print and log in their runs here, as `hw.Console`; says what is forwarded."""
+        """Called with what functions print and log in their runs here, as `hw.Console`; returns what is forwarded."""
         return self.console.handler_of(self)
 
     @on_console.setter
@@ -188,7 +188,7 @@ class SpaceRuntime(
                 self.console.run_ends(attempt.tx)
 
     def start_returned(self, attempt: Call, asked: Invocation[Any]) -> object:
-        """A function has returned a pattern with its inputs, to be started: what stands for it."""
+        """Start the pattern that a function has returned. Returns what stands for the piece in its result."""
         if not isinstance(attempt, Attempt):
             message = f"{attempt.title} cannot return {asked!r}: only a computed has children; use hw.start(...)"
             raise UsageError(message)
@@ -273,12 +273,12 @@ class SpaceRuntime(
         return self._pieces
 
     def start(self, pattern: Pattern[P, R], key: str, /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
-        """Start a piece of a pattern under a key, or go on with it: `space.start(timer, "kitchen", minutes=3)`.
+        """Start a piece of a pattern under a key, or continue it: `space.start(timer, "kitchen", minutes=3)`.
 
-        The same key is the same piece: with the same inputs nothing happens, with others it is built anew, and what is
-        as it was need not run. Without inputs it goes on with those it had. Called by a computed or a sink, it is a
-        child of that: stopped when a run does not ask for it any more. In a handler, and in a transaction, it is part
-        of that.
+        The same key is the same piece: with the same inputs nothing happens; with other inputs it is built again, and
+        unchanged functions need not run. Without inputs it continues with its last ones. Called by a computed or sink,
+        the piece is a child of that function: it is stopped when a run no longer asks for it. In a handler or a
+        transaction, the start is part of it.
         """
         return self.pieces.start(pattern, key, args, inputs)
 
@@ -299,13 +299,13 @@ class SpaceRuntime(
             self._fetcher.let_go()
 
     def _begin_pass(self) -> None:
-        """Take in what came from outside, and do what is due."""
+        """Take in results from outside, and call due timers."""
         if self._pieces is not None:
             self._pieces.catch_up()
         self._take_in_outside()
 
     def _end_pass(self) -> None:
-        """Ask for what is wanted now."""
+        """Request observed resources."""
         if self._pieces is not None:
             self._pieces.sleeping.end_pass()
         self._look_outside()
@@ -320,7 +320,7 @@ class SpaceRuntime(
 
     @property
     def workflows(self) -> WorkflowHost:
-        """Executing them: `drain()` what is due, or `start()` a host in the background."""
+        """Execution of the workflows: `drain()` what is due, or `start()` a host in the background."""
         if self._workflows is None:
             self._workflows = self.parts.workflows().host(self, self.flows)
         return self._workflows
@@ -334,15 +334,15 @@ class SpaceRuntime(
 
     @property
     def handlers(self) -> dict[object, HandlerRecord]:
-        """What is known of each handler of the app."""
+        """The record of each handler of the app."""
         return self.events.handlers
 
     def add_handler(self, function: object, spec: HandlerSpec) -> None:
-        """A declared function handles events here from now on."""
+        """Register a handler."""
         self.events.add(function, spec)
 
     def around(self) -> tuple[SpaceRuntime, Transaction]:
-        """This space and the transaction of it that is around the code, for a function that handles an event."""
+        """This space, and its transaction around the code, for a function that handles an event."""
         frame = CONTEXT.get()
         assert frame is not None
         assert frame.tx is not None
@@ -353,7 +353,7 @@ class SpaceRuntime(
         return self.events.send(stream, payload, outside)
 
     def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
-        """Return when an event has ended. Raises EventTimeoutError. Each kind of space waits in its own way."""
+        """Return when an event has ended. Raises EventTimeoutError. Plain and async runtimes override it."""
 
     async def until(self, event: EventRecord) -> None:
         """Wait for an event in async code."""
@@ -361,7 +361,7 @@ class SpaceRuntime(
         raise UsageError(f"{message}, or open it with `async with app.aopen(...)`", event=event.id)
 
     def when_ended(self, event: EventRecord, callback: Callable[[EventRecord], object], named: object = None) -> None:
-        """Call when an event has ended, whichever way; once."""
+        """Call once, when an event has ended, with any outcome."""
         self.events.when_ended(event, callback, named)
 
     def call_soon(self, fn: Callable[[], object]) -> None:
@@ -370,11 +370,11 @@ class SpaceRuntime(
 
     @property
     def is_passing(self) -> bool:
-        """This very code is called in the middle of a pass."""
+        """Whether this code is called in the middle of a pass."""
         return self._passing == self._thread_id()
 
     def resume_events(self) -> None:
-        """Take up what was sent when the space was last open, and not handled; but for what earlier openings handle."""
+        """Resume unhandled events of the last opening, except those that other openings in this process handle."""
         with self.lock:
             self.events.resume()
 
@@ -383,10 +383,10 @@ class SpaceRuntime(
         self._tick(True)
 
     def nudge(self) -> None:
-        """Something was decided elsewhere that this space waits for: its turn. Each kind takes it in its own way."""
+        """Run a pass if possible: another space has decided what this one waits for."""
 
     def await_decision(self, origin: Transaction) -> None:
-        """Another space waits for what becomes of a transaction of this one."""
+        """Another space waits for the decision on a transaction of this one."""
 
     def detach_coroutine(self, result: object) -> None:
         """Run the coroutine that an author's function returned. Plain code has no loop for it."""
@@ -400,11 +400,11 @@ class SpaceRuntime(
 
     @property
     def run_cache(self) -> RunCache:
-        """What is stored of runs, for the next opening."""
+        """The stored observations of runs, for the next opening."""
         return self._lease.storage.run_cache
 
     def release_documents(self, docs: Collection[DocKey]) -> None:
-        """The store need not hold these any longer."""
+        """Release documents from memory."""
         self._lease.storage.let_go(self.branch, docs)
 
     @property
@@ -413,9 +413,9 @@ class SpaceRuntime(
         return self._lease.storage.connection()
 
     def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
-        """Call with how it stands, whenever that is otherwise: in the connection's thread, or the loop of this space.
+        """Call on every change of the connection: in the connection's thread, or in the loop of this space.
 
-        Returns what ends it. The function must not wait for the server: it is what the connection waits for.
+        Returns a function that unsubscribes. The callback must not wait for the server: the connection waits for it.
         """
         given: object = callback
         if not callable(given):
@@ -429,11 +429,11 @@ class SpaceRuntime(
             self.wake()
 
     def call_in_loop(self, fn: Callable[..., object], *args: object) -> None:
-        """Call a function where the code of this space runs: here, in whichever thread."""
+        """Call a function where the code of this space runs: for plain code, in the current thread."""
         fn(*args)
 
     def explain_resume(self) -> Resumption:
-        """What this opening made of what those before it have kept: who need not run, who has to, and why."""
+        """What this opening restored from earlier ones: which functions need not run, which must, and why."""
         return self.restorer.explain()
 
     def wait_for_disk(self, timeout: float | None = None) -> None:
@@ -441,7 +441,7 @@ class SpaceRuntime(
         self._lease.storage.wait(timeout)
 
     def wake_in(self) -> float | None:
-        """Seconds until there may be something to do, if nothing else happens; None: only if something does."""
+        """Seconds until something may be due; None: nothing is due without a write or an event."""
         with self.lock:
             wake_at = self.scheduler.outstanding().wake_at
             due_in = self.timers.due_in()
@@ -467,7 +467,7 @@ class SpaceRuntime(
                 if self.clocks and self.scheduler.runner.innermost is None:
                     self.rest_clocks()
             if self.scheduler.graph.unread:
-                # Not only after a pass: where nothing is observed, there may be none for long.
+                # Not only after a pass: if nothing is observed, there may be no pass for long.
                 self.scheduler.sweep()
 
     def __repr__(self) -> str:
@@ -478,7 +478,7 @@ class SpaceRuntime(
 
     @property
     def stats(self) -> Stats:
-        """What has happened here so far."""
+        """Counts of what has happened here so far."""
         replica = self.replica
         return Stats(
             space=self.name,
@@ -497,26 +497,26 @@ class SpaceRuntime(
         return self.inspection.drawn(form)
 
     def runs(self, function: object) -> int:
-        """How often a function of the app has run in this opening; with parameters, for all arguments together.
+        """The number of runs of a function of the app in this opening; with parameters, for all arguments together.
 
-        Of a resource: how many requests have left.
+        Of a resource: the number of requests sent.
         """
         return self.counts.of(function)
 
     async def synced(self) -> None:
-        """Wait, without holding up the event loop, until everything written so far is on disk."""
+        """Wait, without blocking the event loop, until everything written so far is on disk."""
         self.check_open()
         await machine().to_thread(self._lease.storage.wait)
         self.catch_up()
         self._tell_lost()
 
     def _wait_and_keep(self) -> None:
-        """Until everything is decided; then what was observed meanwhile is kept."""
+        """Wait until everything is decided, then store observations."""
         self._lease.storage.wait()
         self.restorer.keep()
 
     def _tell_lost(self) -> None:
-        """Raise for what is not on disk although it should be."""
+        """Raise if commits were rolled back, or events are only in memory."""
         raise_lost(self, self.scheduler.outcomes)
 
     def on_close(self, callback: Callable[[], None]) -> None:
@@ -526,7 +526,7 @@ class SpaceRuntime(
     # -- closing -------------------------------------------------------------------------------------------
 
     def abandon(self) -> None:
-        """Close what could not be opened to the end. What was committed is still decided."""
+        """Close an opening that failed. What was committed is still decided."""
         self.inspection.abandon()
         try:
             self._shut()
@@ -535,7 +535,7 @@ class SpaceRuntime(
                 self._let_go()
 
     def _shut(self) -> None:
-        """Refuse uses and runs from now on."""
+        """Refuse reads, writes and runs from now on."""
         self.closed = self.needs_check = True
         if self in open_spaces():
             open_spaces().remove(self)
@@ -548,7 +548,7 @@ class SpaceRuntime(
         call_all(self._closers, self)
 
     def _let_go(self) -> None:
-        """Detach and release; the last opening in this process closes the storage. Waits for the disk."""
+        """Detach, and release the lease: the last opening in this process closes the storage. Waits for the disk."""
         self._attached.detach()
         self.inspection.keep()
         self._lease.release()

@@ -1,4 +1,4 @@
-"""What `space.sync()` has to say, and how often it waits: commits that were rolled back, events only in memory."""
+"""How often `space.sync()` waits, and what it raises: commits that were rolled back, events only in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headwater.scheduler.events.outcomes import Outcomes
 
 
 def rounds(outcomes: Outcomes) -> Iterator[None]:
-    """How often a sync waits for the disk: once more for events that were handled after it had waited.
+    """The rounds in which a sync waits for the disk: another one for events that were handled during the wait.
 
     Also for one that there was no room for: it is tried again.
     """

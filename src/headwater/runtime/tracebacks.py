@@ -29,12 +29,12 @@ _Hook: TypeAlias = Callable[[type[BaseException], BaseException, TracebackType |
 
 
 def is_debugging() -> bool:
-    """Whether everything is to be shown."""
+    """Whether all calls are shown."""
     return os.environ.get(VARIABLE, "0") not in ("", "0")
 
 
 def author_calls(error: BaseException) -> TracebackType | None:
-    """Where an error was raised, as its author sees it. The error keeps what it has."""
+    """The traceback of an error as its author sees it. The error itself is not changed."""
     calls = calls_of(error)
     if is_debugging() or calls is None:
         return calls
@@ -66,7 +66,7 @@ def _kind(call: TracebackType) -> str:
 
 
 def _hidden(kinds: list[str]) -> list[bool]:
-    """The engine's, and those of Python's library that it calls or is called by, such as contextlib and asyncio."""
+    """Files of Headwater, and of Python's library around its calls, such as contextlib and asyncio."""
     hidden = [kind == "engine" for kind in kinds]
     for places in (range(1, len(kinds)), range(len(kinds) - 2, -1, -1)):
         step = -1 if places.step > 0 else 1
@@ -79,13 +79,13 @@ def _hidden(kinds: list[str]) -> list[bool]:
 
 
 def install() -> None:
-    """From now on an error that ends the program is shown so, by whatever showed it before."""
+    """Show an error that ends the program this way from now on, through the former `sys.excepthook`."""
     if not isinstance(sys.excepthook, _Shown):
         sys.excepthook = _Shown(sys.excepthook)
 
 
 class _Shown:
-    """Stands for `sys.excepthook`: hands on the error with the calls that are to be shown, and restores all of them."""
+    """Replaces `sys.excepthook`: passes on the error with the visible calls, and then restores all of them."""
 
     def __init__(self, inner: _Hook) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""What an app declares, kept in the file beside its data: the document `schema:APP`.
+"""What an app declares, stored in the file beside its data: the document `schema:APP`.
 
 It is written when the app is opened, if it differs from what is there and this opening may write. Nothing of an app
 depends on it: it is for those who look at the data without the program (see `values/shape.py`).
@@ -26,12 +26,12 @@ from headwater.values.shape import Shapes, Shaping
 from headwater.values.tree import Maybe, Value, freeze, is_map, same
 
 PREFIX: Final = "schema:"
-"""How the documents are called that hold what apps declare."""
+"""The prefix of documents with declarations of apps."""
 
 _FORMAT: Final = 1
 
 _DECIDED_S: Final = 10.0
-"""How long a server may take for it."""
+"""How long to wait for a server."""
 
 
 def schema_key(app: str) -> DocKey:
@@ -43,7 +43,7 @@ def schema_key(app: str) -> DocKey:
 
 
 def declared_types(declared: Mapping[str, object]) -> Value | None:
-    """The declarations of an app, as they are kept; None if there is nothing that holds data."""
+    """The declarations of an app in their stored form; None if none of them holds data."""
     shaping = Shaping()
     cells: dict[str, Value] = {}
     docs: dict[str, Value] = {}
@@ -86,9 +86,9 @@ class TypeRecordsPort(EventHost):
 
 
 def keep_types(opened: TypeRecordsPort, app: str, declared: Mapping[str, object]) -> None:
-    """Write down what an app declares, if that is not there already.
+    """Store what an app declares, unless the same is stored already.
 
-    Not in memory, which no other program can look at; and not into a folder (`local=`), which is for authors' work.
+    Not in memory, which no other program can read; and not into a folder (`local=`), which is for writes of authors.
     """
     connection = opened.connection
     if not opened.keeps_types or not opened.is_main or not may_write(connection):
@@ -104,7 +104,7 @@ def keep_types(opened: TypeRecordsPort, app: str, declared: Mapping[str, object]
             return
         opened.replica.commit((SetDoc(key, types),), source=ADVISORY)
     if connection.state == "live":
-        # Decided before the author writes anything: it is no work of theirs that could wait, or be lost.
+        # Decided before the author writes anything: it must not wait, or be lost, as writes of authors may.
         with suppress(HeadwaterError):
             opened.wait_for_disk(_DECIDED_S)
 
@@ -113,7 +113,7 @@ def keep_types(opened: TypeRecordsPort, app: str, declared: Mapping[str, object]
 
 
 class Declared:
-    """What apps have declared in a space, by the name of the document."""
+    """The declarations of apps in a space, by the name of the document."""
 
     def __init__(self, found: Iterable[tuple[str, Maybe]]) -> None:
         """`found`: the name of each such document, and what it holds."""
@@ -146,11 +146,11 @@ class Declared:
 
     @property
     def names(self) -> list[str]:
-        """The documents that are always the same ones: cells, and documents with a name."""
+        """The documents with fixed names: cells, and documents with a name."""
         return list(self._types)
 
     def of(self, doc: DocKey) -> Schema | None:
-        """The type that a document was declared with; None if no app has."""
+        """The declared type of a document; None if no app has declared it."""
         name = doc.partition("/")[2]
         found = self._types.get(name) or self._kinds.get(name.partition(":")[0] if ":" in name else "")
         return None if found is None else found()
