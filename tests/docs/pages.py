@@ -98,7 +98,7 @@ def prose_lines(text: str) -> Iterator[tuple[int, str]]:
 
 def plain(line: str) -> str:
     without_links = LINK.sub(lambda found: "" if found[1] else found[2], line)
-    return TAG.sub("", CODE.sub("code", without_links))
+    return TAG.sub("", CODE.sub("Code", without_links))
 
 
 def paragraphs(text: str) -> Iterator[str]:

@@ -79,35 +79,6 @@ def test_every_decision_is_in_the_index() -> None:
         assert first.startswith(f"# {number}. {title.partition(';')[0]}")
 
 
-def test_links_between_documents_lead_somewhere() -> None:
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
-            assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} links to {target}"
-
-
-def anchors_of(path: Path) -> set[str]:
-    """As they are made of headings: small letters, without signs, spaces as dashes."""
-    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def test_links_to_headings_lead_somewhere() -> None:
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
-        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text(encoding="utf-8")):
-            found = path.parent / target if target else path
-            if anchor in PICTURES:
-                assert found.exists(), f"{path.relative_to(ROOT)} shows {target}"
-                continue
-            assert anchor in anchors_of(found), f"{path.relative_to(ROOT)} links to {target}#{anchor}"
-
-
-def test_every_guide_is_found_from_the_front_page_or_the_navigation() -> None:
-    front = (ROOT / "README.md").read_text(encoding="utf-8") + (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    guides = [path for path in (ROOT / "docs" / "guide").glob("*.md") if "\n# Moved\n" not in path.read_text("utf-8")]
-    assert [path.name for path in guides if f"guide/{path.name}" not in front] == []
-
-
 def test_life_of_a_run_is_the_one_in_the_code() -> None:
     header = ("step", "phase", "status", "outcome", "phase after", "status after", "outcome after")
     shown = table_below(ROOT / "docs" / "internals" / "workflows.md", header)

@@ -2,8 +2,15 @@
 
 import pytest
 
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, new_pages
 from tests.docs.vocabulary import counted, files, findings_of, in_markdown, in_python, stored
+
+CLEAN = (
+    "README.md",
+    "docs/index.md",
+    *(f"docs/{tab}/" for tab in ("start", "tutorials", "how-to", "guide", "operate", "reference")),
+)
+"""What never had such a word, and never gets one."""
 
 
 def shown(name: str) -> str:
@@ -20,6 +27,12 @@ def test_no_file_has_more_of_these_words_than_it_had() -> None:
 def test_the_stored_numbers_are_of_files_that_exist() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in files()}
     assert sorted(stored().keys() - names) == [], "run python -m tests.docs.vocabulary --shrink"
+
+
+def test_pages_for_users_have_none() -> None:
+    pages = [page for page in new_pages() if page.relative_to(ROOT).as_posix().startswith(CLEAN)]
+    found = [shown(page.relative_to(ROOT).as_posix()) for page in pages if findings_of(page)]
+    assert not found, "write instead:\n" + "\n".join(found)
 
 
 # --- the search itself ---------------------------------------------------------------------------------------

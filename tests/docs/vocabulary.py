@@ -31,7 +31,7 @@ INSTEAD: dict[str, tuple[str, ...]] = {
     "restored": (r"(?:take|takes|taken|took) over",),
     "is in, is at, the value at": (r"stands? (?:there|in|at|below|otherwise)", r"what stands"),
     "gets the error, is notified, reports": (r"(?:is|are|was|were|be|being) told",),
-    "read, observed": (r"look(?:s|ed)? at", r"looks?(?= then\b)"),
+    "read, observed": (r"look(?:s|ed) at", r"looks?(?= then\b)"),
     "the current value": (r"what (?:is|was) there", r"as it stands", r"as it was", r"(?:is|are) there already"),
     "the result": (
         r"com(?:e|es|ing) to be",
