@@ -61,7 +61,29 @@ R = TypeVar("R")
 
 
 class App(Declarer):
-    """Declarations under one name. Everything an app declares is stored in documents `app.name`."""
+    """A collection of declarations under one name: cells, documents, functions, handlers and workflows.
+
+    Declaring reads and writes nothing. `open`, `aopen` and `run` give the declarations a space to live in. One app can
+    be open in several spaces at once. The value of a declaration is stored in the document `app.name`.
+
+    Args:
+        name: The name of the app: printable text without `.`, `/` and `!`.
+
+    Raises:
+        NameRefusedError: HW105. The name is empty, or has characters that are not allowed.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("counter")
+        count = app.cell("count", 0)
+
+        with app.open("memory:"):
+            count.value += 1
+            print(count.value)  # 1
+        ```
+    """
 
     def __init__(self, name: str) -> None:
         if not _is_name(name):
@@ -84,17 +106,17 @@ class App(Declarer):
 
     @property
     def owner(self) -> App:
-        """Whose cells and functions these are."""
+        """The app that owns these declarations: this one."""
         return self
 
     @property
     def prefix(self) -> str:
-        """What the names of documents begin with."""
+        """The prefix of the names of its documents: the name of the app and a dot."""
         return f"{self.name}."
 
     @property
     def declared(self) -> Mapping[str, object]:
-        """Everything, by name."""
+        """All declarations, by name."""
         return self._declared
 
     def _declared_functions(self) -> Mapping[str, Function]:
@@ -113,10 +135,29 @@ class App(Declarer):
         keep_runs: int | None = KEEP_RUNS,
         version: str | int = "",
     ) -> Workflow:
-        """A workflow: producers that poll, topics that hold, consumers that act once.
+        """Declare a workflow: producers poll, topics queue events, consumers act, each effect once.
 
-        With `on_poison="park"`, an event that fails is put aside and the others go on; else everything waits for it. Of
-        finished runs, the newest `keep_runs` are kept; None: all.
+        Args:
+            name: The name, unique in the app.
+            on_poison: What an event that fails does to those behind it. `"block"`: they wait. `"park"`: the failed
+                event is set aside and the others go on.
+            keep_runs: How many finished runs are kept, the newest ones. None keeps all.
+            version: A version of the code. Change it for a change that the text of the handlers does not show.
+
+        Returns:
+            The workflow, with the decorators for its parts.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or an option is wrong.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("mail")
+            flow = app.workflow("welcome")
+            signups = flow.topic("signups", str)
+            ```
         """
         where = f"app.workflow({name!r})"
         declare = workflow_parts().declare
@@ -173,19 +214,56 @@ class App(Declarer):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
     ) -> Space:
-        """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, `memory:`, or `ws://HOST:PORT/SPACE`.
+        """Open a space for this app, from plain code.
 
-        Use it in a `with` statement. Sinks run once, then whenever something they read changes. `actor` says who acts:
-        cells of scope user and session are that user's own. With `demand="eager"` computed functions run also
-        while not observed. What sinks and other functions raise that run by themselves is logged, and the first raised
-        when the space is closed; `on_error="log"` only logs it, and a function is called with it. `on_console` is told
-        of what functions print and log, and says what is forwarded. Of events that failed, the last `keep_failed` are
-        kept. `force` deploys workflows although events that wait would be skipped, because no handler consumes them any
-        more. At a server (`headwater serve`), `token` says that this program may come in, or a private `key` in a file
-        does (`headwater token keygen`); to one of the same user on this machine neither need be given, and
-        HEADWATER_TOKEN is looked at. With a folder as `local`, what is not decided yet is kept there, and documents
-        are: a program that was killed goes on where it was, and one can be opened while the server is away. `tls` is
-        for certificates that the system does not know.
+        Use the result in a `with` statement. Sinks run once when the space opens, then whenever a value that they read
+        has changed. In an event loop, use `aopen`.
+
+        Args:
+            url: The space: a file `x.db`, a folder `data/` together with `space=`, `memory:`, or `ws://HOST:PORT/SPACE`
+                for a server. Without it, `HEADWATER_URL`, then `headwater.toml`, then the only `*.db` file of the
+                folder.
+            space: The name of the space in a folder.
+            actor: The user that the program acts for. Cells of the scopes `"user"` and `"session"` belong to this user.
+            branch: The branch of the space.
+            durability: `"full"`: a confirmed commit survives a power cut. `"normal"`: a power cut may lose the newest
+                ones.
+            create: Whether a missing space is created.
+            demand: `"lazy"`: a computed function runs while it is observed. `"eager"`: it also runs while it is not.
+            on_error: What happens to an exception in a function that runs by itself. `"raise"`, the default: it is
+                logged, and the first one is raised when the space closes. `"log"`: it is only logged. A function: it is
+                called with it.
+            on_console: A function that gets each line that functions print or log, and returns what is forwarded.
+            keep_failed: How many failed events are kept.
+            force: Deploy workflows although waiting events would be skipped, because no handler consumes them.
+            token: The token for a server. Without it, `HEADWATER_TOKEN`; a server of the same user needs none.
+            key: A file with a private key, instead of a token.
+            local: A folder for undecided commits and documents, so that the program can start while the server is
+                offline.
+            tls: A TLS context, for certificates that the system does not know.
+
+        Returns:
+            The open space.
+
+        Raises:
+            SpaceHeldError: HW202. Another process has this file open.
+            NotFoundError: HW106. The space does not exist, and `create` is False.
+            MigrationError: HW206. A newer version of Headwater has written the file.
+            CorruptError: HW205. The file is damaged.
+            DeclarationError: HW110. A function of the app is async: use `aopen`.
+            AccessError: HW403. The server does not have the space, or the token does not allow it.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("todo")
+            items = app.cell("items", type=list[str], default=[])
+
+            with app.open("memory:") as space:
+                items.append("tea")
+                space.sync()
+            ```
         """
         options = Options(
             space=space,
@@ -208,7 +286,7 @@ class App(Declarer):
     def open_with(
         self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
     ) -> Space:
-        """As `open`, with everything in one record."""
+        """As `open`, with all options in one record."""
         return Space(self.open_runtime(url, options, wake))
 
     def open_runtime(
@@ -251,9 +329,54 @@ class App(Declarer):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
     ) -> AsyncOpening:
-        """As `open`, for code in an event loop: `async with app.aopen(url) as space`.
+        """Open a space for this app, from code in an event loop.
 
-        Without a block, as in a notebook: `space = await app.aopen(url)`, and `await space.close()` when done.
+        Use it as `async with app.aopen(url) as space:`. Without a block, as in a notebook: `space = await
+        app.aopen(url)`, and `await space.close()` at the end.
+
+        Args:
+            url: The space, as in `open`.
+            space: The name of the space in a folder.
+            actor: The user that the program acts for.
+            branch: The branch of the space.
+            durability: `"full"` or `"normal"`, as in `open`.
+            create: Whether a missing space is created.
+            demand: `"lazy"` or `"eager"`, as in `open`.
+            on_error: `"raise"`, `"log"` or a function, as in `open`.
+            on_console: A function that gets each line that functions print or log.
+            keep_failed: How many failed events are kept.
+            force: Deploy workflows although waiting events would be skipped.
+            token: The token for a server.
+            key: A file with a private key, instead of a token.
+            local: A folder for undecided commits and documents.
+            tls: A TLS context, for certificates that the system does not know.
+
+        Returns:
+            An opening: enter it with `async with`, or await it.
+
+        Raises:
+            SpaceHeldError: HW202. Another process has this file open.
+            NotFoundError: HW106. The space does not exist, and `create` is False.
+            CorruptError: HW205. The file is damaged.
+            AccessError: HW403. The server does not have the space, or the token does not allow it.
+
+        Example:
+            ```python
+            import asyncio
+            import headwater as hw
+
+            app = hw.App("counter")
+            count = app.cell("count", 0)
+
+
+            async def main() -> None:
+                async with app.aopen("memory:"):
+                    count.increment()
+                    print(count.value)  # 1
+
+
+            asyncio.run(main())
+            ```
         """
         options = Options(
             space=space,
@@ -276,7 +399,7 @@ class App(Declarer):
     def aopen_with(
         self, url: str | PathLike[str] | None, options: Options, kind: type[AsyncRuntime] | None = None
     ) -> AsyncOpening:
-        """As `aopen`, with everything in one record."""
+        """As `aopen`, with all options in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
 
         return AsyncOpening(
@@ -307,7 +430,30 @@ class App(Declarer):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
     ) -> None:
-        """Open, and stay open until the process is told to end (Ctrl-C, or SIGTERM)."""
+        """Open a space and keep it open until the process is told to end, by Ctrl-C or SIGTERM.
+
+        The workflows of the app are executed too. The space is always created if it is missing.
+
+        Args:
+            url: The space, as in `open`.
+            space: The name of the space in a folder.
+            actor: The user that the program acts for.
+            branch: The branch of the space.
+            durability: `"full"` or `"normal"`, as in `open`.
+            demand: `"lazy"` or `"eager"`, as in `open`.
+            on_error: `"raise"`, `"log"` or a function, as in `open`. By default, exceptions are logged.
+            on_console: A function that gets each line that functions print or log.
+            keep_failed: How many failed events are kept.
+            force: Deploy workflows although waiting events would be skipped.
+            token: The token for a server.
+            key: A file with a private key, instead of a token.
+            local: A folder for undecided commits and documents.
+            tls: A TLS context, for certificates that the system does not know.
+
+        Raises:
+            SpaceHeldError: HW202. Another process has this file open.
+            DeclarationError: HW110. A function of the app is async: use `aopen`.
+        """
         options = Options(
             space=space,
             actor=actor,
@@ -344,17 +490,17 @@ class App(Declarer):
 
     @property
     def needs_event_loop(self) -> bool:
-        """Some function of it is async: it is opened with `aopen`."""
+        """Whether a function of the app is async. Such an app is opened with `aopen`."""
         return any(_needs_loop(function) for function in self._functions.values())
 
     @property
     def has_resources(self) -> bool:
-        """Something of it asks the outside."""
+        """Whether the app declares resources."""
         return any(isinstance(function, Resource) for function in self._functions.values())
 
     @property
     def has_workflows(self) -> bool:
-        """Something of it is executed by a host."""
+        """Whether the app declares workflows, which a host executes."""
         return bool(self._workflows)
 
     def _check_plain(self) -> None:
@@ -388,7 +534,7 @@ class App(Declarer):
                 self._homes.remove(opened)
 
     def sole_space(self, what: str | Addressed) -> SpaceRuntime:
-        """The opening that something of this app means in code that has none around it."""
+        """The opening that a declaration of this app means in code without an open space around it."""
         homes = list(self._homes)
         if len(homes) == 1:
             return homes[0]

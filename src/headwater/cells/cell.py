@@ -2,6 +2,8 @@
 
 A cell, declared once, works in every opening of its app, in tasks and in threads. `slot` does the work; here it gets
 its type and its methods.
+
+Length: the methods of one class, each with its text for the reference.
 """
 
 from __future__ import annotations
@@ -33,7 +35,11 @@ _MISSING: Final = object()
 
 
 class Cell(Slot, Generic[T]):
-    """A handle to one address, read and written by `.value`. Made by `app.cell`, `space.cell`, and by other cells."""
+    """A handle to one value in a document, read and written with `.value`.
+
+    Made by `app.cell`, by `space.cell`, and by `at` and `key` of other cells. A cell works in every open space of its
+    app, in tasks and in threads. It holds no value itself.
+    """
 
     __slots__ = ()
 
@@ -47,7 +53,28 @@ class Cell(Slot, Generic[T]):
 
     @property
     def value(self) -> T:
-        """The current value. Reads in a run or a transaction are tracked: a change runs it again, or conflicts."""
+        """The current value. Assign to it to write.
+
+        A read in a function is a dependency: the function runs again when the value changes. A read in a transaction is
+        validated when the transaction commits. An assignment outside a transaction is a transaction of its own.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+            AmbiguousError: HW109. The app is open more than once, and none of these spaces is around this code.
+            SchemaError: HW108. The value does not fit the type.
+            WriteError: HW104. Only reading is allowed here, as in a computed function.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            price = app.cell("price", 250)
+            with app.open("memory:"):
+                price.value = 300
+                print(price.value)  # 300
+            ```
+        """
         here = CONTEXT.get()
         if here is not None:
             found = here.memo.get(self, _MISSING)
@@ -60,12 +87,21 @@ class Cell(Slot, Generic[T]):
         self._write(new)
 
     def peek(self) -> T:
-        """The value, without a dependency: a change of it does not run the function again."""
+        """Read the value without a dependency: a change of it does not run the function again.
+
+        In a transaction, the read is still validated.
+
+        Returns:
+            The current value.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+        """
         return cast("T", self._read(IGNORED_FOR_SCHEDULING))
 
     @property
     def exists(self) -> bool:
-        """Whether a value is stored; a default is not. Tracked like any read."""
+        """Whether a value is stored. A default is not stored. The read is a dependency, as any other."""
         return self._exists()
 
     # -- parts ---------------------------------------------------------------------------------------------
@@ -81,7 +117,28 @@ class Cell(Slot, Generic[T]):
     @overload
     def at(self, /, *steps: str | int) -> Cell[object]: ...
     def at(self, /, *steps: str | int, type: type[Any] | None = None) -> Cell[Any]:  # noqa: A002
-        """The cell of a part: `people.at(0, "name")`. Its type follows from this cell's, or is given: `type=str`."""
+        """The cell of a part of the value: an element of a list, an entry of a dict, a field.
+
+        Args:
+            steps: Indexes, keys and field names, from the outside in.
+            type: The type of the part, if it does not follow from the type of this cell.
+
+        Returns:
+            The cell of the part. It reads and writes that part alone.
+
+        Raises:
+            AddressError: HW101. The value has no such part by its type.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("club")
+            people = app.cell("people", [{"name": "Ann"}])
+            with app.open("memory:"):
+                print(people.at(0, "name").value)  # Ann
+            ```
+        """
         part: Slot = self
         for step in steps:
             part = part._part(step)
@@ -94,7 +151,28 @@ class Cell(Slot, Generic[T]):
     @overload
     def key(self, key: str, /) -> Cell[object]: ...
     def key(self, key: str, /) -> Cell[Any]:
-        """The cell of one entry of a dict, or of one field."""
+        """The cell of one entry of a dict, or of one field.
+
+        Args:
+            key: The key or the name of the field.
+
+        Returns:
+            The cell of the entry. It reads and writes that entry alone.
+
+        Raises:
+            AddressError: HW101. The key is not text.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("poll")
+            votes = app.cell("votes", {"tea": 0})
+            with app.open("memory:"):
+                votes.key("tea").increment()
+                print(votes.value)  # {'tea': 1}
+            ```
+        """
         if type(key) is not str:
             message = f"{key!r} is not a key of {self.address}: keys are text; elements of a list are found with .at(3)"
             raise AddressError(message, key=key)
@@ -103,7 +181,28 @@ class Cell(Slot, Generic[T]):
     # -- writing -------------------------------------------------------------------------------------------
 
     def update(self, change: Callable[[T], T]) -> T:
-        """Read, change and write in one transaction; returns the new value."""
+        """Read the value, change it and write it back, in one transaction.
+
+        Args:
+            change: A function that takes the current value and returns the new one.
+
+        Returns:
+            The new value.
+
+        Raises:
+            ConflictError: HW211. The value was changed by another transaction meanwhile.
+            SchemaError: HW108. The new value does not fit the type.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            price = app.cell("price", 250)
+            with app.open("memory:"):
+                print(price.update(lambda cents: cents * 2))  # 500
+            ```
+        """
         space, tx = find(self._owner, self, WRITTEN)
         if tx is None:
             with space.transaction():
@@ -113,7 +212,11 @@ class Cell(Slot, Generic[T]):
         return new
 
     def clear(self) -> None:
-        """Remove the stored value: the default is read again."""
+        """Remove the stored value. The cell then reads as its default.
+
+        Raises:
+            WriteError: HW104. Only reading is allowed here, as in a computed function.
+        """
         self._remove()
 
     @overload
@@ -121,7 +224,26 @@ class Cell(Slot, Generic[T]):
     @overload
     def append(self: Cell[tuple[E, ...]], item: E) -> None: ...
     def append(self: Cell[Any], item: object) -> None:
-        """Append an item. Concurrent appends merge."""
+        """Append an item to a list. Concurrent appends merge.
+
+        Args:
+            item: The item.
+
+        Raises:
+            SchemaError: HW108. The item does not fit the type of the list.
+            AddressError: HW101. The value is not a list.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("todo")
+            items = app.cell("items", ["tea"])
+            with app.open("memory:"):
+                items.append("milk")
+                print(items.value)  # ['tea', 'milk']
+            ```
+        """
         items = self._items([item])
         self._edit(lambda path: Append(path, items))
 
@@ -130,7 +252,15 @@ class Cell(Slot, Generic[T]):
     @overload
     def extend(self: Cell[tuple[E, ...]], items: Iterable[E]) -> None: ...
     def extend(self: Cell[Any], items: Iterable[object]) -> None:
-        """Append several items in one step."""
+        """Append several items to a list in one step. Concurrent appends merge.
+
+        Args:
+            items: The items.
+
+        Raises:
+            SchemaError: HW108. An item does not fit the type of the list.
+            AddressError: HW101. The value is not a list.
+        """
         self._insert(sys.maxsize, self._items(items))
 
     @overload
@@ -138,7 +268,28 @@ class Cell(Slot, Generic[T]):
     @overload
     def add_unique(self: Cell[tuple[E, ...]], item: E) -> None: ...
     def add_unique(self: Cell[Any], item: object) -> None:
-        """Append an item unless it is in the list, also if another session adds the same item concurrently."""
+        """Append an item to a list unless the list contains it.
+
+        Two programs that add the same item at the same time add it once.
+
+        Args:
+            item: The item.
+
+        Raises:
+            SchemaError: HW108. The item does not fit the type of the list.
+            AddressError: HW101. The value is not a list.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            tags = app.cell("tags", ["tea"])
+            with app.open("memory:"):
+                tags.add_unique("tea")
+                print(tags.value)  # ['tea']
+            ```
+        """
         items = self._items([item])
         self._edit(lambda path: AddUnique(path, items))
 
@@ -147,7 +298,16 @@ class Cell(Slot, Generic[T]):
     @overload
     def insert(self: Cell[tuple[E, ...]], index: int, item: E) -> None: ...
     def insert(self: Cell[Any], index: int, item: object) -> None:
-        """Insert before an element; a negative index counts from the end, a larger one appends."""
+        """Insert an item into a list, before an element.
+
+        Args:
+            index: The index of the element. A negative index counts from the end; one beyond the end appends.
+            item: The item.
+
+        Raises:
+            SchemaError: HW108. The item does not fit the type of the list.
+            AddressError: HW101. The value is not a list.
+        """
         self._insert(index, self._items([item]))
 
     @overload
@@ -157,7 +317,25 @@ class Cell(Slot, Generic[T]):
     @overload
     def remove(self: Cell[dict[str, V]], item: str) -> None: ...
     def remove(self: Cell[Any], item: object) -> None:
-        """Remove every equal element of a list, or one key of a dict. A missing one is no error."""
+        """Remove every equal element of a list, or one key of a dict. A missing one is not an error.
+
+        Args:
+            item: The element, or the key.
+
+        Raises:
+            WriteError: HW104. Only reading is allowed here, as in a computed function.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("todo")
+            items = app.cell("items", ["tea", "milk"])
+            with app.open("memory:"):
+                items.remove("tea")
+                print(items.value)  # ['milk']
+            ```
+        """
         space, tx = find(self._owner, self, WRITTEN)
         if tx is None:
             with space.transaction():
@@ -181,7 +359,25 @@ class Cell(Slot, Generic[T]):
     @overload
     def increment(self: Cell[float], by: float = ...) -> None: ...
     def increment(self: Cell[Any], by: float = 1) -> None:
-        """Add to a number without reading it: concurrent increments merge."""
+        """Add to a number without reading it. Concurrent increments merge.
+
+        Args:
+            by: The number to add; negative to subtract.
+
+        Raises:
+            SchemaError: HW108. The cell or the step is not a number.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("counter")
+            count = app.cell("count", 0)
+            with app.open("memory:"):
+                count.increment(5)
+                print(count.value)  # 5
+            ```
+        """
         step = freeze_with(self._schema.bare, by, f"the step added to {self.address}")
         if type(step) is not int and type(step) is not float:
             message = f"cannot add {by!r} to {self.address}: it is declared as {self._schema.expected}"

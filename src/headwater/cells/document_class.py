@@ -3,6 +3,8 @@
 A `Doc` is a handle, not the data: two handles of one document are equal, and what one writes the other reads. Names
 that start with an underscore are not fields. The class has no public names of its own, so that a field may have any
 name, `id` and `value` included: operations on a whole document are functions.
+
+Length: documents, links and their handles refer to one another.
 """
 
 from __future__ import annotations
@@ -49,10 +51,31 @@ _NONE: Final = type(None)
 
 
 class Link(Generic[T]):
-    """A field that links to another document: `owner: hw.Link[Person]`. Reading it follows the link.
+    """A field that links to another document: `owner: hw.Link[Person]`. A read follows the link.
 
-    `hw.Link[Person | None]`, declared with `= hw.Link()`, may be empty: it then reads as None, as it does when its
-    document was deleted.
+    A field `hw.Link[Person | None]` with the default `hw.Link()` may be empty. It then reads as None, also after the
+    linked document was deleted.
+
+    Raises:
+        DeclarationError: HW110. The link does not name one class of documents.
+
+    Example:
+        ```python
+        import headwater as hw
+
+
+        class Person(hw.Doc):
+            name: str
+
+
+        class Task(hw.Doc):
+            owner: hw.Link[Person | None] = hw.Link()
+
+
+        app = hw.App("todo")
+        with app.open("memory:"):
+            print(Task(owner=Person(name="Ann")).owner.name)  # Ann
+        ```
     """
 
     __slots__ = ()
@@ -93,7 +116,38 @@ def _doc_class(kind: object) -> type[Doc]:
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class Doc(HandleCopies):
-    """The base of your own documents: annotated names are fields, `Person(name="Ann")` makes one."""
+    """The base class of documents: annotated names are fields, read and written as attributes.
+
+    `Person(name="Ann")` in an open space creates a document with a new id. The object is a handle: two handles of one
+    document are equal, and what one writes the other reads. Operations on whole documents are functions, such as
+    `hw.delete` and `hw.id_of`, so that a field may have any name.
+
+    Args:
+        by_position: Not allowed: fields are given by name.
+        fields: The values of the fields. A field without a default must be given.
+
+    Raises:
+        SchemaError: HW108. A field is missing or unknown, or a value does not fit its type.
+        NotOpen: HW001. There is no open space here.
+        DeclarationError: HW110. The class cannot be declared like this.
+
+    Example:
+        ```python
+        import headwater as hw
+
+
+        class Person(hw.Doc):
+            name: str
+            age: int = 0
+
+
+        app = hw.App("club")
+        with app.open("memory:"):
+            ann = Person(name="Ann")
+            ann.age += 1
+            print(ann.age)  # 1
+        ```
+    """
 
     __slots__ = ("__weakref__", "_hw_key", "_hw_owner", "_hw_scope", "_hw_slots")
 

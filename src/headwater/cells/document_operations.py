@@ -19,12 +19,48 @@ from headwater.values.tree import Path
 
 
 def exists(thing: Doc | Cell[Any]) -> bool:
-    """Whether a value is stored. Tracked like any read."""
+    """Whether a document, or the value of a cell, is stored. The read is a dependency, as any other.
+
+    Args:
+        thing: A document or a cell.
+
+    Returns:
+        True if a value is stored.
+
+    Raises:
+        AddressError: HW101. It is neither a document nor a cell.
+    """
     return _root(thing)._exists()
 
 
 def delete(thing: Doc | Cell[Any]) -> None:
-    """Delete a document, or the value of a cell. Links to a deleted document remain, and dangle."""
+    """Delete a document, or the stored value of a cell.
+
+    Links to a deleted document stay. They read as None where the field allows it, and raise an error elsewhere.
+
+    Args:
+        thing: A document or a cell.
+
+    Raises:
+        AddressError: HW101. It is neither a document nor a cell.
+        WriteError: HW104. Only reading is allowed here, as in a computed function.
+
+    Example:
+        ```python
+        import headwater as hw
+
+
+        class Note(hw.Doc):
+            text: str
+
+
+        app = hw.App("notes")
+        with app.open("memory:"):
+            note = Note(text="tea")
+            hw.delete(note)
+            print(hw.exists(note))  # False
+        ```
+    """
     _root(thing)._remove()
 
 
@@ -38,7 +74,34 @@ def _root(thing: object) -> Slot:
 
 
 def id_of(doc: Doc) -> str:
-    """The document's id: permanent, and the same in every process."""
+    """The id of a document: permanent, and the same in every process.
+
+    `space.doc(id, Class)` returns the document again.
+
+    Args:
+        doc: The document.
+
+    Returns:
+        The id, as text.
+
+    Raises:
+        AddressError: HW101. It is not a document.
+
+    Example:
+        ```python
+        import headwater as hw
+
+
+        class Note(hw.Doc):
+            text: str
+
+
+        app = hw.App("notes")
+        with app.open("memory:") as space:
+            note = Note(text="tea")
+            print(space.doc(hw.id_of(note), Note).text)  # tea
+        ```
+    """
     given: object = doc
     if not isinstance(given, Doc):
         raise AddressError(f"{shorten(safe_repr(given))} is not a document")

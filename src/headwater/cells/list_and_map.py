@@ -2,6 +2,8 @@
 
 They behave like `list` and `dict`. A reader depends only on what it read: the length, one element, one key, or, if it
 iterated, everything.
+
+Length: two classes of the same kind, each method with its text for the reference.
 """
 
 from __future__ import annotations
@@ -35,7 +37,30 @@ _SEEN_MAX: Final = 16
 
 
 class List(Container, MutableSequence[T], Generic[T]):
-    """A list in a document. In a class body, `items: hw.List[Item] = hw.List()` declares one."""
+    """A list in a document, changed in place. It behaves like `list`.
+
+    Declare it in a document class: `items: hw.List[Item] = hw.List()`. A reader depends only on what it has read: the
+    length, one element, or everything.
+
+    Args:
+        items: The default elements.
+
+    Example:
+        ```python
+        import headwater as hw
+
+
+        class Board(hw.Doc):
+            items: hw.List[str] = hw.List()
+
+
+        app = hw.App("todo")
+        with app.open("memory:"):
+            board = Board()
+            board.items.append("tea")
+            print(list(board.items))  # ['tea']
+        ```
+    """
 
     __slots__ = ()
 
@@ -93,7 +118,19 @@ class List(Container, MutableSequence[T], Generic[T]):
         return item in cast("list[T]", self._read(0))
 
     def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
-        """The index of the first equal element, as `list.index`."""
+        """The index of the first equal element, as `list.index`.
+
+        Args:
+            value: The element.
+            start: The first index to look at.
+            stop: The index to stop before.
+
+        Returns:
+            The index.
+
+        Raises:
+            ValueError: There is no equal element.
+        """
         return cast("list[object]", self._read(0)).index(value, start, stop)
 
     def __eq__(self, other: object) -> bool:
@@ -108,12 +145,26 @@ class List(Container, MutableSequence[T], Generic[T]):
     # -- writing -------------------------------------------------------------------------------------------
 
     def append(self, value: T) -> None:
-        """Append an item. Concurrent appends merge."""
+        """Append an item. Concurrent appends merge.
+
+        Args:
+            value: The item.
+
+        Raises:
+            SchemaError: HW108. The item does not fit the type of the list.
+        """
         items = self._items([value])
         self._edit(lambda path: Append(path, items))
 
     def extend(self, values: Iterable[T]) -> None:
-        """Append several items in one step."""
+        """Append several items in one step. Concurrent appends merge.
+
+        Args:
+            values: The items.
+
+        Raises:
+            SchemaError: HW108. An item does not fit the type of the list.
+        """
         self._insert(sys.maxsize, self._items(values))
 
     def __iadd__(self, values: Iterable[T]) -> Self:
@@ -121,12 +172,27 @@ class List(Container, MutableSequence[T], Generic[T]):
         return self
 
     def add_unique(self, value: T) -> None:
-        """Append an item unless it is in the list, also if another session adds the same item concurrently."""
+        """Append an item unless the list contains it, also if another program adds the same item at the same time.
+
+        Args:
+            value: The item.
+
+        Raises:
+            SchemaError: HW108. The item does not fit the type of the list.
+        """
         items = self._items([value])
         self._edit(lambda path: AddUnique(path, items))
 
     def insert(self, index: int, value: T) -> None:
-        """Insert before an element, as `list.insert`."""
+        """Insert an item before an element, as `list.insert`.
+
+        Args:
+            index: The index of the element.
+            value: The item.
+
+        Raises:
+            SchemaError: HW108. The item does not fit the type of the list.
+        """
         self._insert(index, self._items([value]))
 
     @overload
@@ -144,19 +210,37 @@ class List(Container, MutableSequence[T], Generic[T]):
         self._splice(start, count, array_of([]))
 
     def pop(self, index: int = -1) -> T:
-        """Remove an element and return it, as `list.pop`. Of two concurrent pops of one element, one conflicts."""
+        """Remove an element and return it, as `list.pop`. Of two concurrent pops of one element, one conflicts.
+
+        Args:
+            index: The index of the element; by default the last one.
+
+        Returns:
+            The removed element.
+
+        Raises:
+            IndexError: There is no such element.
+            ConflictError: HW211. Another transaction has changed the element.
+        """
         with self._atomically():
             found = self._detached(self[index])
             del self[index]
         return found
 
     def reverse(self) -> None:
-        """Reverse it in one step."""
+        """Reverse the order of the elements in one step."""
         with self._atomically():
             self._write(cast("list[T]", self._read(IGNORED_FOR_SCHEDULING))[::-1])
 
     def remove(self, value: T) -> None:
-        """Remove the first equal element, as `list.remove`."""
+        """Remove the first equal element, as `list.remove`.
+
+        Args:
+            value: The element.
+
+        Raises:
+            ValueError: There is no equal element.
+        """
         schema, there, found = self._schema.child(0), self._current(), list[int]()
         assert schema is not None
         with suppress(RefusedError):  # a value that does not fit the type is not in the list
@@ -217,7 +301,30 @@ class List(Container, MutableSequence[T], Generic[T]):
 
 
 class Map(Container, MutableMapping[K, V], Generic[K, V]):
-    """A dict in a document. In a class body, `votes: hw.Map[str, int] = hw.Map()` declares one."""
+    """A dict in a document, changed in place. It behaves like `dict`.
+
+    Declare it in a document class: `votes: hw.Map[str, int] = hw.Map()`. A reader depends only on what it has read: one
+    key, the length, or everything.
+
+    Args:
+        items: The default entries: a dict, or pairs of key and value.
+
+    Example:
+        ```python
+        import headwater as hw
+
+
+        class Poll(hw.Doc):
+            votes: hw.Map[str, int] = hw.Map()
+
+
+        app = hw.App("poll")
+        with app.open("memory:"):
+            poll = Poll()
+            poll.votes["tea"] = 1
+            print(dict(poll.votes))  # {'tea': 1}
+        ```
+    """
 
     __slots__ = ()
 
@@ -336,7 +443,7 @@ class Map(Container, MutableMapping[K, V], Generic[K, V]):
                 super().update(*items, **more)
 
     def clear(self) -> None:
-        """Remove all elements."""
+        """Remove all entries."""
         self._write({})
 
     @classmethod

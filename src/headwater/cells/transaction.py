@@ -54,7 +54,10 @@ Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]
 
 
 class Transaction:
-    """One unit of work on one replica. `name` is used in messages."""
+    """A group of reads and writes that is committed as a unit. Made by `space.transaction()`.
+
+    It takes its snapshot of a document at the first read of it. Its own writes are visible inside it at once.
+    """
 
     # A transaction is made for every run, and most change none of these: so they are class attributes.
 
@@ -92,6 +95,7 @@ class Transaction:
     # The message of a forbidden write. The run fails even if it has caught the error.
     refused: str = ""
     status: Status = _OPEN
+    """The state of the transaction: open, pending, committed, rejected or aborted."""
     # Of a run, while its function runs: if the function ends the transaction itself, the reads go to `ended_with`.
     is_running: bool = False
     ended_with: tuple[Journal, dict[DocKey, HeldDocument]] | None = None
@@ -99,6 +103,7 @@ class Transaction:
     peeks: int = 0
     # _settle(): exactly one of the two, once, unless it was aborted.
     verdict: Verdict | None = None
+    """The decision of the store, once it has been made: `Committed`, or the reason for the rejection."""
     error: HeadwaterError | None = None
     # Some entry of the journal must be checked by the store.
     _checks: bool = False
@@ -460,7 +465,26 @@ class Transaction:
             tell()
 
     def abort(self) -> None:
-        """Abort: none of the writes was ever visible. Idempotent; an error after a commit."""
+        """Roll back: none of the writes was ever visible. The rest of the block can neither read nor write.
+
+        A second call does nothing.
+
+        Raises:
+            ClosedError: HW103. The transaction has already been committed.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("bank")
+            ann = app.cell("ann", 100)
+            with app.open("memory:") as space:
+                with space.transaction() as tx:
+                    ann.value = 0
+                    tx.abort()
+                print(ann.value)  # 100
+            ```
+        """
         if self.status is Status.ABORTED:
             return
         if self.status is not _OPEN:
@@ -489,7 +513,13 @@ class Transaction:
             self.launch(undo)
 
     def on_settled(self, callback: Callable[[Transaction], None]) -> None:
-        """Call back at the end of any kind; at once if it has ended."""
+        """Call a function when the transaction has ended: committed, rejected or aborted.
+
+        If it has ended already, the function is called at once.
+
+        Args:
+            callback: The function. It takes the transaction.
+        """
         if self.status in SETTLED:
             callback(self)
         else:

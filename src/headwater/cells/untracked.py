@@ -49,5 +49,30 @@ class UntrackedBlock:
 
 
 def untracked() -> UntrackedBlock:
-    """`with hw.untracked():` a change of what is read in the block does not run this function again."""
+    """A block whose reads are not dependencies: `with hw.untracked():`.
+
+    A change of a value that is read in the block does not run the function again. In a transaction, the reads are still
+    validated. One call is for one block.
+
+    Returns:
+        The context manager.
+
+    Raises:
+        UsageError: HW100. The block was entered before.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("shop")
+        price, currency = app.cell("price", 250), app.cell("currency", "EUR")
+
+
+        @app.computed
+        def label() -> str:
+            with hw.untracked():
+                unit = currency.value
+            return f"{price.value} {unit}"
+        ```
+    """
     return UntrackedBlock()

@@ -9,7 +9,21 @@ from headwater.cells.document_class import Doc
 
 
 class AnyDoc(Doc):
-    """Made by `space.doc(id)`: for reading a space without its classes."""
+    """A document without a class: each of its fields is an attribute.
+
+    Made by `space.doc(id)`, to read a space without the classes of its app.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("notes")
+        with app.open("memory:") as space:
+            note = space.doc("notes.first")
+            note.text = "tea"
+            print(note.text)  # tea
+        ```
+    """
 
     __slots__ = ()
 

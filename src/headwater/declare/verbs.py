@@ -1,4 +1,4 @@
-"""The verbs that declare cells, documents, functions and streams, of an app and of the builder of a pattern.
+"""The verbs that declare functions and streams, of an app and of the builder of a pattern.
 
 Length: the options of each verb are spelled out, for editors and type checkers.
 """
@@ -9,9 +9,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
-from headwater.cells.cell import Cell
-from headwater.cells.document_class import Doc, declare_doc
-from headwater.cells.reading import SCOPES, Readable, ScopeName
+from headwater.cells.document_class import Doc
+from headwater.cells.reading import Readable
 from headwater.declare.events.declared_reads import DeclaredRead
 from headwater.declare.events.handler import AsyncHandler, Handler, Stream, make_handler
 from headwater.declare.functions.choices import ChoiceVerbs
@@ -32,17 +31,15 @@ from headwater.declare.lists.list_verbs import ListVerbs
 from headwater.declare.resources.resource import Resource
 from headwater.declare.resources.resource_options import OPTIONS as RESOURCE_OPTIONS
 from headwater.declare.resources.resource_options import parse_request_options
-from headwater.errors import DeclarationError, HeadwaterError, NameRefusedError
+from headwater.declare.value_verbs import ValueVerbs
+from headwater.errors import DeclarationError, NameRefusedError
 from headwater.scheduler.graph.node import OnInvalid
 from headwater.values.address import doc_key
 from headwater.values.duration import Duration
-from headwater.values.hints import freeze_with, infer, schema_of
-from headwater.values.schema import ANY, short
-from headwater.values.tree import ABSENT, Maybe
+from headwater.values.schema import short
 from headwater.workflow.retry_policy import Retry
 
 T = TypeVar("T")
-D = TypeVar("D", bound=Doc)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -74,7 +71,7 @@ class _ResourceDecorator(Protocol):
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Resource[P, R]: ...
 
 
-class Declarer(ListVerbs, ChoiceVerbs):
+class Declarer(ValueVerbs, ListVerbs, ChoiceVerbs):
     """Declares under names: an app, or the builder of a pattern."""
 
     verb = "app"
@@ -98,43 +95,6 @@ class Declarer(ListVerbs, ChoiceVerbs):
     def _check_function(self, name: str, fn: Callable[..., object]) -> None:
         """Reject a function that could not run. Raises DeclarationError."""
 
-    # -- values --------------------------------------------------------------------------------------------
-
-    @overload
-    def cell(self, name: str, default: T, *, type: type[T], scope: ScopeName = ...) -> Cell[T]: ...
-    @overload
-    def cell(self, name: str, default: T, *, type: object = ..., scope: ScopeName = ...) -> Cell[T]: ...
-    @overload
-    def cell(self, name: str, *, type: type[T], scope: ScopeName = ...) -> Cell[T]: ...
-    def cell(self, name: str, default: Any = ABSENT, *, type: object = None, scope: ScopeName = "space") -> Cell[Any]:  # noqa: A002
-        """A cell. Its type is that of the default, unless `type` is more precise: `type=list[int]`, `type=Note`."""
-        where = f"{self.verb}.cell({name!r})"
-        schema = (
-            schema_of(type, where=where)
-            if type is not None
-            else ANY
-            if default is ABSENT
-            else infer(default, where=where)
-        )
-        stored: Maybe = ABSENT
-        if default is not ABSENT:
-            try:
-                stored = freeze_with(schema, default, f"the default of {self.name}.{name}")
-            except HeadwaterError as error:
-                raise DeclarationError(error.message, **error.facts) from None
-        self._check_scope(scope, where)
-        cell: Cell[Any] = Cell(self.owner, self._id(name), schema=schema, default=stored, scope=scope)
-        self._declare(name, cell, where)
-        return cell
-
-    def doc(self, name: str, kind: type[D], *, scope: ScopeName = "space") -> D:
-        """A document of a class, always the same one."""
-        where = f"{self.verb}.doc({name!r})"
-        self._check_scope(scope, where)
-        doc = declare_doc(kind, self.owner, self._id(name), scope)
-        self._declare(name, doc, where)
-        return doc
-
     @overload
     def computed(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Computed[P, R]: ...
     @overload
@@ -155,12 +115,48 @@ class Declarer(ListVerbs, ChoiceVerbs):
         materializes: Writable | Sequence[Writable] = ...,
     ) -> _Decorator: ...
     def computed(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """A function of cells whose result is stored, and computed again when it is observed and its inputs changed.
+        """Declare a function whose result is stored and kept current.
 
-        `eager` runs it also while it is not observed. `debounce` waits for quiet, `throttle` for a while since the last
-        run. `writes` names cells and documents that it writes besides its result, `materializes` some below which it
-        may write anything; a run with the same inputs has to write the same. For async functions, `timeout`, and what
-        happens to a run whose inputs change while it waits: `on_invalid="restart"`, or "finish".
+        Headwater records what a run reads. When one of these values changes, an observed function runs again; a
+        function that is not observed runs at its next call. The function must only read and return. A function with
+        parameters has one stored result for each set of arguments. Use it as `@app.computed`, or with options as
+        `@app.computed(...)`.
+
+        Args:
+            fn: The function.
+            name: Its name; by default that of the function.
+            version: A version of the code. Change it to compute stored results again.
+            eager: Whether it also runs while it is not observed.
+            debounce: Run only after its inputs have not changed for this time.
+            throttle: Leave at least this time between two runs.
+            timeout: For async functions: the longest time of one run.
+            on_invalid: For async functions, when an input changes during a run. `"restart"`: the run is cancelled and
+                started again. `"finish"`: it ends first.
+            writes: Cells and documents that it writes besides its result.
+            materializes: Cells and documents below which it may write anything.
+
+        Returns:
+            The declared function. A call returns its current result.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or an option is wrong.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            price, amount = app.cell("price", 250), app.cell("amount", 2)
+
+
+            @app.computed
+            def total() -> int:
+                return price.value * amount.value
+
+
+            with app.open("memory:"):
+                print(total())  # 500
+            ```
         """
         if fn is None:
             return lambda function: self._computed(function, name, options)
@@ -214,10 +210,42 @@ class Declarer(ListVerbs, ChoiceVerbs):
         throttle: Duration | None = ...,
     ) -> Callable[[Callable[[], None]], Computed[[], None]]: ...
     def materializer(self, fn: object = None, /, *, name: str | None = None, writes: Any = (), **options: Any) -> Any:
-        """A function that writes below these cells and documents, wherever it decides: an index, a cache, a mirror.
+        """Declare a function that keeps documents up to date: an index, a cache, a mirror.
 
-        It need not be observed: it runs when nothing else is left to do, or before a read of what it may write. A run
-        with the same inputs has to write the same; it returns nothing.
+        It runs when no other function is left to run, or before a read of what it may write. It need not be observed,
+        takes no parameters and returns nothing. With the same inputs it must write the same values.
+
+        Args:
+            fn: Not used: `writes` is required, so the decorator is always called with options.
+            name: Its name; by default that of the function.
+            writes: Cells and documents below which it may write.
+            version: A version of the code. Change it to run it again.
+            debounce: Run only after its inputs have not changed for this time.
+            throttle: Leave at least this time between two runs.
+
+        Returns:
+            A decorator that returns the declared function.
+
+        Raises:
+            DeclarationError: HW110. `writes` is missing, or another function writes the same.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("words")
+            text = app.cell("text", "to be or not to be")
+            lengths = app.cell("lengths", type=dict[str, int], default={})
+
+
+            @app.materializer(writes=lengths)
+            def index() -> None:
+                lengths.value = {word: len(word) for word in text.value.split()}
+
+
+            with app.open("memory:"):
+                print(lengths.value["not"])  # 3
+            ```
         """
         where = f"@{self.verb}.materializer"
         if fn is not None:
@@ -255,11 +283,46 @@ class Declarer(ListVerbs, ChoiceVerbs):
         change_group: str | None = ...,
     ) -> Callable[[Callable[[], object]], Sink]: ...
     def sink(self, fn: Callable[[], object] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """A function that is run for its effect: once when the app is opened, then whenever its inputs have changed.
+        """Declare a function that is run for its effect: print, draw, send to a page.
 
-        `debounce` waits for quiet, `throttle` for a while since the last run; a slow sink waits for quiet by itself,
-        unless `auto_debounce=False`. With a `change_group`, writes of transactions in the same group do not wake it.
-        `timeout` and `on_invalid` as for `computed`.
+        It runs once when the app is opened, then whenever a value that it read has changed. It takes no parameters. Use
+        it as `@app.sink`, or with options as `@app.sink(...)`.
+
+        Args:
+            fn: The function.
+            name: Its name; by default that of the function.
+            resume: What happens at an opening if nothing it read has changed. `"draw"`: it runs. `"quiet"`: it does
+                not.
+            version: A version of the code. Change it to run a quiet sink again.
+            debounce: Run only after its inputs have not changed for this time.
+            throttle: Leave at least this time between two runs.
+            auto_debounce: Whether a slow sink is debounced automatically.
+            timeout: For async functions: the longest time of one run.
+            on_invalid: For async functions: `"restart"` or `"finish"`, as for `computed`.
+            change_group: A name. Writes of transactions with the same name do not run the sink.
+
+        Returns:
+            The declared sink.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, the function takes parameters, or an option is wrong.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("counter")
+            count = app.cell("count", 1)
+
+
+            @app.sink
+            def show() -> None:
+                print("count is", count.value)
+
+
+            with app.open("memory:"):
+                pass
+            ```
         """
         if fn is None:
             return lambda function: self._sink(function, name, options)
@@ -280,9 +343,36 @@ class Declarer(ListVerbs, ChoiceVerbs):
         return made
 
     def stream(self, name: str, kind: type[T]) -> Stream[T]:
-        """Events of one kind, each with a value of a class: `clicks = app.stream("clicks", Click)`.
+        """Declare a kind of events, each with a value of one class.
 
-        `@app.handler(on=clicks)` handles them; `clicks.send(Click(...))` sends one.
+        `@app.handler(on=stream)` handles the events; `stream.send(value)` sends one.
+
+        Args:
+            name: The name, unique in the app.
+            kind: The type of the value of each event.
+
+        Returns:
+            The stream.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or values of the type cannot be stored.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            orders = app.stream("orders", str)
+
+
+            @app.handler(on=orders)
+            def pack(order: str) -> str:
+                return f"packed {order}"
+
+
+            with app.open("memory:"):
+                print(orders.send("tea").result())  # packed tea
+            ```
         """
         where = f"{self.verb}.stream({name!r})"
         made: Stream[T] = Stream(self.owner, name, self._id(name), kind)
@@ -307,12 +397,47 @@ class Declarer(ListVerbs, ChoiceVerbs):
         change_group: str | None = ...,
     ) -> _HandlerDecorator: ...
     def handler(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """A function that handles events: each once, in one transaction, when everything that it reads is current.
+        """Declare a function that handles events: each at most once, in one transaction with its receipt.
 
-        `submit.send("gift")` sends one; the parameters are the fields of an event. With `on`, it handles the events of
-        a stream, and takes their value. `reads` names cells, documents and computed functions that it always reads:
-        they are made current before it is called, others when it reads them. `backlog`: events that may be queued at
-        once. For async functions, `timeout`.
+        The parameters of the function are the fields of an event; `fn.send(...)` sends one. Before a call, everything
+        that the handler reads is current. After a conflict the call is repeated. Use it as `@app.handler`, or with
+        options.
+
+        Args:
+            fn: The function.
+            name: Its name; by default that of the function.
+            on: A stream. The handler then takes one parameter, the value of the event.
+            reads: Cells, documents and computed functions that it always reads. They are made current before the call.
+            backlog: How many events may be queued at once.
+            timeout: For async functions: the longest time of one call.
+            change_group: A name. Sinks with the same name do not run for writes of this handler.
+
+        Returns:
+            The declared handler.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or an option is wrong.
+            HandlerTakenError: HW111. The stream has a handler already.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            left = app.cell("left", 3)
+
+
+            @app.handler
+            def buy(amount: int) -> int:
+                if amount > left.value:
+                    raise hw.Reject("sold out")
+                left.value -= amount
+                return left.value
+
+
+            with app.open("memory:"):
+                print(buy.send(2).result())  # 1
+            ```
         """
         if fn is None:
             return lambda function: self._handler(function, name, options)
@@ -342,12 +467,36 @@ class Declarer(ListVerbs, ChoiceVerbs):
         timeout: Duration | None = ...,
     ) -> _ResourceDecorator: ...
     def resource(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """An async function that requests something outside: one stored result for each set of arguments, read at once.
+        """Declare an async function that requests a value from outside, such as an HTTP API.
 
-        A request is made while it is observed and has no fresh result: one at a time for each set of arguments, and
-        cancelled when it is not observed any more. `fresh_for`: how long a result is fresh; by default, for ever.
-        `retry=hw.Retry(3, on=OSError)`: how often a request is repeated, for which errors. `timeout`: how long one
-        request may take.
+        A call does not wait: it returns `hw.Pending`, `hw.Ready` or `hw.Failed`. A request is made while the resource
+        is observed and has no fresh result, one at a time for each set of arguments. It is cancelled when no function
+        observes it.
+
+        Args:
+            fn: The async function.
+            name: Its name; by default that of the function.
+            fresh_for: How long a result is fresh. By default, forever.
+            retry: How often a failed request is repeated, and for which errors.
+            timeout: The longest time of one request.
+
+        Returns:
+            The declared resource.
+
+        Raises:
+            DeclarationError: HW110. The function is not async, the name is already declared, or an option is wrong.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("weather")
+
+
+            @app.resource(fresh_for="10m", retry=hw.Retry(3, on=OSError))
+            async def temperature(city: str) -> float:
+                return 21.5
+            ```
         """
         if fn is None:
             return lambda function: self._resource(function, name, options)
@@ -395,8 +544,3 @@ class Declarer(ListVerbs, ChoiceVerbs):
         doc = f"{self.prefix}{name}"
         doc_key(doc)
         return doc
-
-    @staticmethod
-    def _check_scope(scope: str, where: str) -> None:
-        if scope not in SCOPES:
-            raise DeclarationError(f"{where}: {scope!r} is no scope; space, user or session is expected", scope=scope)

@@ -1,6 +1,8 @@
 """`hw.if_else`, `hw.when`, `hw.unless`: one of two branches, by a condition. The other branch does not run.
 
 The node of a choice stores a link to the chosen branch. A call reads the link, then the branch through its own node.
+
+Length: the types of each verb are spelled out, for editors and type checkers.
 """
 
 from __future__ import annotations
@@ -88,7 +90,10 @@ class Branch:
 
 
 class Choice(Computed[[], T]):
-    """One of two branches, called to be read."""
+    """A choice between two values by a condition. A call returns the chosen value.
+
+    Made by `app.if_else`, `app.when` and `app.unless`.
+    """
 
     def __init__(self, app: Owner, condition: Condition, branches: tuple[Branch, Branch], name: str, doc: str) -> None:
         super().__init__(app, self._plain, name, doc, NO_OPTIONS)
@@ -192,10 +197,31 @@ class ChoiceVerbs(Verbs):
     @overload
     def if_else(self, condition: Condition, then: T, otherwise: U, *, name: str | None = ...) -> Choice[T | U]: ...
     def if_else(self, condition: Condition, then: object, otherwise: object, *, name: str | None = None) -> Choice[Any]:
-        """One of two, by a condition: `shown = app.if_else(ready, report, "not yet")`, read as `shown()`.
+        """Declare a choice between two values. The branch that is not chosen does not run.
 
-        The condition is a cell, a computed or a function; a branch is a cell, a computed, or a plain value. The branch
-        that is not chosen does not run.
+        Args:
+            condition: A cell, a computed function, or a function.
+            then: The value if the condition holds: a cell, a computed function, or a plain value.
+            otherwise: The value if it does not hold.
+            name: Its name; by default `if_` and the name of the condition.
+
+        Returns:
+            The choice. A call returns the value of the chosen branch.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or the condition cannot be read.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("report")
+            ready = app.cell("ready", False)
+            shown = app.if_else(ready, "the report", "not yet", name="shown")
+
+            with app.open("memory:"):
+                print(shown())  # not yet
+            ```
         """
         chosen, where = self._choice_name("if_else", "if", condition, name)
         return self._choice(chosen, where, condition, then, otherwise)
@@ -207,7 +233,19 @@ class ChoiceVerbs(Verbs):
     @overload
     def when(self, condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ...) -> Choice[T | U]: ...
     def when(self, condition: Condition, value: object, *, name: str | None = None) -> Choice[Any]:
-        """The value if the condition holds, as in `condition and value`; else the value of the condition."""
+        """Declare a choice: the value if the condition holds, else the condition, as in `condition and value`.
+
+        Args:
+            condition: A cell, a computed function, or a function.
+            value: The value if the condition holds: a cell, a computed function, or a plain value.
+            name: Its name; by default `when_` and the name of the condition.
+
+        Returns:
+            The choice. A call returns the chosen value.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or the condition cannot be read.
+        """
         chosen, where = self._choice_name("when", "when", condition, name)
         condition = self._condition_branch(chosen, where, condition)
         return self._choice(chosen, where, condition, value, condition)
@@ -219,7 +257,19 @@ class ChoiceVerbs(Verbs):
     @overload
     def unless(self, condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ...) -> Choice[T | U]: ...
     def unless(self, condition: Condition, value: object, *, name: str | None = None) -> Choice[Any]:
-        """The value unless the condition holds, as in `condition or value`; else the value of the condition."""
+        """Declare a choice: the value unless the condition holds, else the condition, as in `condition or value`.
+
+        Args:
+            condition: A cell, a computed function, or a function.
+            value: The value if the condition does not hold: a cell, a computed function, or a plain value.
+            name: Its name; by default `unless_` and the name of the condition.
+
+        Returns:
+            The choice. A call returns the chosen value.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or the condition cannot be read.
+        """
         chosen, where = self._choice_name("unless", "unless", condition, name)
         condition = self._condition_branch(chosen, where, condition)
         return self._choice(chosen, where, condition, condition, value)
@@ -304,7 +354,21 @@ def if_else(
 def if_else(
     condition: Condition, then: object, otherwise: object, *, name: str | None = None, on: ChoiceVerbs | None = None
 ) -> Choice[Any]:
-    """One of two, by a condition, as `app.if_else`: `shown = hw.if_else(ready, report, "not yet")`."""
+    """As `app.if_else`, for the app of the condition.
+
+    Args:
+        condition: A cell, a computed function, or a function.
+        then: The value if the condition holds: a cell, a computed function, or a plain value.
+        otherwise: The value if it does not hold.
+        name: Its name; by default `if_` and the name of the condition.
+        on: The app or builder, if the condition does not belong to one.
+
+    Returns:
+        The choice. A call returns the value of the chosen branch.
+
+    Raises:
+        DeclarationError: HW110. The name is already declared, or it is not clear which app is meant.
+    """
     whose = _choice_declarer("hw.if_else", on, condition, then, otherwise)
     return cast("Choice[Any]", whose.if_else(condition, then, otherwise, name=name))
 
@@ -322,7 +386,20 @@ def when(
     condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ..., on: ChoiceVerbs | None = ...
 ) -> Choice[T | U]: ...
 def when(condition: Condition, value: object, *, name: str | None = None, on: ChoiceVerbs | None = None) -> Choice[Any]:
-    """The value if the condition holds, else the value of the condition, as `app.when`."""
+    """As `app.when`, for the app of the condition.
+
+    Args:
+        condition: A cell, a computed function, or a function.
+        value: The value if the condition holds: a cell, a computed function, or a plain value.
+        name: Its name; by default `when_` and the name of the condition.
+        on: The app or builder, if the condition does not belong to one.
+
+    Returns:
+        The choice. A call returns the chosen value.
+
+    Raises:
+        DeclarationError: HW110. The name is already declared, or it is not clear which app is meant.
+    """
     return cast("Choice[Any]", _choice_declarer("hw.when", on, condition, value).when(condition, value, name=name))
 
 
@@ -341,5 +418,18 @@ def unless(
 def unless(
     condition: Condition, value: object, *, name: str | None = None, on: ChoiceVerbs | None = None
 ) -> Choice[Any]:
-    """The value unless the condition holds, else the value of the condition, as `app.unless`."""
+    """As `app.unless`, for the app of the condition.
+
+    Args:
+        condition: A cell, a computed function, or a function.
+        value: The value if the condition does not hold: a cell, a computed function, or a plain value.
+        name: Its name; by default `unless_` and the name of the condition.
+        on: The app or builder, if the condition does not belong to one.
+
+    Returns:
+        The choice. A call returns the chosen value.
+
+    Raises:
+        DeclarationError: HW110. The name is already declared, or it is not clear which app is meant.
+    """
     return cast("Choice[Any]", _choice_declarer("hw.unless", on, condition, value).unless(condition, value, name=name))

@@ -38,11 +38,34 @@ class ListVerbs(Verbs):
     @overload
     def each(self, source: ListSource[E | None], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R | None]: ...
     def each(self, source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None) -> Each[Any]:
-        """The result of a function for each element of a list: `rows = app.each(board.items, row)`, read as `rows()`.
+        """Declare a computed list: the result of a function for each element of a list.
 
-        A change of one element runs the function for that element. Documents are identified by their ids: moving them
-        runs nothing. Plain values are identified by their position. The function may take the index as a second
-        parameter. It is not called for None, and None is the result.
+        A change of one element runs the function for that element only. Documents are identified by their ids, so
+        moving one runs nothing. Plain values are identified by their position. The result for None is None, without a
+        call.
+
+        Args:
+            source: The list: a cell, a field of a document, or a computed function that returns a list.
+            fn: The function. It takes the element and, if it has a second parameter, the index.
+            name: Its name; by default `each_` and the name of the function.
+
+        Returns:
+            The computed list. A call returns the results.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or the source is not a list.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            prices = app.cell("prices", [100, 250])
+            gross = app.each(prices, lambda price: price * 12 // 10, name="gross")
+
+            with app.open("memory:"):
+                print(gross())  # [120, 300]
+            ```
         """
         chosen = self._list_name("each", fn, name)
         where = self._where("each", chosen)
@@ -63,7 +86,33 @@ class ListVerbs(Verbs):
         self, source: ListSource[E | None], predicate: Callable[[E], object], *, name: str | None = ...
     ) -> Select[E]: ...
     def select(self, source: ListSource[Any], predicate: Callable[..., Any], *, name: str | None = None) -> Select[Any]:
-        """The elements of a list for which a function is true, in their order. None is not selected."""
+        """Declare a computed list: the elements of a list for which a function is true, in their order.
+
+        None is not selected.
+
+        Args:
+            source: The list, as for `each`.
+            predicate: The function. It takes the element and, if it has a second parameter, the index.
+            name: Its name; by default `select_` and the name of the function.
+
+        Returns:
+            The computed list. A call returns the selected elements.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or the source is not a list.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            prices = app.cell("prices", [100, 250])
+            cheap = app.select(prices, lambda price: price < 200, name="cheap")
+
+            with app.open("memory:"):
+                print(cheap())  # [100]
+            ```
+        """
         chosen = self._list_name("select", predicate, name)
         each = self._each("select", Predicate, (source, predicate), chosen, f"{chosen}.each")
         made: Select[Any] = Select(self.owner, each, chosen, self._id(chosen))
@@ -83,7 +132,33 @@ class ListVerbs(Verbs):
         self, source: ListSource[E | None], fn: Callable[[E], ListResult[R] | None], *, name: str | None = ...
     ) -> FlatEach[R]: ...
     def flat_each(self, source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None) -> FlatEach[Any]:
-        """As `each`, for a function that returns a list: the elements of all these lists in one list, without None."""
+        """Declare a computed list: as `each`, for a function that returns a list. The results are joined into one list.
+
+        None is left out.
+
+        Args:
+            source: The list, as for `each`.
+            fn: The function. It returns a list for each element.
+            name: Its name; by default `flat_each_` and the name of the function.
+
+        Returns:
+            The computed list. A call returns the joined list.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or the source is not a list.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("text")
+            lines = app.cell("lines", ["to be", "or not"])
+            words = app.flat_each(lines, lambda line: line.split(), name="words")
+
+            with app.open("memory:"):
+                print(words())  # ['to', 'be', 'or', 'not']
+            ```
+        """
         chosen = self._list_name("flat_each", fn, name)
         each = self._each("flat_each", Spread, (source, fn), chosen, f"{chosen}.each")
         assert isinstance(each.element, Spread)
@@ -161,7 +236,20 @@ def each(
 def each(
     source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> Each[Any]:
-    """The result of a function for each element of a list, as `app.each`: `rows = hw.each(board.items, row)`."""
+    """As `app.each`, for the app of the source.
+
+    Args:
+        source: The list: a cell, a field of a document, or a computed function that returns a list.
+        fn: The function. It takes the element and, if it has a second parameter, the index.
+        name: Its name; by default `each_` and the name of the function.
+        on: The app or builder, if the source does not belong to one.
+
+    Returns:
+        The computed list. A call returns the results.
+
+    Raises:
+        DeclarationError: HW110. The name is already declared, or it is not clear which app is meant.
+    """
     made: Each[Any] = _list_declarer("hw.each", on, source, fn).each(source, fn, name=name)
     return made
 
@@ -185,7 +273,20 @@ def select(
 def select(
     source: ListSource[Any], predicate: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> Select[Any]:
-    """The elements of a list for which a function is true, as `app.select`."""
+    """As `app.select`, for the app of the source.
+
+    Args:
+        source: The list: a cell, a field of a document, or a computed function that returns a list.
+        predicate: The function. It takes the element and, if it has a second parameter, the index.
+        name: Its name; by default `select_` and the name of the function.
+        on: The app or builder, if the source does not belong to one.
+
+    Returns:
+        The computed list. A call returns the selected elements.
+
+    Raises:
+        DeclarationError: HW110. The name is already declared, or it is not clear which app is meant.
+    """
     made: Select[Any] = _list_declarer("hw.select", on, source, predicate).select(source, predicate, name=name)
     return made
 
@@ -217,6 +318,19 @@ def flat_each(
 def flat_each(
     source: ListSource[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> FlatEach[Any]:
-    """The results of a function that returns a list for each element, in one list, as `app.flat_each`."""
+    """As `app.flat_each`, for the app of the source.
+
+    Args:
+        source: The list: a cell, a field of a document, or a computed function that returns a list.
+        fn: The function. It returns a list for each element.
+        name: Its name; by default `flat_each_` and the name of the function.
+        on: The app or builder, if the source does not belong to one.
+
+    Returns:
+        The computed list. A call returns the joined list.
+
+    Raises:
+        DeclarationError: HW110. The name is already declared, or it is not clear which app is meant.
+    """
     made: FlatEach[Any] = _list_declarer("hw.flat_each", on, source, fn).flat_each(source, fn, name=name)
     return made
