@@ -13,6 +13,7 @@ from headwater.cells.transaction_states import Status
 from headwater.scheduler.events.event import EventState
 from headwater.workflow.rows import RunPhase
 from tools.docs.diagrams.catalog import DIAGRAMS, FOLDER, draw_all
+from tools.docs.diagrams.concepts import CHOICES
 from tools.docs.diagrams.drawing import Drawing, LayoutError, Transition, text_width
 from tools.docs.diagrams.programs import WRITES_MS, runs_on_a_time_line
 from tools.docs.diagrams.reactive_loop import BOXES
@@ -69,6 +70,19 @@ def test_time_line_shows_each_write_and_each_run() -> None:
     runs = runs_on_a_time_line()
     assert moments == [*WRITES_MS, *runs["debounced"], *runs["throttled"]]
     assert all(later - earlier >= 500 for earlier, later in zip(runs["throttled"], runs["throttled"][1:], strict=False))
+
+
+def test_boxes_to_choose_from_are_those_of_the_page() -> None:
+    table = (ROOT / "docs" / "start" / "choose.md").read_text(encoding="utf-8")
+    shown = [name for _, _, choices in CHOICES for name, _ in choices]
+    assert sorted(shown) == sorted(re.findall(r"^\|[^|]*\| \*\*([^*]+)\*\*", table, re.MULTILINE))
+
+
+def test_a_diagram_is_shown_on_a_page_in_both_themes() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    hidden = [name for name in FILES if not any(f"diagrams/{name}" in text for text in texts)]
+    assert hidden == []
 
 
 def test_boxes_of_the_loops_name_modules_that_exist() -> None:

@@ -25,8 +25,9 @@ CHOICES: Final[tuple[tuple[tuple[str, str], str, tuple[tuple[str, str], ...]], .
         "running",
         (
             ("computed", "one result"),
-            ("computed(argument)", "one result per argument"),
-            ("each, select", "one result per element"),
+            ("computed with parameters", "one result per argument"),
+            ("each", "one result per element"),
+            ("if_else", "one of two functions"),
             ("materializer", "written to many places"),
             ("pattern", "the same graph, many times"),
         ),
@@ -51,9 +52,9 @@ def choose() -> Drawing:
     d = Drawing(
         "Which one do I need?",
         "Three questions. Does it hold data: a cell for one value, a doc for a thing with fields. Does it follow from "
-        "data: computed, computed with parameters, each, materializer, pattern. Does it cross the border of the "
-        "program: handler and stream for events, resource for values, sink for repeatable output, workflow for effects "
-        "that must not happen twice.",
+        "data: computed, computed with parameters, each, if_else, materializer, pattern. Does it cross the border of "
+        "the program: handler and stream for events, resource for values, sink for repeatable output, workflow for "
+        "effects that must not happen twice.",
         880,
         450,
     )
@@ -61,15 +62,15 @@ def choose() -> Drawing:
     for (question, subject), tone, choices in CHOICES:
         rows = (len(choices) + 2) // 3
         high = rows * 66 - 12
-        d.box((20, y), (196, high), subject, question, tone=tone)
+        d.box((16, y), (176, high), subject, question, tone=tone)
         for number, (name, case) in enumerate(choices):
-            corner = (250 + number % 3 * 206, y + number // 3 * 66)
-            d.box(corner, (198, 54), name, case)
-        d.arrow((216, y + high / 2), (244, y + high / 2), tone=tone)
+            corner = (222 + number % 3 * 216, y + number // 3 * 66)
+            d.box(corner, (210, 54), name, case, title_size=12.5)
+        d.arrow((192, y + high / 2), (217, y + high / 2), tone=tone)
         y += high + 30
         if y < 400:
             d.line((24, y - 15), (856, y - 15))
-    d.text((440, 432), "A program uses several of them; each row is asked on its own.", size=12, tone="ink-2")
+    d.text((440, 432), "Ask all three questions: most programs use several of them.", size=12, tone="ink-2")
     return d
 
 

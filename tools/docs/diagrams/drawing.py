@@ -153,6 +153,7 @@ class Drawing:
         tone: str = "dormant",
         code: bool = False,
         dashed: bool = False,
+        title_size: float = 14,
     ) -> Area:
         """A box with a title and lines below it. Everything has to fit."""
         (x, y), (wide, high) = corner, size
@@ -164,7 +165,6 @@ class Drawing:
         )
         middle = x + wide / 2
         top = y + high / 2 + 5 - 8 * len(lines)
-        title_size = 14 if high > 32 else 12.5
         inside = [self.text((middle, top), title, size=title_size, tone=_title(tone), bold=True, code=code)]
         inside += [
             self.text((middle, top + 18 + 15 * row), line, size=12, tone="ink-2") for row, line in enumerate(lines)
@@ -180,7 +180,7 @@ class Drawing:
 
     def bar(self, corner: Point, wide: float, words: str, tone: str) -> None:
         """A box on a time line."""
-        self.box(corner, (wide, 30), words, tone=tone)
+        self.box(corner, (wide, 30), words, tone=tone, title_size=12.5)
 
     def arrow(
         self,
