@@ -59,7 +59,7 @@ def broken(page: Path, text: str) -> Iterator[str]:
         if file and not is_exactly(found):
             yield f"{where}: there is no such file"
         elif DOCS in page.parents and ROOT in found.resolve().parents and DOCS not in found.resolve().parents:
-            if found.suffix == ".md" or is_picture:
+            if found.suffix != ".py" or is_picture:
                 yield f"{where}: it is not on the site"
         elif (
             anchor and not is_picture and found.suffix == ".md" and anchor not in anchors(read(found) if file else text)
@@ -125,6 +125,7 @@ def test_paths_of_documents_that_the_source_names_exist_and_have_not_moved() -> 
         '<img src="nowhere.svg">',
         '<source srcset="nowhere.svg">',
         "[a](../ARCHITECTURE.md)",
+        "[a](../examples/)",
         "[`a`](nowhere.md)",
         "# A\n# A\n\n[a](#a)",
         "# A - b\n\n[a](#a---b)",

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import click
 import pytest
 
 import headwater
@@ -26,6 +25,7 @@ from headwater.values import value_limits
 from headwater.workflow import workflow_limits
 from tests.docs.pages import DOCS, ROOT, read
 from tests.docs.test_tables import cells, table_below
+from tools.docs import command_line
 
 REFERENCE = DOCS / "reference"
 PACKAGE = ROOT / "src" / "headwater"
@@ -102,9 +102,21 @@ def test_exit_codes_are_those_in_the_code() -> None:
     assert [int(code) for code, _ in shown] == [int(code) for code in exits.Exit]
 
 
-def test_every_command_is_generated_from_the_group_that_users_call() -> None:
-    assert ":module: headwater.cli.main\n    :command: cli\n" in read(REFERENCE / "cli.md")
-    assert isinstance(main.cli, click.Group)
+def test_every_command_is_on_the_page_in_the_order_of_its_help() -> None:
+    page = read(REFERENCE / "cli.md")
+    shown = {
+        title: re.findall(r"^ {4}:command: (\S+)\n {4}:prog_name: headwater \1$", text, re.MULTILINE)
+        for title, text in re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", page, re.MULTILINE)
+    }
+    assert {title: names for title, names in shown.items() if names} == {
+        title: list(commands) for title, commands in main.SECTIONS.items()
+    }
+
+
+def test_a_command_has_the_name_that_users_type() -> None:
+    for commands in main.SECTIONS.values():
+        for name in commands:
+            assert getattr(command_line, name).name == name
 
 
 # --- limits ----------------------------------------------------------------------------------------------------

@@ -28,8 +28,22 @@ def build() -> None:
         found = [f"docs/{where}: {what}" for what, where in FINDING.findall(said)]
         print("\n".join(found) or said, file=sys.stderr)
         sys.exit(f"the site was not built: {len(found) or 'unknown'} findings")
+    bring_examples()
     leave_history_out()
     print(f"{sum(1 for _ in SITE.rglob('*.html'))} pages in {SITE}")
+
+
+def bring_examples() -> None:
+    """Put the programs of examples/ that pages link to on the site, and correct the links: they leave docs/."""
+    for page in SITE.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        for link in set(re.findall(r'href="((?:\.\./)+examples/[\w/.-]+)"', text)):
+            name = link.replace("../", "")
+            (SITE / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, SITE / name)
+            up = "../" * (len(page.relative_to(SITE).parts) - 1)
+            text = text.replace(f'href="{link}"', f'href="{up}{name}"')
+        page.write_text(text, encoding="utf-8")
 
 
 def leave_history_out() -> None:
