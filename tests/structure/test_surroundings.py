@@ -67,7 +67,7 @@ def test_processes_of_tests_have_no_settings_of_a_developer() -> None:
 def test_what_lands_is_tried_in_a_bare_environment() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "env -i" in script
-    for command in ("./hw demo", ".ci/install", "./hw check", "./hw test"):
+    for command in ("./hw demo", ".ci/install", "./hw check", "./hw docs test", "./hw test"):
         assert f"bare {command}" in script
 
 
