@@ -23,22 +23,22 @@ class EventServer:
 
 @dataclass(slots=True, kw_only=True)
 class SchedulerEnvironment:
-    """What a scheduler is given to work with: clocks, chance, and whom to tell."""
+    """What a scheduler is given: clocks, randomness, and callbacks."""
 
-    # A clock in milliseconds that never goes back; and how late it is, since 1970.
+    # A monotonic clock and the time since 1970, both in milliseconds.
     now: Callable[[], float]
     wall_ms: Callable[[], float]
     # Between 0 and 1.
     jitter: Callable[[], float]
     # Calls a function.
     perform: Perform
-    # Told of what went wrong, and whether there is something to do.
+    # Called with errors; and with whether there is work.
     report: Callable[[UserCodeError], None]
     tick: Callable[[bool], None]
     # The lock of the scheduler, where several threads use it.
     lock: AbstractContextManager[object]
     space: str
-    # Events that failed and are kept, at most.
+    # The maximum of stored failed events.
     keep_failed: int
     # The space is at a server.
     server: EventServer | None = None

@@ -167,7 +167,7 @@ def _take(table: dict[DocKey, dict[W, None]] | dict[str, dict[W, None]], key: st
 
 
 def _private(seen: Seen | None) -> list[DocKey]:
-    """What a run has read that is not everybody's: its keys are not told to those who may not see them."""
+    """The reads of a run outside of the space's scope: clients without the right to them do not get these keys."""
     if seen is None or (b"user:" not in seen[1] and b"session:" not in seen[1]):
         return []
     found = decode_observation(seen[1])

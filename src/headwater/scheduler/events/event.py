@@ -60,19 +60,19 @@ class EventSignal(Enum):
 
 EVENT_TRANSITIONS: Final[dict[tuple[EventState, EventSignal], EventState]] = {
     (EventState.QUEUED, EventSignal.DISPATCHED): EventState.RUNNING,
-    # What it follows from was rolled back, or it was handled already.
+    # The transaction that sent it was rolled back, or the event was handled already.
     (EventState.QUEUED, EventSignal.REFUSED): EventState.REFUSED,
-    # It was rejected before.
+    # Its handling was rejected before.
     (EventState.QUEUED, EventSignal.REJECTED): EventState.REJECTED,
-    # The space is closed, or what it waits for cannot be had.
+    # The space is closed, or what the event waits for will never be ready.
     (EventState.QUEUED, EventSignal.FAILED): EventState.FAILED,
     (EventState.RUNNING, EventSignal.APPLIED): EventState.PENDING,
-    # Something that it reads is not ready: it waits in its place.
+    # Something that its handler reads is not ready: it keeps its place.
     (EventState.RUNNING, EventSignal.ROLLED_BACK): EventState.QUEUED,
     (EventState.RUNNING, EventSignal.REFUSED): EventState.REFUSED,
     (EventState.RUNNING, EventSignal.FAILED): EventState.FAILED,
     (EventState.PENDING, EventSignal.ACCEPTED): EventState.CONFIRMED,
-    # A conflict: again, from the head of its lane.
+    # A conflict: the event is handled again, from the head of its lane.
     (EventState.PENDING, EventSignal.ROLLED_BACK): EventState.QUEUED,
     (EventState.PENDING, EventSignal.REFUSED): EventState.REFUSED,
     (EventState.PENDING, EventSignal.REJECTED): EventState.REJECTED,
@@ -89,16 +89,16 @@ _NO_DOCS: Final[dict[DocKey, None]] = {}
 class HandlerSpec:
     """The declaration of a handler. Fixed after registration."""
 
-    # The stream whose events it handles; one handler for each.
+    # The stream whose events it handles; each stream has one handler.
     stream: str
     name: str
-    # Called with the transaction and the payload, or as the host that performs attempts says.
+    # Called with the transaction and the payload, or by the convention of the host.
     fn: Callable[..., object]
-    # What it is known to read: made current before it is called. What it turns out to read, while it is.
+    # The known reads, which are made current before the call. Further reads are made current during the call.
     reads: tuple[DocKey, ...] = ()
-    # From what it returned to what is stored in the receipt.
+    # Converts the return value for the receipt.
     store: Callable[[object], Value] = freeze
-    # From a payload to what tells it from another one under the same id.
+    # The digest of a payload: it distinguishes two events with the same id.
     given: Callable[[Value], Value] = freeze
     is_async: bool = False
     timeout_ms: float | None = None
@@ -110,7 +110,7 @@ class HandlerSpec:
 
 
 class LastFailure(NamedTuple):
-    """Of which event, why, and after how many runs of its handler."""
+    """The last failure: the event, the reason, and the number of runs of its handler."""
 
     event: EventId
     reason: str
@@ -119,26 +119,26 @@ class LastFailure(NamedTuple):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class HandlerRecord:
-    """A handler and what it is known to need. Each comment names the only writer of what follows."""
+    """A handler and its known reads. Each comment names the only writer of the fields below it."""
 
     # Fixed at registration.
     spec: HandlerSpec
     name: str
     title: str
-    # events: documents that nodes write and it has read lately, so that they are made current before the next call.
+    # events: recently read results of nodes, which are made current before the next call.
     closure: dict[DocKey, None] = field(default_factory=lambda: _NO_DOCS)
-    # events.send(): how many were sent; events: how many of these have ended. In two, for each has its own thread.
+    # events.send(): the number of sent events; events: the number of ended ones. Two fields, one per thread.
     sent: int = 0
     ended: int = 0
-    # Event.signal(): how many were handled here, and are not decided.
+    # Event.signal(): the number of handled events that are not decided.
     applied: int = 0
-    # events: attempts, and for people how long they took.
+    # events: the number of attempts; their times, for people.
     runs: int = 0
     failures: int = 0
     total_ms: float = 0.0
     last_ms: float = 0.0
     last_at_ms: float = 0.0
-    # outcome: the last that failed, for people.
+    # outcome: the last failure, for people.
     last_failure: LastFailure | None = None
     removed: bool = False
 
@@ -149,7 +149,7 @@ class HandlerRecord:
 
     @property
     def waiting(self) -> int:
-        """Of these, the ones that are still to be handled, and so what is bounded."""
+        """The number of these that are not handled yet. This number is bounded."""
         return self.sent - self.ended - self.applied
 
     @property
@@ -163,52 +163,52 @@ class HandlerRecord:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class EventRecord:
-    """One event on its way. Each comment names the only writer of what follows."""
+    """One event that has not ended. Each comment names the only writer of the fields below it."""
 
     # Fixed when it is sent.
     id: EventId
     handler: HandlerRecord
     payload: Value
     lane: str
-    # Its place in the lane, for good: a retry does not lose it.
+    # Its place in the lane: a retry keeps it.
     ordinal: int
-    # When, in milliseconds since 1970; not before those that were sent before it, whatever the clock says.
+    # When it was sent, in milliseconds since 1970; never earlier than events sent before it.
     sent_ms: int = 0
-    # What it was sent in; None for a gesture, or if that has come to be.
+    # The transaction that sent it; None outside of a transaction, or if that is committed.
     origin: Origin | None = None
-    # Its id was made here: no other runtime can have handled it.
+    # Its id was created here: no other runtime can have handled it.
     is_fresh: bool = False
-    # streams: how often it was tried when it was delivered before, and failed.
+    # streams: the number of attempts of an earlier delivery that failed.
     tried_before: int = 0
-    # streams: how many openings have taken it up from the outbox, and not come to their end.
+    # streams: the number of openings that resumed it from the outbox and did not close in order.
     resumed_count: int = 0
-    # It stands in the outbox; it is kept among the failed. Its handling takes it out of there.
+    # Whether it is in the outbox; whether it is stored as failed. Its handling removes it from both.
     is_stored: bool = False
     was_failed: bool = False
     # signal(): see TRANSITIONS.
     state: EventState = EventState.QUEUED
-    # events: attempts so far; not before this time; when it was first rolled back.
+    # events: the number of attempts; the earliest time of the next; when it was first rolled back.
     attempts: int = 0
     not_before: float = 0.0
     backoff_ms: float = 0.0
     rejected_at: float | None = None
-    # outcome: what kept the store from taking its last attempt; None if it was a conflict.
+    # outcome: why the store did not accept its last attempt; None for a conflict.
     store_error: HeadwaterError | None = None
-    # ready: nodes that it has to wait for: how often each has run since its turn has come, and ever.
+    # ready: the nodes that it waits for, with their runs since it became the head of its lane, and in total.
     waited_for: dict[Node, tuple[int, int]] | None = None
-    # ready: since when it waits for functions that wait for quiet; None if it does not.
+    # ready: since when it waits for debounced functions; None if it does not.
     waits_since: float | None = None
-    # events: what its handler returned, as stored; what went wrong; in words.
+    # events: the stored result of its handler; the error; the error as text.
     result: Value = None
     error: Exception | None = None
     reason: str = ""
-    # events, outcome: why its handler has rejected it, if it has.
+    # events, outcome: the reason of its handler for rejecting it, if it did.
     rejection: Rejection | None = None
-    # outcome: why it is not kept although it failed, in words.
+    # outcome: why a failed event is not stored, as text.
     not_stored: str = ""
-    # events: it needs what only the server has, which was away.
+    # events: its handler needs a document from the server, which was not reached.
     awaits_server: bool = False
-    # Called once when it has ended, whichever way.
+    # Called once when it has ended, with any outcome.
     callbacks: list[Callable[[EventRecord], None]] = field(default_factory=list)
 
     @property
@@ -218,18 +218,18 @@ class EventRecord:
 
     @property
     def letters(self) -> str:
-        """Its id without the word in front."""
+        """Its id without the prefix."""
         return self.id.partition(":")[2]
 
     @property
     def is_only_here(self) -> bool:
-        """No other runtime can have it yet. An event in the outbox is visible to all."""
+        """Whether no other runtime can have the event yet. An event in the outbox is visible to all."""
         launch = self.origin
         return self.is_fresh and not (self.is_stored and launch is not None and launch.state is OriginState.COMMITTED)
 
     @property
     def is_settled(self) -> bool:
-        """It has ended."""
+        """Whether it has ended."""
         return self.state in SETTLED_STATES
 
     def signal(self, signal: EventSignal) -> None:
@@ -247,11 +247,11 @@ class EventRecord:
 class Handling:
     """One attempt to handle an event: a step of a pass, as an `Attempt` is for a node."""
 
-    # The host: what the function returned or raised; or that it waits, and how to stop it.
+    # The host: the return value or the error of the function; or that it waits, and how to cancel it.
     result: object = None
     error: Exception | None = None
     suspended: bool = False
-    # It turned out to need something that it could not have yet.
+    # It reads something that is not ready yet.
     needs: bool = False
 
     def __init__(self, owner: AttemptOwner, event: EventRecord, tx: Transaction, started: float, version: int) -> None:
@@ -259,11 +259,11 @@ class Handling:
         self.event = event
         self.tx = tx
         self.started = started
-        # What was visible when it began.
+        # The visible version at its beginning.
         self.version = version
-        # Nothing is written yet: what a rejection goes back to.
+        # A savepoint before the first write: a rejection rolls back to it.
         self.start: Savepoint = tx.beginning()
-        # Documents that nodes write and it has looked at.
+        # The results of nodes that it has read.
         self.looked: dict[DocKey, None] = {}
         spec = event.handler.spec
         self.title = event.handler.title
@@ -273,14 +273,14 @@ class Handling:
         self.timeout_ms = spec.timeout_ms
 
     def outcome(self) -> tuple[Value | Rejection, Exception | None]:
-        """What its receipt is to say: what the handler returned, or why it rejects the event; or the error there is."""
+        """The content of its receipt: the result, or the reason of a rejection; otherwise the error."""
         error = self.error
         try:
             if isinstance(error, Reject):
                 rejection = rejection_of(error)
-                # What it wrote and sent is undone. What it read stays: of old data, the rejection is a conflict.
+                # Its writes and events are rolled back. Its reads stay: a rejection based on old data is a conflict.
                 self.tx.roll_back(self.start)
-                # Its traceback leads back to here: a circle for each rejection, which only the collector would end.
+                # Its traceback refers to this frame: a reference cycle for each rejection.
                 self.error = None
                 return rejection, None
             if error is None:
@@ -290,4 +290,4 @@ class Handling:
         return None, error
 
     def cancel(self) -> None:
-        """Stop it, if it is running. The host that starts it replaces this method."""
+        """Cancel it, if it is running. The host that starts it replaces this method."""

@@ -1,6 +1,6 @@
 """The documents of failed events.
 
-They are there to be looked at, delivered again, or dropped. The oldest go when there are too many.
+They can be inspected, delivered again, or deleted. The oldest are deleted when there are too many.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def record_of(letters: str) -> DocKey:
 
 
 def store(tx: Transaction, event: EventRecord, at_ms: float, kept_max: int) -> None:
-    """Keep a failed event, in one transaction with taking it out of the outbox."""
+    """Store a failed event, and remove it from the outbox in the same transaction."""
     launch = event.origin
     if launch is not None and launch.state is not OriginState.COMMITTED and launch.tx.local_seq is not None:
-        # I10: if what sent it does not commit, there is nothing to deliver again.
+        # I10: if the transaction that sent it does not commit, there is nothing to deliver again.
         tx.require(OriginCommitted(launch.tx.local_seq))
     if event.is_stored:
         take(tx, event.letters)
@@ -57,7 +57,7 @@ def store(tx: Transaction, event: EventRecord, at_ms: float, kept_max: int) -> N
         "at": int(at_ms),
     }
     if event.is_only_here and not event.was_failed:
-        # There is nothing to be looked up, and a server may be away.
+        # Without a lookup, because a server may be away.
         tx.replica.expect_new(record_of(event.letters))
     tx.set(record_of(event.letters), (), freeze(record))
     listed = tx.document(FAILED)
@@ -77,7 +77,7 @@ def _thin_out(tx: Transaction, listed: Mapping[str, Value], kept_max: int) -> No
 
 
 def forget(tx: Transaction, letters: str) -> bool:
-    """Delete it: it was handled after all, or dropped. Returns whether it existed."""
+    """Delete the record of an event that was handled later, or dropped. Returns whether it existed."""
     listed = tx.document(FAILED)
     there = is_map(listed) and letters in cast("Mapping[str, Value]", listed)
     if there:
@@ -87,13 +87,13 @@ def forget(tx: Transaction, letters: str) -> bool:
 
 
 def stored(replica: Replica) -> list[Mapping[str, Value]]:
-    """The records of all that are kept, oldest first."""
+    """All stored records, oldest first."""
     found = [replica.read(record_of(letters)) for letters in ids_by_age(replica.read(FAILED))]
     return [cast("Mapping[str, Value]", record) for record in found if is_map(record)]
 
 
 def ids_by_age(failed: Maybe) -> list[str]:
-    """The letters of those in the list, oldest first."""
+    """The ids in the list without prefix, oldest first."""
     if not is_map(failed):
         return []
     times = cast("Mapping[str, Value]", failed)
@@ -105,7 +105,7 @@ def _time(value: Value) -> float:
 
 
 def _traceback(error: Exception | None) -> str:
-    """From the author's function on: how it came to be called is the same for all."""
+    """The traceback from the author's function on: the calls above it are the same for all."""
     if error is None:
         return ""
     calls = calls_of(error)
@@ -113,5 +113,5 @@ def _traceback(error: Exception | None) -> str:
         calls = calls.tb_next
     text = traceback_text(error, calls, limit=-_FRAMES)
     half = _TEXT_MAX // 2
-    # Where it was raised stands at the end; or, before a long message, at the beginning.
+    # The place of the error is at the end; or, before a long message, at the beginning.
     return text if len(text) <= _TEXT_MAX else f"{text[:half]}\n...\n{text[-half:]}"

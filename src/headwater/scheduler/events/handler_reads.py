@@ -1,8 +1,7 @@
 """The documents that a handler is known to read.
 
-That is what it was declared to read and what the payload names, with whatever these lead to, and what it has read
-lately of what nodes write. If it reads more, that is found when it does: then as here, everything above is made current
-before it sees any of it.
+These are its declared reads, the documents that the payload links to, and the results that it has read recently.
+Further reads are found during the call: then, too, the read document is made current before the handler gets its value.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ CLOSURE_MAX: Final = 256
 
 
 def known_reads(event: EventRecord, replica: Replica) -> dict[DocKey, None]:
-    """The documents; read in a transaction that writes nothing and is given up."""
+    """The documents. They are read in a transaction that is rolled back."""
     handler = event.handler
     found = dict(handler.closure)
     todo = [*handler.spec.reads, *linked(event.payload)]
@@ -42,8 +41,8 @@ def known_reads(event: EventRecord, replica: Replica) -> dict[DocKey, None]:
 
 
 def remember_reads(handling: Handling) -> None:
-    """What it has read of what nodes write is made current before the next call."""
+    """Remember the results of nodes that it has read: they are made current before the next call."""
     looked, handler = handling.looked, handling.event.handler
     if looked.keys() != handler.closure.keys():
-        # The latest: one that has to wait does so for the last that it looked at.
+        # The latest: a handler that has to wait waits for the last document that it read.
         handler.closure = dict(islice(reversed(looked.items()), HANDLER_READS_MAX))

@@ -38,7 +38,7 @@ from headwater.values.tree import ABSENT, Value
 
 
 class NotYet(RetryImmediately):
-    """Raised in a handler when it first looks at something that cannot be made current now: it is called again then."""
+    """Raised in a handler at its first read of something that cannot be made current now. It is called again later."""
 
 
 class EventDispatcher:
@@ -57,7 +57,7 @@ class EventDispatcher:
         self._replica = replica
         self._handlers = streams.handlers
         self._lanes = streams.lanes
-        # A pass looks at these three itself, and asks only if there is something in them.
+        # A pass checks these three itself, and calls this part only if one of them is not empty.
         self.lanes_by_name = streams.lanes.by_name
         self.inbox = streams.lanes.inbox
         self.unnotified = outcomes.unnotified
@@ -66,24 +66,24 @@ class EventDispatcher:
         self._trace = trace
         self._environment = environment
         self._now = environment.now
-        # The server that the space is at, if it is at one; and why it is not reached, empty if it is.
+        # The server of the space, if it has one; and why it is not reached, empty if it is.
         self.server = "" if environment.server is None else environment.server.url
         self.away: Callable[[], str] = (lambda: "") if environment.server is None else environment.server.away
-        # Called with every handling before it is committed: for those who look on.
+        # Called with every handling before it is committed: for diagnosis.
         self.before_commit: Callable[[Handling], None] | None = None
-        # Arrivals: called with a document before a handler looks at it, where not everything is here.
+        # Arrivals: called with a document before a handler reads it, if the replica is partial.
         self.expect: Callable[[DocKey], None] | None = None
 
     # -- whose turn it is ----------------------------------------------------------------------------------
 
     @property
     def is_ready(self) -> bool:
-        """Some event can be looked at."""
+        """Whether some event can be checked."""
         return bool(self._lanes.inbox) or self._lanes.are_ready
 
     @property
     def is_due(self) -> bool:
-        """Some event can be checked, or some listener has to be notified."""
+        """Whether some event can be checked, or some listener has to be notified."""
         return bool(self._outcomes.unnotified) or self.is_ready
 
     @property
@@ -93,11 +93,11 @@ class EventDispatcher:
 
     @property
     def wake_at(self) -> float | None:
-        """The earliest time at which one may be handled that only waits for time."""
+        """The earliest time at which an event may be handled that only waits for time."""
         return self._lanes.wake_at
 
     def take_spent(self) -> dict[Node, None]:
-        """Nodes that were run for events as often as may be."""
+        """Take the nodes that reached the limit of runs for events."""
         spent, self.ready.spent = self.ready.spent, {}
         return spent
 
@@ -111,17 +111,17 @@ class EventDispatcher:
         self._outcomes.tell()
 
     def steps(self) -> Iterator[PassStep]:
-        """Handle the head of each lane, if it can be."""
+        """Handle the head of each lane, if possible."""
         self._lanes.take_in()
         for lane in self._lanes:
             while lane.head is not None and lane.head.is_settled:
-                # Taken back by another thread just when it was put here.
+                # Another thread has just rolled it back.
                 lane.take_out(lane.head)
             event = lane.head
             if event is None or not lane.is_ready:
                 continue
             if event.handler.removed:
-                # As in a notebook: another was declared in its place.
+                # Another handler was declared in its place, as in a notebook.
                 self._hand_over(event)
             parking = self._held_up(event)
             if parking is None:
@@ -133,10 +133,10 @@ class EventDispatcher:
                 yield from self.ready.make(needs, event)
                 parking = self.ready.parking
             if lane.head is not event:
-                # What has run meanwhile has taken it back.
+                # A run has rolled it back meanwhile.
                 continue
             if parking is None:
-                # I4: it is the first of its lane, and everything above what it is known to read has run.
+                # I4: it is the head of its lane, and everything that its known reads depend on has run.
                 yield from self._dispatch(lane, event)
             else:
                 self._park(lane, event, parking)
@@ -152,7 +152,7 @@ class EventDispatcher:
             if fate is OriginState.OPEN:
                 return Parking(f"{launch.name} sent it, and has not ended")
             if fate is OriginState.FAILED:
-                # In another thread, which will say so in a moment.
+                # Another thread is just deciding that.
                 return Parking(f"{launch.name} sent it, and is being taken back")
             if fate is OriginState.PENDING and not launch.is_near:
                 return Parking(f"{launch.name} sent it in another space, and is not confirmed")
@@ -161,7 +161,7 @@ class EventDispatcher:
     def _park(self, lane: Lane, event: EventRecord, parking: Parking) -> None:
         lane.parked = parking
         if lane.head is not event or (event.awaits_server and not self.away()):
-            # Another thread has rolled it back just now: the next event is not parked. Or the server is back.
+            # Another thread has just rolled it back: the next event is not parked. Or the server is reached again.
             lane.parked = None
         if self._trace.on:
             self._trace.emit(EventParked(self._now(), event.handler.id, event.id, parking.reason, parking.until))
@@ -171,7 +171,7 @@ class EventDispatcher:
     def _dispatch(self, lane: Lane, event: EventRecord) -> Iterator[PassStep]:
         lane.take_out(event)
         if event.handler.removed:
-            # While it was made ready.
+            # Another handler was declared while the reads of the event were made current.
             self._hand_over(event)
         handler = event.handler
         if handler.removed:
@@ -188,8 +188,8 @@ class EventDispatcher:
         tx.is_first = is_new
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
         if launch is not None and launch.state is OriginState.PENDING and launch.tx.local_seq is not None:
-            # I10: the store knows what has become of it when it decides on this one. Before `Handling` takes the place
-            # that a rejection goes back to: that must not undo it.
+            # I10: the store checks the sender when it decides this commit. Added before `Handling` takes the savepoint
+            # of a rejection, which must not undo it.
             tx.require(OriginCommitted(launch.tx.local_seq))
         handling = Handling(self, event, tx, self._now(), self._replica.version)
         tx.gate = partial(self._gate, handling)
@@ -213,7 +213,7 @@ class EventDispatcher:
             self.finish(handling)
 
     def _is_off(self, event: EventRecord) -> bool:
-        """Whether it was handled already, or that is unknown now: then the handler is not called."""
+        """Whether it was handled already, or whether that is unknown now: then the handler is not called."""
         try:
             if self._replica.read(event.receipt) is ABSENT:
                 return False
@@ -226,12 +226,12 @@ class EventDispatcher:
     def _hand_over(self, event: EventRecord) -> None:
         old = event.handler
         event.handler = self._handlers.get(old.spec.stream, old)
-        # What is sent is counted by those who send, and only by them.
+        # Only senders count sent events.
         old.ended += 1
         event.handler.ended -= 1
 
     def _gate(self, handling: Handling, doc: DocKey) -> None:
-        """The handler looks at a document for the first time: whatever writes there is made current first (I4)."""
+        """At the first read of a document, make its writers current (I4)."""
         if self.expect is not None:
             with self._environment.lock:
                 self.expect(doc)
@@ -246,9 +246,9 @@ class EventDispatcher:
             raise NotYet(f"{handling.title} has to wait: {parking.reason}")
 
     def _is_still_current(self, handling: Handling) -> bool:
-        """Whatever it has looked at is current, or is made so now: if it is another one then, its commit is refused.
+        """Make everything that the handler has read current again: if a value changes by that, the commit is rejected.
 
-        Otherwise it might have seen what was made of a value before others changed that, and the value after it (I4).
+        Otherwise the handler could have read a result from before a change together with a value from after it (I4).
         """
         if not handling.looked or handling.version == self._replica.version:
             return True
@@ -258,18 +258,18 @@ class EventDispatcher:
         return not handling.needs
 
     def finish(self, handling: Handling) -> None:
-        """The handler has returned or raised; or it waits, and its lane with it."""
+        """The handler has returned or raised; or it waits, and its lane waits too."""
         event, tx = handling.event, handling.tx
         if handling.suspended:
             return
         if handling.needs or not self._is_still_current(handling):
-            # In the first case, it was told that it has to wait, and has kept that to itself.
+            # In the first case, the handler caught the error that told it to wait.
             self.again(handling)
             return
         self._leave(handling)
         remember_reads(handling)
         if event.is_settled:
-            # What sent it was rolled back while it was at work.
+            # The transaction that sent it was rolled back meanwhile.
             if tx.is_open:
                 tx.abort()
             return
@@ -300,7 +300,7 @@ class EventDispatcher:
         repeatable = ABSENT if event.is_fresh else event.handler.spec.given(event.payload)
         tx.set(event.receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable))
         if event.is_stored or not event.is_fresh:
-            # Another runtime may have left it in the outbox, or among the failed.
+            # Another runtime may have stored it in the outbox, or as failed.
             outbox.take(tx, event.letters)
             failed_events.forget(tx, event.letters)
         event.result = event.rejection = event.waited_for = None
@@ -314,7 +314,7 @@ class EventDispatcher:
             tx.commit()
         except HeadwaterError as broken:
             if tx.local_seq is not None:
-                # Under way all the same: the store decides.
+                # It was submitted nevertheless: the store decides.
                 raise
             # A limit, or a closed space: nothing was written.
             self._outcomes.fail(event, broken)
@@ -330,7 +330,7 @@ class EventDispatcher:
         handler.last_at_ms = now
 
     def again(self, handling: Handling) -> None:
-        """It could not be handled now: it keeps its place."""
+        """The event cannot be handled now: it keeps its place."""
         event = handling.event
         self._leave(handling)
         if handling.tx.is_open:
@@ -340,7 +340,7 @@ class EventDispatcher:
         if not handling.needs:
             self._outcomes.retry(event, "its handler asked to be called again")
             return
-        # As if it had not been called: what it needs is known now, and looked at first.
+        # As if it had not been called: its reads are known now, and checked first.
         remember_reads(handling)
         event.signal(EventSignal.ROLLED_BACK)
         event.attempts -= 1
@@ -349,18 +349,18 @@ class EventDispatcher:
         self._environment.tick(True)
 
     def _wait_for_server(self, event: EventRecord, error: OfflineError) -> None:
-        """It needs what is not here: that is no failure of its handler. It keeps its place until it can be had."""
+        """Its handler needs a document from the server: no failure. The event keeps its place until that arrives."""
         lane = self._lanes.of(event)
         lane.take_out(event)
         is_called = event.state is EventState.RUNNING
         if not self.away() or self._outcomes.store_unhandled is not None:
-            # It is back already, or slow: not for ever.
+            # The server is reached again, or slow: limit the wait.
             if not is_called:
                 event.signal(EventSignal.DISPATCHED)
             self._outcomes.retry(event, text_of(error), error)
             return
         if is_called:
-            # It costs no try.
+            # It does not count as an attempt.
             event.signal(EventSignal.ROLLED_BACK)
             event.attempts -= 1
             event.handler.runs -= 1
@@ -369,7 +369,7 @@ class EventDispatcher:
         self._environment.tick(True)
 
     def interrupted(self, handling: Handling, reason: str) -> None:
-        """Its handler was stopped. What it did outside is done; what it wrote is not kept, but the event is."""
+        """Its handler was cancelled. External effects remain; its writes are rolled back; the event is kept."""
         self._leave(handling)
         if handling.tx.is_open:
             handling.tx.abort()
@@ -377,12 +377,12 @@ class EventDispatcher:
             self._outcomes.fail(handling.event, None, reason)
 
     def waits(self, handling: Handling) -> None:
-        """It waits once more. What it has read is checked when it commits."""
+        """The handler is suspended again. Its reads are checked when it commits."""
 
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> int:
-        """Nothing is handled any more. What waits is put into the outbox, for the next opening. Returns how many."""
+        """Stop handling. Waiting events are stored in the outbox for the next opening. Returns their number."""
         leave = partial(store_unhandled, outcomes=self._outcomes, replica=self._replica)
         self._outcomes.store_unhandled = leave
         self._lanes.take_in()

@@ -1,6 +1,6 @@
 """Queues of events, and why a head waits.
 
-There is one lane now. No module assumes that: each asks for the lane of an event.
+There is one lane. No module depends on that: each asks for the lane of an event.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _place: Final = attrgetter("ordinal")
 
 
 class Parking(msgspec.Struct, frozen=True):
-    """Why the head of a lane is not handled now, and until when, if only time is missing."""
+    """Why the head of a lane is not handled now, and until when, if it only waits for time."""
 
     reason: str
     until: float | None = None
@@ -34,7 +34,7 @@ class Lane:
     def __init__(self, name: str) -> None:
         self.name = name
         self.events: deque[EventRecord] = deque()
-        # events: the running attempt; why the head waits, as it was last looked at.
+        # events: the running attempt; why the head waited at the last check.
         self.running: Handling | None = None
         self.parked: Parking | None = None
 
@@ -52,7 +52,7 @@ class Lane:
         return bool(self.events) and self.running is None and self.parked is None
 
     def put(self, event: EventRecord) -> None:
-        """Append an event; one that returns, at its former position."""
+        """Append an event. A retried event gets its former position."""
         events = self.events
         if not events or events[-1].ordinal < event.ordinal:
             events.append(event)
@@ -80,9 +80,9 @@ class Lanes:
 
     def __init__(self) -> None:
         self._lanes: dict[str, Lane] = {}
-        # Empty until the first event: then there is nothing to ask about.
+        # Empty until the first event.
         self.by_name: Mapping[str, Lane] = self._lanes
-        # Appended to by whichever thread sends; taken from by the one that has the turn.
+        # Appended to by every thread that sends; consumed by the holder of the lock.
         self.inbox: deque[EventRecord] = deque()
 
     def __iter__(self) -> Iterator[Lane]:
@@ -96,14 +96,14 @@ class Lanes:
         return found
 
     def take_in(self) -> None:
-        """Put what was sent into its lane, in the order in which it was sent."""
+        """Put sent events into their lanes, in the order of sending."""
         while self.inbox:
             event = self.inbox.popleft()
             if not event.is_settled:
                 self.of(event).put(event)
 
     def server_is_back(self) -> None:
-        """Check the events that wait for the server again. From any thread."""
+        """Check events that wait for the server again. From any thread."""
         for lane in self:
             head = lane.head
             if head is not None and head.awaits_server:
@@ -111,7 +111,7 @@ class Lanes:
 
     @property
     def are_ready(self) -> bool:
-        """Some head can be checked."""
+        """Whether some head can be checked."""
         return any(lane.is_ready for lane in self._lanes.values())
 
     @property

@@ -1,4 +1,4 @@
-"""What a transaction has launched; undone if it does not commit.
+"""What a transaction has started; undone if it does not commit.
 
 Work that follows from a transaction may begin before the store has decided; it survives only if the transaction commits
 (I10). After a rejection the launched work is stopped here at once; the store refuses what was sent already.
@@ -38,16 +38,16 @@ _STATES: Final = {
 
 
 class Origin:
-    """One transaction and what it has launched, each as the function that stops it."""
+    """One transaction and what it has started, each with the function that stops it."""
 
     __slots__ = ("count", "id", "is_near", "on_decided", "stops", "tx")
 
     def __init__(self, tx: Transaction, number: str, *, is_near: bool) -> None:
         self.tx = tx
-        # What the ids of its events are derived from: another for each attempt.
+        # The seed of the ids of its events: different for each attempt.
         self.id = number
         self.count = 0
-        # Of the same session: that it was accepted can be demanded of the store. Else it is waited for.
+        # Of the same session: a commit can require that it was accepted. Otherwise its verdict is awaited.
         self.is_near = is_near
         self.stops: list[Callable[[], None]] = []
         self.on_decided: list[Callable[[], None]] = []
@@ -80,7 +80,7 @@ class Origins:
         return iter(list(self._launches.values()))
 
     def of(self, tx: Transaction) -> Origin:
-        """The record of a transaction, made with the first that it launches. One that has ended is not kept."""
+        """The record of a transaction, made when it first starts something. Not stored after its end."""
         found = self._launches.get(tx)
         if found is not None:
             return found
@@ -92,7 +92,7 @@ class Origins:
         return made
 
     def attach(self, tx: Transaction, stop: Callable[[], None], on_decided: Callable[[], None] | None = None) -> Origin:
-        """Something was started in a transaction: it is stopped if that fails, or the part that this code is in."""
+        """Something was started in a transaction: it is stopped if that, or the savepoint around this code, fails."""
         launch = self.of(tx)
         if launch.state is OriginState.FAILED:
             stop()
@@ -119,8 +119,8 @@ class Origins:
             came_to_be = launch.state is OriginState.COMMITTED
             self._trace.emit(OriginDecided(self._now(), "", launch.id, launch.name, came_to_be))
         if launch.state is OriginState.FAILED:
-            # I10: what a failed attempt has launched is stopped, and not done again. Its next attempt launches anew.
-            # The last first: a piece that was started twice returns to its state before the first start.
+            # I10: what a failed attempt has started is stopped. Its next attempt starts it again.
+            # In reverse order: a piece that was started twice returns to its state before the first start.
             call_all([lambda _, stop=stop: stop() for stop in reversed(stops)], launch)  # type: ignore[misc]
         for tell in told:
             tell()

@@ -1,7 +1,7 @@
 """The document of sent events that are not handled.
 
-So they are neither sent by a transaction that does not commit, nor lost if the process ends before they are
-handled: the next opening finds them there. The handling removes them, in its own transaction.
+So a transaction that does not commit sends no event, and no event is lost if the process ends before it is handled:
+the next opening finds it there. The handling removes it, in its own transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TIME_MAX: Final = 2**53
 
 
 def put(tx: Transaction, event: EventRecord) -> None:
-    """Send an event with the transaction. When it was sent, and its place in the lane, tell in which order."""
+    """Send an event with the transaction. Its time and its place in the lane define the order."""
     letters = event.letters
     order = array_of([event.sent_ms, event.ordinal])
     entry = map_of({"stream": event.handler.spec.stream, "payload": event.payload, "order": order})
@@ -36,51 +36,51 @@ def put(tx: Transaction, event: EventRecord) -> None:
     if is_map(tx.document(OUTBOX)):
         tx.patch(OUTBOX, Add((letters,), entry))
     else:
-        # Something else was written there. The sender is not to be invalidated by it.
+        # Other code wrote something else there. This must not invalidate the sender.
         tx.record(OUTBOX, (), Depth.DEEP, IGNORED_FOR_SCHEDULING)
         tx.set(OUTBOX, (), map_of({letters: entry}))
 
 
 def _make(replica: Replica) -> None:
-    """Apart from what is sent first: of two who send for the first time at once, none is rolled back for that."""
+    """Create the document in a separate commit: of two runtimes that send their first event, none is rolled back."""
     tx = Transaction(replica, "making the outbox")
     tx.require(Absent(OUTBOX))
     tx.set(OUTBOX, (), map_of({}))
-    # If another runtime was first, that is as good.
+    # Another runtime may have created it.
     tx.on_settled(lambda _: None)
     tx.commit()
 
 
 def take(tx: Transaction, letters: str) -> None:
-    """The event is handled with this transaction."""
+    """Remove the event: this transaction handles it."""
     found = tx.document(OUTBOX)
     if is_map(found) and letters in cast("Mapping[str, Value]", found):
         tx.patch(OUTBOX, Remove((letters,)))
 
 
 def resumed_count(entry: Mapping[str, Value]) -> int:
-    """How many openings have taken it up, and did not come to their end."""
+    """The number of openings that resumed it and did not close in order."""
     count = entry.get("taken")
     return count if isinstance(count, int) else 0
 
 
 def count(tx: Transaction, events: Iterable[EventRecord]) -> None:
-    """Write down how often each was taken up."""
+    """Store how often each event was resumed."""
     found = dict(entries(tx.document(OUTBOX)))
     for event in events:
         if event.letters in found:
-            # If it is handled meanwhile, nothing of it may be put back.
+            # If it is handled meanwhile, it must not be stored again.
             tx.record(OUTBOX, (event.letters,), Depth.SHALLOW, IGNORED_FOR_SCHEDULING)
             tx.set(OUTBOX, (event.letters, "taken"), event.resumed_count)
 
 
 def waiting(replica: Replica) -> list[tuple[str, str, Value]]:
-    """Letters, stream and payload of those that are to be handled, in the order in which they were sent."""
+    """Id without prefix, stream and payload of the waiting events, in the order of sending."""
     return [(letters, str(entry["stream"]), entry["payload"]) for letters, entry in entries(replica.read(OUTBOX))]
 
 
 def entries(outbox: Maybe) -> list[tuple[str, Mapping[str, Value]]]:
-    """What stands in it, by letters, in the order in which it was sent."""
+    """The entries by id without prefix, in the order of sending."""
     if not is_map(outbox):
         return []
     found = [
@@ -93,12 +93,12 @@ def entries(outbox: Maybe) -> list[tuple[str, Mapping[str, Value]]]:
 
 
 def sent_ms(entry: Mapping[str, Value]) -> float:
-    """When one was sent, in milliseconds since 1970; 0 if it does not say."""
+    """When an event was sent, in milliseconds since 1970; 0 if unknown."""
     return next(iter(_order(entry.get("order"))), 0.0)
 
 
 def after(replica: Replica) -> int:
-    """A time at which nothing that stands there was sent yet: what is sent now comes after it, whatever the clock says.
+    """A time after all entries: an event that is sent now comes after them, whatever the clock says.
 
     A value that is no time, because other code wrote it, does not count.
     """

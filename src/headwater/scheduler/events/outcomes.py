@@ -44,19 +44,19 @@ class Outcomes:
         self._now = environment.now
         self._tick = environment.tick
         self._space = environment.space
-        # Sent and not ended, by id: the same event is not taken twice.
+        # Sent and not ended, by id: the same event is not queued twice.
         self.live: dict[EventId, EventRecord] = {}
-        # Ended, and to be told of.
+        # Ended events whose listeners are not notified yet.
         self.unnotified: deque[EventRecord] = deque()
-        # When the last of them failed, in milliseconds since 1970.
+        # When the last event failed, in milliseconds since 1970.
         self._failed_ms = 0
-        # Set when the space is closed: takes what was to be tried again.
+        # Set when the space is closed: receives events that would be retried.
         self.store_unhandled: Callable[[list[EventRecord]], None] | None = None
-        # Why those that fail cannot be kept here, if they cannot; and the options of commands that look at them.
+        # Why failed events cannot be stored here, if so; and the options of commands that show them.
         server = environment.server
         self.storing_refused: Callable[[], HeadwaterError | None] = (lambda: None) if server is None else server.refusal
         self.where = "" if server is None else f" --url {server.url}"
-        # How many have come to each end.
+        # The number of events by outcome.
         self.counts: dict[EventState, int] = dict.fromkeys(SETTLED_STATES, 0)
 
     # -- the verdict ---------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Outcomes:
         event = tx.event
         assert isinstance(event, EventRecord)
         if event.state is not EventState.PENDING or (tx.error is not None and tx.local_seq is None):
-            # In the latter case it was never sent, and the exception says so.
+            # In the latter case the commit was never sent, as the exception says.
             return
         if tx.status is TxStatus.COMMITTED:
             if event.rejection is None:
@@ -74,14 +74,14 @@ class Outcomes:
                 self._end(event)
             else:
                 self._reject(event, event.rejection)
-            # The receipt is not read here, and there will be one for every event.
+            # The receipt is not read again here: release it, since there is one for every event.
             self._replica.release(event.receipt)
             return
         launch, verdict = event.origin, tx.verdict
         if launch is not None and launch.state is OriginState.FAILED:
             self.refuse(event, f"{launch.name}, which sent it, was taken back")
         elif is_final(tx.error):
-            # No conflict: every attempt would end like this.
+            # No conflict: every attempt would fail in the same way.
             self.fail(event, tx.error)
         elif not isinstance(verdict, Refused):
             self.retry(event, verdict.reason if isinstance(verdict, Conflict) else text_of(tx.error), tx.error)
@@ -116,16 +116,16 @@ class Outcomes:
             lane.parked = Parking(ROLLED_BACK, event.not_before)
         if self._trace.on:
             self._trace.emit(EventParked(now, event.handler.id, event.id, reason, event.not_before))
-        # When to come again is checked again.
+        # The time of the next wake-up is computed again.
         self._tick(True)
 
     @property
     def is_undecided(self) -> bool:
-        """Some event was handled, and the store has not decided on that yet."""
+        """Whether some event was handled, and its commit is not decided yet."""
         return any(event.state is EventState.PENDING for event in list(self.live.values()))
 
     def unstored(self) -> tuple[int, HeadwaterError] | None:
-        """Events that are only in memory because the store cannot take what came of the first: how many, and why."""
+        """Events that are only in memory because the store has no room for the first result: their number, and why."""
         live = list(self.live.values())
         troubled = {
             event.lane: event.store_error for event in live if event.store_error is not None and not event.is_stored
@@ -138,10 +138,10 @@ class Outcomes:
     # -- ends ----------------------------------------------------------------------------------------------
 
     def handled_before(self, event: EventRecord) -> None:
-        """I11: for good. What came of it then is what the sender gets."""
+        """I11: the event was handled before. The sender gets the outcome of that handling."""
         receipt = self._replica.read(event.receipt)
         rejection = receipts.rejection_in(receipt)
-        # Not what an attempt here came to, which does not count.
+        # Not the result of an attempt here, which does not count.
         event.result = None
         if not event.is_fresh and receipts.is_of_another(receipt, event.handler.spec.given(event.payload)):
             self.refuse(event, receipts.REUSED)
@@ -150,7 +150,7 @@ class Outcomes:
         else:
             event.result = receipts.result_in(receipt)
             self.refuse(event, HANDLED)
-        # By another, perhaps, who did not know that it was noted here.
+        # Perhaps another runtime handled it, without knowing this entry.
         commit_with_retries(self._replica, f"tidying up {event.id}", partial(self._tidy, event.letters))
         self._replica.release(event.receipt)
 
@@ -166,19 +166,19 @@ class Outcomes:
         self._end(event)
 
     def _reject(self, event: EventRecord, rejection: Rejection) -> None:
-        """Its handler does not want it: an answer, and no failure. Nothing is logged, nothing is kept to be redone."""
+        """The handler rejected the event: an answer, no failure. Nothing is logged or stored for redelivery."""
         event.rejection, event.reason = rejection, rejection.reason
         event.signal(EventSignal.REJECTED)
         self._end(event)
 
     def orphan(self, event: EventRecord) -> None:
-        """I10: what sent it did not commit. If it is handled already, the store refuses that."""
+        """I10: the transaction that sent it did not commit. If it is handled already, the store rejects that."""
         if event.state is EventState.PENDING or event.is_settled:
             return
         lane = self._lanes.of(event)
         running = lane.running
         name = "what sent it" if event.origin is None else event.origin.name
-        # In this order: this may be another thread than the one that handles events, and puts it into its lane.
+        # In this order: this may be another thread than the one that handles events and puts it into its lane.
         unknown = None if event.origin is None else event.origin.tx.error
         if isinstance(unknown, UnconfirmedError | PoisonedError):
             event.error = unknown
@@ -198,7 +198,7 @@ class Outcomes:
         event.signal(EventSignal.FAILED)
         self._end(event)
         event.handler.last_failure = LastFailure(event.id, event.reason, event.handler.runs)
-        # Each a little later than the one before, so that they can be told apart: the oldest go first.
+        # Each has a later time than the one before: the oldest are deleted first.
         self._failed_ms = max(int(self._environment.wall_ms()), self._failed_ms + 1)
         at_ms, kept_max = self._failed_ms, self._environment.keep_failed
         storing_refused = self.storing_refused()
@@ -254,11 +254,11 @@ class Outcomes:
         """Call the listeners of ended events, each once."""
         while self.unnotified:
             event = self.unnotified.popleft()
-            # One by one: another thread may add to them, and each is to be called once.
+            # One by one: another thread may add some, and each is called once.
             try:
                 while event.callbacks:
                     event.callbacks.pop(0)(event)
             finally:
                 if event.callbacks:
-                    # One of them raised: the others are told the next time.
+                    # One of them raised: the others are notified the next time.
                     self.unnotified.appendleft(event)

@@ -1,7 +1,7 @@
 """The nodes that must be current before an event is handled.
 
-Most nodes are current, and most of what a handler reads is above few of them. So two walks take turns, one step each:
-down from those that are not current, up from what is read. The first to come to its end has found them all.
+Most nodes are current, and a handler reads results that depend on few of them. So two walks alternate, one step each:
+down from the nodes that are not current, up from the reads. The first walk that ends has found them all.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Preflight:
         self._graph = graph
         self._invalidation = invalidation
         self._runner = runner
-        # Nodes looked at so far: what it costs.
+        # The number of visited nodes: the cost.
         self.visits = 0
 
     def is_written(self, doc: DocKey) -> bool:
-        """Whether a node writes the document: if not, it is current."""
+        """Whether a node writes the document. Otherwise it is always current."""
         return doc in self._graph.writers or doc in self._graph.envelopes
 
     def blockers(self, docs: Iterable[DocKey]) -> list[Node]:
@@ -60,7 +60,7 @@ class Preflight:
         return found
 
     def _meet(self, last: dict[Node, None]) -> dict[Node, None]:
-        """The nodes that are not current, above or among the last ones."""
+        """The nodes that are not current, among these or above them."""
         up: dict[Node, None] = dict(last)
         down: dict[Node, None] = {}
         upward = self._walk(up, list(last), self._above)
@@ -70,7 +70,7 @@ class Preflight:
                 return {node: None for node in up if self._is_unsure(node)}
             if next(downward, None) is None:
                 break
-        # Everything that they can reach is known: of that, what leads to the last ones.
+        # Everything below them is known: of that, the part that leads to the reads.
         reached: dict[Node, None] = {node: None for node in last if node in down}
         for _ in self._walk(reached, list(reached), lambda node: [each for each in self._above(node) if each in down]):
             """One step at a time."""

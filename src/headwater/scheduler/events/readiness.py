@@ -1,4 +1,4 @@
-"""Runs those nodes, or reports what the event waits for."""
+"""Runs the nodes that an event needs, or reports what it waits for."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Readiness:
         self._runner = runner
         self._is_settling = is_settling
         self._report = report
-        # Documents that are on their way here, and how many wait for each.
+        # Documents that are being fetched, and the number of waiting events for each.
         self._loading: dict[DocKey, int] = {}
-        # They had their turns. settle takes them: those that are not current then have to rest, as all others (I6).
+        # Nodes that reached their limit. The pass takes them: those that are not current then back off (I6).
         self.spent: dict[Node, None] = {}
-        # What `make` came to: None if all of it is current.
+        # The result of `make`: None if everything is current.
         self.parking: Parking | None = None
 
     def is_written(self, doc: DocKey) -> bool:
@@ -49,7 +49,7 @@ class Readiness:
         return self._preflight.is_written(doc) or doc in self._loading
 
     def loading(self, docs: Collection[DocKey]) -> Callable[[], None]:
-        """These documents are being fetched: events that need them wait. Returns what says that they are there."""
+        """Documents are being fetched: events that need them wait. Returns the function that reports their arrival."""
         for doc in docs:
             self._loading[doc] = self._loading.get(doc, 0) + 1
 
@@ -62,9 +62,9 @@ class Readiness:
         return done
 
     def make(self, docs: Collection[DocKey], event: EventRecord) -> Iterator[PassStep]:
-        """Run the nodes above these documents that are not current. `parking` says what is left to wait for."""
+        """Run the nodes above these documents that are not current. `parking` says what the event still waits for."""
         self.parking = self._fetched(docs) if self._loading else None
-        # A node that never settles has had its turns, and delays no event (I6).
+        # A node that never settles reached its limit, and delays no event (I6).
         turns: dict[Node, int] = {}
         while self.parking is None:
             unsure = self._preflight.blockers(docs)
@@ -73,7 +73,7 @@ class Readiness:
                 return
             waiting = {node for node in blockers if self._waits(node, event)}
             parking = self._parking(blockers, event)
-            # Above the waiting nodes, not below: those would only run again.
+            # Nodes above the waiting ones, not below: those would run again.
             lowest = min((node.rank for node in waiting), default=None)
             runnable = [node for node in blockers if node not in waiting and (lowest is None or node.rank < lowest)]
             if not runnable:
@@ -81,7 +81,7 @@ class Readiness:
                 return
             for node in runnable:
                 if node.is_clean or node.attempt is not None or node.removed or self._is_spent(node):
-                    # Those before it have run meanwhile, and what they called: perhaps this one, as often as it may.
+                    # Earlier nodes have run meanwhile, and may have called this one up to its limit.
                     continue
                 if node.gate is not None and self._is_gated(node):
                     self._hurry(node, event)
@@ -98,7 +98,7 @@ class Readiness:
         return node.attempt is not None or (self._is_gated(node) and not self._is_overdue(node, event))
 
     def _parking(self, blockers: list[Node], event: EventRecord) -> Parking | None:
-        """What has to be waited for: the first of those under way, or the time of the last that is held up."""
+        """What the event waits for: the first suspended node, or the time of the last delayed one."""
         under_way = next((node for node in blockers if node.attempt is not None), None)
         if under_way is not None:
             return Parking(f"{under_way.title} is under way")
@@ -127,12 +127,12 @@ class Readiness:
         return self._gates.now() >= self._deadline(node, event)
 
     def _hurry(self, node: Node, event: EventRecord) -> None:
-        """It is run without its quiet: I4 holds, and those behind the event have waited long enough. Reported once."""
+        """Run a node without its debounce: I4 holds, and later events have waited long enough. Reported once."""
         if self._gates.hurry(node):
             self._report(never_quiet(node, event))
 
     def _is_excused(self, node: Node, event: EventRecord, turns: dict[Node, int]) -> bool:
-        """It was run as often as may be, and is still not current: events do not wait for what never ends."""
+        """Whether a node reached its limit and is still not current: events do not wait for it."""
         if self._waits(node, event) and self._has_had_turns(node, event):
             return True
         if node.attempt is not None:
@@ -142,15 +142,15 @@ class Readiness:
         return self._is_spent(node)
 
     def _is_spent(self, node: Node) -> bool:
-        """It ran as often in this pass as it may (I6)."""
+        """Whether a node reached its limit in this pass (I6)."""
         spent = node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX
         return spent and self._is_settling()
 
     @staticmethod
     def _has_had_turns(node: Node, event: EventRecord) -> bool:
-        """Again and again it had run, and the event has to wait for it once more: so it may be in a circle.
+        """Whether a node ran repeatedly while the event waited, and is invalid again: it may be in a cycle.
 
-        What it has come to meanwhile is made of nothing older than the event's turn.
+        Its result is newer than the time at which the event became the head of its lane.
         """
         if event.waited_for is None:
             event.waited_for = {}

@@ -25,7 +25,7 @@ REUSED: Final = "its id was used before, for an event with another payload"
 
 
 class Rejection(NamedTuple):
-    """Why a handler has rejected an event: a sentence, and facts beside it as values."""
+    """Why a handler rejected an event: a sentence, and facts as values."""
 
     reason: str
     # A map.
@@ -64,11 +64,11 @@ def rejection_in(receipt: Maybe) -> Rejection | None:
 
 
 def result_in(receipt: Maybe) -> Value:
-    """What its handler returned, as stored."""
+    """The stored result of its handler."""
     return receipt.get(_RESULT) if isinstance(receipt, Mapping) else None
 
 
 def is_of_another(receipt: Maybe, payload: Value) -> bool:
-    """Whether it is the receipt of an event with the same id and another payload. Older ones do not say."""
+    """Whether it is the receipt of an event with the same id and another payload. Older receipts have no digest."""
     kept = receipt.get(_PAYLOAD) if isinstance(receipt, Mapping) else None
     return kept is not None and kept != digest(payload).hex()

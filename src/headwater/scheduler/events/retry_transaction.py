@@ -17,9 +17,9 @@ def commit_with_retries(
     work: Callable[[Transaction], object],
     lost: Callable[[HeadwaterError], None] = lambda _: None,
 ) -> None:
-    """Do some work in a transaction of its own. Raises what the replica's door raises.
+    """Do some work in a transaction of its own. Raises what the replica raises.
 
-    `lost` is called later with what stands in the way, if the store cannot take it.
+    `lost` is called later with the error, if the store cannot accept it.
     """
 
     def decided(tx: Transaction) -> None:

@@ -50,15 +50,15 @@ class Streams:
         self._tick = environment.tick
         self.handlers: dict[str, HandlerRecord] = {}
         self._count = 0
-        # Other runtimes have the space open: that one resumed an event does not mean that it has ended.
+        # Other runtimes have the space open: an event that one of them resumed need not have ended.
         self.is_shared = environment.server is not None
-        # When the latest was sent, in milliseconds since 1970.
+        # The time of the latest event, in milliseconds since 1970.
         self._latest_ms = 0
 
     # -- handlers ------------------------------------------------------------------------------------------
 
     def add(self, spec: HandlerSpec) -> HandlerRecord:
-        """From now on its events can be sent. Raises HandlerTakenError: one handler for each stream."""
+        """Register a handler. Raises HandlerTakenError: a stream has one handler."""
         taken = self.handlers.get(spec.stream)
         if taken is not None:
             message = (
@@ -72,7 +72,7 @@ class Streams:
         return handler
 
     def remove(self, handler: HandlerRecord) -> None:
-        """Its events cannot be sent any more; those that wait fail when their turn comes, and are kept."""
+        """Remove a handler. Its waiting events fail when they are due, and are stored as failed."""
         handler.removed = True
         if self.handlers.get(handler.spec.stream) is handler:
             del self.handlers[handler.spec.stream]
@@ -94,7 +94,7 @@ class Streams:
         outside: tuple[str, str] | None = None,
         on_commit: OnCommit | None = None,
     ) -> EventRecord:
-        """Take an event for handling, in its turn. From any thread, one at a time; nothing is run here.
+        """Queue an event. From any thread, one at a time; nothing runs here.
 
         `origin` is the transaction that it is sent in. `outside` names an event that comes from elsewhere and may come
         again: who sends it, and what they call it.
@@ -116,7 +116,7 @@ class Streams:
         return event
 
     def _name(self, stream: str, launch: Origin | None, outside: tuple[str, str] | None) -> EventId:
-        """The same cause, the same id: what it was sent in and the how manieth of that; or as the sender calls it."""
+        """The id of an event: derived from its transaction and its number there, or from the sender's own name."""
         if outside is not None:
             return EventId(derive_id("event", "outside", *outside, stream))
         if launch is not None:
@@ -144,7 +144,7 @@ class Streams:
     def _enter(self, event: EventRecord, origin: str = "") -> None:
         event.handler.sent += 1
         if event.is_settled:
-            # What sent it has failed already.
+            # The transaction that sent it has failed already.
             return
         self._outcomes.live[event.id] = event
         if self._trace.on:
@@ -162,9 +162,9 @@ class Streams:
         return event
 
     def _recall(self, event: EventRecord) -> None:
-        """One that waits, failed or was handled before is sent again: it is the same event, if it is the same.
+        """An event that waits, failed or was handled before is sent again: with the same payload, it is the same event.
 
-        What is not here is not looked for: whether it was handled is asked again when its turn comes.
+        Documents that are not loaded are not fetched: whether it was handled is checked again when it is due.
         """
         waiting = self._replica.read(outbox.OUTBOX)
         entry = waiting.get(event.letters) if isinstance(waiting, Mapping) else None
@@ -187,7 +187,7 @@ class Streams:
         event.was_failed, event.tried_before = True, attempts if isinstance(attempts, int) else 0
 
     def _tie(self, launch: Origin, event: EventRecord) -> None:
-        """I10: it is part of what it is sent in, and commits with that, or not at all."""
+        """I10: the event is part of the transaction that sends it, and commits with it, or not at all."""
         tx = launch.tx
         if tx.is_open and tx.refusal(outbox.OUTBOX):
             message = f"{tx.name or 'this code'} only reads, and may not send to {event.handler.title}"
@@ -200,7 +200,7 @@ class Streams:
         self._origins.attach(tx, partial(self._outcomes.orphan, event), partial(self._origin_decided, event))
 
     def _origin_sent(self) -> None:
-        """A pass of another thread may have found it open, and have left what it sent for later."""
+        """A pass of another thread may have found the transaction open, and have parked its event."""
         self._tick(True)
 
     def _origin_decided(self, event: EventRecord) -> None:
@@ -211,7 +211,7 @@ class Streams:
     # -- once more -----------------------------------------------------------------------------------------
 
     def resume(self, besides: Collection[str] = ()) -> int:
-        """Take up what was sent and not handled when the space was last open, but for these. Returns how many."""
+        """Resume unhandled events of the last opening, except for these streams. Returns their number."""
         self._latest_ms = max(self._latest_ms, outbox.after(self._replica))
         found: list[EventRecord] = []
         for letters, entry in outbox.entries(self._replica.read(outbox.OUTBOX)):
@@ -223,7 +223,7 @@ class Streams:
                 event.is_stored, event.resumed_count = True, outbox.resumed_count(entry)
                 found.append(event)
         if found and not self.is_shared:
-            # Before it is handled: one that ends the process each time is the first each time, and told by this.
+            # Before it is handled: the count shows an event that ends the process each time.
             found[0].resumed_count += 1
             commit_with_retries(self._replica, "taking up events", partial(outbox.count, events=found[:1]))
         for event in found:
@@ -235,7 +235,7 @@ class Streams:
         return len(found)
 
     def redeliver(self, letters: str, on_commit: OnCommit | None = None) -> EventRecord:
-        """Deliver a failed event once more, as the same event. Raises NotFoundError."""
+        """Deliver a failed event again, under the same id. Raises NotFoundError."""
         record = self._replica.read(failed_events.record_of(letters))
         if not outbox.is_map(record):
             message = f"there is no failed event event:{letters} here; `headwater events ls` lists them"
@@ -252,7 +252,7 @@ class Streams:
         return event
 
     def drop(self, letters: str) -> None:
-        """Forget a failed event, or one that waits. Raises NotFoundError."""
+        """Delete a failed or waiting event. Raises NotFoundError."""
         failed = letters in failed_events.ids_by_age(self._replica.read(failed_events.FAILED))
         stored = letters in dict(outbox.entries(self._replica.read(outbox.OUTBOX)))
         event = self._outcomes.live.get(EventId(f"event:{letters}"))

@@ -27,13 +27,13 @@ def store_unhandled(left: list[EventRecord], *, outcomes: Outcomes, replica: Rep
             outcomes.fail(event, None, reason)
         elif event.is_stored or event.was_failed:
             if event.resumed_count:
-                # This opening has come to its end.
+                # This opening closes in order.
                 event.resumed_count = 0
                 again.append(event)
         elif is_decided:
             free.append(event)
         else:
-            # I10: with what sent it, or not at all.
+            # I10: with the transaction that sent it, or not at all.
             _put_back([event], launch, outcomes=outcomes, replica=replica)
     _put_back(free, None, outcomes=outcomes, replica=replica)
     if again:
@@ -50,5 +50,5 @@ def _put_back(events: list[EventRecord], launch: Origin | None, *, outcomes: Out
     try:
         commit_with_retries(replica, "closing", work, partial(outcomes.lost, events))
     except SyncError as over:
-        # The server does not take anything any more.
+        # The server accepts nothing any more.
         outcomes.lost(events, over)

@@ -26,13 +26,13 @@ class Graph:
     ) -> None:
         self.index: ReaderIndex[Node] = ReaderIndex()
         self.writers: dict[DocKey, tuple[Node, ...]] = {}
-        # Nodes that have not run yet, by what they are known to read.
+        # Nodes that have not run yet, by their declared reads.
         self._declared: dict[DocKey, dict[Node, None]] = {}
-        # Materializers, by the documents below a place of which they may write.
+        # Materializers, by the documents in which they may write.
         self.envelopes: dict[DocKey, tuple[tuple[DocPath, Node], ...]] = {}
         # settle: nodes with `on_unread` that lost their last reader; handled at the end of a pass.
         self.unread: dict[Node, None] = {}
-        # invalidation: called with a node that has not run and whose result was read: its reader is not valid.
+        # invalidation: called with a node that has not run and whose result was read: its reader is invalid.
         self.on_awaited: Callable[[Node], None] = lambda _: None
         self.liveness = Liveness(self, on_live, on_dormant)
         self.ranks = Ranks(self, on_lowered)
@@ -51,7 +51,7 @@ class Graph:
         """The readers of its outputs; once for each document."""
         found: list[Node] = []
         for doc in node.outputs:
-            # The same edges as of `sources`: what a run has newly read becomes one document by document.
+            # The same edges as of `sources`: new reads of a run become edges document by document.
             found += [reader for reader in self.readers_of(doc) if reader is not node and doc in reader.above]
         return found
 
@@ -76,7 +76,7 @@ class Graph:
         return list(found)
 
     def is_awaited(self, node: Node) -> bool:
-        """Its output, or its envelope, was read."""
+        """Whether its output, or its envelope, was read."""
         readers = self.readers(node)
         for doc, _ in node.spec.side_write_envelope:
             readers += self.readers_of(doc)
@@ -125,7 +125,7 @@ class Graph:
                 self.envelopes.pop(doc, None)
 
     def apply_reads(self, node: Node, reads: dict[ReadKey, Mark | None]) -> bool:
-        """The node has read this now. Only what is different is touched; tells whether anything was.
+        """Register the reads of a run. Only differences are applied. Returns whether there were any.
 
         Unchanged reads keep their position in the index.
         """
@@ -139,7 +139,7 @@ class Graph:
         for doc, path, bits in old:
             if (doc, path, bits) not in reads:
                 index.remove(doc, path, bool(bits), node)
-        # Without the versions, which would keep every layer alive that was there.
+        # Without the versions, which would keep old layers alive.
         node.reads = tuple(reads)
         for doc in node.spec.declared_reads:
             declared = self._declared.get(doc)
@@ -149,7 +149,7 @@ class Graph:
         return True
 
     def install_reads(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
-        """As `apply_reads`, for a node that is not known to have read anything: as an earlier opening has seen it."""
+        """As `apply_reads`, for a node without reads: the reads are those of an earlier opening."""
         if node.reads or node.above or node.spec.declared_reads:
             self.apply_reads(node, dict.fromkeys(reads))
             return
@@ -178,7 +178,7 @@ class Graph:
 
     def _unlink(self, node: Node, docs: list[DocKey]) -> None:
         was_live = node.is_live
-        # All at once, and first: what is withdrawn must not be found again by this way, as readers are not either.
+        # All at once, and first: a removed edge must not be found by the search for a root.
         for doc in docs:
             del node.above[doc]
             if doc not in self.index:

@@ -19,7 +19,7 @@ class Gate:
     throttle_until: float = 0.0
     backoff_until: float = 0.0
     backoff_ms: float = 0.0
-    # It was run for an event without its quiet time.
+    # It ran for an event without its debounce.
     was_hurried: bool = False
     # While it waits: its time in the heap.
     waits_until: float = 0.0

@@ -1,8 +1,8 @@
 """Reference counts: which nodes are live.
 
 Counted, not searched: a node holds one reference for each reason of its own and for each document that a live node
-reads of it. A node passes on what it holds only when it becomes live and when it ceases to be. Nodes that read each
-other in a cycle could keep each other alive: in a graph with cycles, a node that loses a reference looks for a root.
+reads of it. A node grants references only when it becomes live, and withdraws them when it ceases to be. Nodes in
+a cycle could keep each other alive: in a graph with cycles, a node that loses a reference searches for a root.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from headwater.scheduler.graph.node import Node
 
 
 class LivenessEdges(Protocol):
-    """What liveness asks of the graph."""
+    """What liveness needs of the graph."""
 
     def sources(self, node: Node) -> Iterator[Node]:
-        """Who writes what it reads; once for each document."""
+        """The writers of its reads; once for each document."""
         ...
 
     def readers(self, node: Node) -> list[Node]:
-        """Who reads what it writes."""
+        """The readers of its outputs."""
         ...
 
 
@@ -34,9 +34,9 @@ class Liveness:
         self._edges = edges
         self._on_live = on_live
         self._on_dormant = on_dormant
-        # Nodes are read by each other in a ring somewhere: a count alone does not tell. Set by the ranks.
+        # Some nodes form a cycle: a count alone is not enough. Set by the ranks.
         self.has_cycles = False
-        # Changes of `live_refs`, for ever: what keeping it costs.
+        # The number of changes of `live_refs`: the cost.
         self.writes = 0
 
     def demand(self, node: Node) -> None:
@@ -90,7 +90,7 @@ class Liveness:
         while todo:
             current = todo.pop()
             if not current.live_refs:
-                # It was found to be without a root together with the node that withdraws now.
+                # It was found to have no root together with the node that withdraws now.
                 continue
             current.live_refs -= 1
             self.writes += 1

@@ -38,7 +38,7 @@ class NodeKind(Enum):
 class NodeStatus(Enum):
     """Whether the last run of a node is still valid."""
 
-    # Members are singletons: an enum's own hash, which is Python code, would be felt in every run.
+    # Members are singletons: the hash of an enum is Python code, and would slow every run.
     __hash__ = object.__hash__
 
     NEVER_RAN = "never-ran"
@@ -69,12 +69,12 @@ NODE_TRANSITIONS: Final[dict[tuple[NodeStatus, NodeSignal], NodeStatus]] = {
     (NodeStatus.NEVER_RAN, NodeSignal.CHANGED): NodeStatus.NEVER_RAN,
     (NodeStatus.CLEAN, NodeSignal.DISCARDED): NodeStatus.INVALID,
     (NodeStatus.INVALID, NodeSignal.DISCARDED): NodeStatus.INVALID,
-    # An earlier opening has run it, and what is stored of that is true; or another runtime has.
+    # An earlier opening, or another runtime, has run it, and its observation is still valid.
     (NodeStatus.NEVER_RAN, NodeSignal.RESTORED): NodeStatus.CLEAN,
     (NodeStatus.INVALID, NodeSignal.RESTORED): NodeStatus.CLEAN,
-    # It is never run: whatever stands in its document is what it has come to.
+    # It never runs: the content of its document is its result.
     (NodeStatus.NEVER_RAN, NodeSignal.FED): NodeStatus.CLEAN,
-    # As if it had never been started: nothing can have been made of a result that never was.
+    # As if it had never been started: no reader can have used a result that never existed.
     (NodeStatus.CLEAN, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
     (NodeStatus.INVALID, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
 }
@@ -91,12 +91,12 @@ class NodeSpec:
     """The declaration of a node. Fixed after registration."""
 
     name: str
-    # Called with the transaction, or as the host that performs attempts says.
+    # Called with the transaction, or by the convention of the host.
     fn: Callable[..., object]
     kind: NodeKind = NodeKind.COMPUTATION
     # The documents it writes: the first takes its result, the others are written by the function itself.
     outputs: tuple[DocKey, ...] = ()
-    # Places anywhere below which the function may write, where that cannot be told in advance: a materializer.
+    # Places below which a materializer may write. The exact addresses are known only after a run.
     side_write_envelope: tuple[DocPath, ...] = ()
     # Reads known before the first run: they order the nodes, and invalidate none.
     declared_reads: tuple[DocKey, ...] = ()
@@ -104,9 +104,9 @@ class NodeSpec:
     parent: Node | None = None
     # Live although no node reads it.
     eager: bool = False
-    # From what the function returned to what is stored.
+    # Converts the return value to a stored value.
     store: Callable[[object], Value] = freeze
-    # What the function is told when it writes elsewhere, for Transaction.read_only; empty: it may write anywhere.
+    # The error message for a write elsewhere, for Transaction.read_only; empty: it may write anywhere.
     read_only: str = ""
     # Its errors are raised where it is called, so they are reported only without a caller.
     has_callers: bool = False
@@ -115,36 +115,36 @@ class NodeSpec:
     on_invalid: OnInvalid = "restart"
     timeout_ms: float | None = None
     change_group: str | None = None
-    # What holds it up from the beginning; see gates.
+    # The declared gates; see `gates`.
     debounce_ms: float | None = None
     throttle_ms: float | None = None
     no_auto_debounce: bool = False
     # The fingerprint of the function, and of everything besides documents that its result depends on: a stored run is
     # valid as long as it is the same. None: nothing is stored.
     fingerprint: Callable[[], bytes] | None = None
-    # By the name of this document; for a computation, that of its result.
+    # The document whose name identifies the stored run; for a computation, its result.
     stored_as: DocKey | None = None
-    # Made for one set of arguments, when it is called with them.
+    # An instance for one set of arguments, made by a call.
     is_instance: bool = False
-    # With which, so that an opening can make the node again; None: the arguments cannot be stored.
+    # The arguments, so that an opening can make the node again; None: they cannot be stored.
     called_with: Arguments | None = None
-    # Results of such instances that it may read: their nodes are made together with this one.
+    # Results of instances that it may read: their nodes are made together with this one.
     made_before: tuple[DocKey, ...] = ()
     # Called at the end of a pass when its result lost its last reader: its maker may release it.
     on_unread: Callable[[], None] | None = None
-    # Its document is filled from outside, or stands for what is outside: it is there to be looked at, and never run.
+    # Its document is filled from outside, or represents something outside: the node never runs.
     is_fed: bool = False
     # Called when it becomes live or dormant, in the middle of a pass: to be recorded, not acted upon.
     on_live: Callable[[], None] | None = None
     on_dormant: Callable[[], None] | None = None
-    # For people: which piece of an app it belongs to, and the function as its author wrote it.
+    # For people: the piece that it belongs to, and the function as its author wrote it.
     piece: str = ""
     origin: Callable[..., object] | None = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Node:
-    """Everything the scheduler knows about one unit of work. Each comment names the only writer of what follows."""
+    """Everything the scheduler knows about one unit of work. Each comment names the only writer of the fields below."""
 
     # Fixed at registration.
     spec: NodeSpec
@@ -152,20 +152,20 @@ class Node:
     title: str
     fn: Callable[..., object]
     order: int
-    # Among those that could run in any order: as they were registered, or that of the node it is made in the place of.
+    # The order among nodes of one rank: of registration, or of the node that it replaces.
     position: int
     tier: int
     outputs: tuple[DocKey, ...]
-    # Where the function itself may write, with all that is below.
+    # The places, with everything below, where the function itself may write.
     surface: tuple[DocPath, ...]
     parent: Node | None
-    # registry: no longer known.
+    # registry: whether it was removed.
     removed: bool = False
     # signal(): see TRANSITIONS.
     status: NodeStatus = NodeStatus.NEVER_RAN
     # invalidation adds; the runner takes them when it starts, and gives them back if the attempt does not count (I8).
     invalid_causes: dict[DocPath, None] = field(default_factory=lambda: NO_CAUSES)
-    # graph.apply_reads(): what the last run read; and of these documents, those that some node writes.
+    # graph.apply_reads(): the reads of the last run; and the documents among them that some node writes.
     reads: tuple[ReadKey, ...] = ()
     above: dict[DocKey, None] = field(default_factory=lambda: _NOTHING_ABOVE)
     # liveness: own reasons to be live (an effect, eager, a materializer, provisional, a pull), and these
@@ -177,37 +177,37 @@ class Node:
     # order: greater than that of every node it reads, or equal to those of its cycle, in which all read each other.
     rank: int = 0
     cycle: list[Node] | None = None
-    # queue: waits for its turn.
+    # queue: whether it is queued.
     queued: bool = False
-    # gates; None while there is nothing to say.
+    # gates: None without any.
     gate: Gate | None = None
-    # gates: since when there is news for it, or for a node above it; None while it has no reader.
+    # gates: since when it, or a node above it, has a new cause; None while it has no reader.
     changed_at: float | None = None
-    # gates: the same for what its last run has changed; None if that run was made by itself, and so at the time.
+    # gates: the same for the changes of its last run; None if that run was not requested by a caller.
     run_changed_at: float | None = None
-    # runner: the running attempt, and whether its function is at work right now.
+    # runner: the current attempt, and whether its function is running now.
     attempt: Attempt | None = None
     running: bool = False
-    # runner: the transaction of the last attempt that has written, until it is decided; what the last raised.
+    # runner: the transaction of the last attempt with writes, until it is decided; the error of the last attempt.
     commit: Transaction | None = None
     error: Exception | None = None
     trace: TracebackType | None = None
-    # runner: the pass it last ran in, how often it did in that one, failures of the store in a row.
+    # runner: the pass of its last run, its runs in that pass, failures of the store in a row.
     pass_number: int = 0
     pass_runs: int = 0
     store_failures: int = 0
-    # persistence: it was restored from what another opening has kept; what was last kept, and that as it is stored,
-    # or the digest of it.
+    # persistence: whether it was restored; its last stored observation, and that in its stored form,
+    # or its digest.
     restored: bool = False
     recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
-    # persistence: the failures that the last kept run was told of, by the documents of the results.
+    # persistence: the failures that the last stored run has read, by the documents of the results.
     seen_failures: dict[DocKey, bytes] = field(default_factory=lambda: NO_FAILURES)
     # persistence: the fingerprint of how its last run failed, in an earlier opening; until it has run here.
     known_failure: bytes | None = None
-    # persistence: how often the run of another runtime stood for one here. adoption: the last that was heard of such.
+    # persistence: the number of adopted runs of other runtimes. adoption: the last observation of such a run.
     adopted: int = 0
     peer_observation: bytes | None = None
-    # runner: the scope of its result, if that is not everybody's.
+    # runner: the scope of its result, if it is not the space.
     result_scope: str = ""
     # runner and invalidation: counts and times, for people.
     runs: int = 0
@@ -234,22 +234,22 @@ class Node:
 
     @property
     def is_clean(self) -> bool:
-        """Its last run is valid, as far as it was notified."""
+        """Whether its last run is valid, as far as it was notified."""
         return self.status is NodeStatus.CLEAN
 
     @property
     def has_value(self) -> bool:
-        """It has run, here or in an earlier opening or in another runtime; or it never will."""
+        """Whether it has run, here, in an earlier opening or in another runtime; or will never run."""
         return self.runs > 0 or self.restored or self.adopted > 0 or self.spec.is_fed
 
     @property
     def is_live(self) -> bool:
-        """It is observed, directly or through its readers."""
+        """Whether it is observed, directly or through its readers."""
         return self.live_refs > 0
 
     @property
     def is_materializer(self) -> bool:
-        """It may write to addresses that are known only after a run."""
+        """Whether it may write to addresses that are known only after a run."""
         return bool(self.spec.side_write_envelope)
 
     def signal(self, signal: NodeSignal) -> None:

@@ -1,9 +1,8 @@
 """Ranks of nodes, and the queue of nodes that have to run.
 
-A node's rank is greater than that of every node it reads. It is raised when an edge asks for it, and then whatever
-comes after; or lowered, if there is room. It is never computed for the whole graph. Nodes that read each other in a
-cycle have one rank together; among them, as among all of one rank, who was registered first goes first: parents before
-children.
+A node's rank is greater than that of every node it reads. It is raised when an edge requires it, together with the
+nodes after it; or lowered, if there is room. It is never computed for the whole graph. The nodes of a cycle share one
+rank. Nodes of one rank run in the order of registration: parents before children.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from headwater.scheduler.scheduler_limits import LOWERED_MAX
 
 
 class RankEdges(Protocol):
-    """What ranks ask of the graph."""
+    """What ranks need of the graph."""
 
     liveness: Liveness
 
     def sources(self, node: Node) -> Iterator[Node]:
-        """Who writes what it reads."""
+        """The writers of its reads."""
         ...
 
     def readers(self, node: Node) -> list[Node]:
-        """Who reads what it writes."""
+        """The readers of its outputs."""
         ...
 
 
@@ -38,13 +37,13 @@ class Ranks:
         self._edges = edges
         self._on_lowered = on_lowered
         self._cycles = 0
-        # Edges that were not looked at yet: to the others, as if they were not there.
+        # Edges that are not processed yet: the processing of other edges ignores them.
         self._untied: set[tuple[Node, Node]] = set()
-        # Nodes whose rank was looked at, for ever: what keeping the order costs.
+        # The number of visited nodes: the cost of keeping the order.
         self.visits = 0
 
     def link(self, source: Node, target: Node) -> None:
-        """The target reads what the source writes, so it comes after it. Without recursion: chains may be long."""
+        """Add an edge: the target reads an output of the source, so it comes later. Without recursion."""
         if _is_in_order(source, target):
             return
         if self._lower(source, target.rank - 1):
@@ -59,7 +58,7 @@ class Ranks:
     def _lower(self, node: Node, rank: int) -> bool:
         """Lower a source with few inputs instead of raising its readers.
 
-        Chains that are found from their end on would cost as much as their length for each link otherwise.
+        Otherwise each edge of a chain that is built from its end would cost the length of the chain.
         """
         if node.cycle is not None or len(node.above) > LOWERED_MAX:
             return False
@@ -72,8 +71,8 @@ class Ranks:
         return True
 
     def link_all(self, edges: list[tuple[Node, Node]]) -> None:
-        """Several at once. One after the other all the same: a way round must not lead over one without a rank."""
-        # What is in order stays so, and may be an edge already, by another document: a cycle that grows leads over it.
+        """Add several edges, one after the other: a search must not pass an edge without a rank."""
+        # An edge in order stays so, and may exist through another document: a growing cycle may lead over it.
         self._untied = {edge for edge in edges if not _is_in_order(*edge)}
         for source, target in edges:
             self._untied.discard((source, target))
@@ -84,9 +83,9 @@ class Ranks:
         return [reader for reader in found if (node, reader) not in self._untied] if self._untied else found
 
     def _raised(self, todo: list[tuple[Node, int]], source: Node | None) -> dict[Node, int] | None:
-        """The ranks that follow if these are raised; None if the source itself would have to be.
+        """The new ranks if these are raised; None if the source itself would be raised: there is a cycle.
 
-        By the ranks they had, so that each is looked at when all that comes before it has been.
+        In the order of the old ranks, so that a node is visited after all nodes before it.
         """
         raised: dict[Node, int] = {}
         heap: list[tuple[int, int, Node]] = []
@@ -101,7 +100,7 @@ class Ranks:
         while heap:
             node = heappop(heap)[2]
             cycle = node.cycle
-            # Several of a cycle may have been asked, each by others: the highest counts for all.
+            # Several nodes of a cycle may be raised: the highest rank counts for all.
             rank = raised[node] if cycle is None else max(raised.get(member, member.rank) for member in cycle)
             self.visits += 1
             for member in cycle or (node,):
@@ -115,7 +114,7 @@ class Ranks:
         return raised
 
     def _join(self, source: Node, target: Node) -> None:
-        """They read each other, through others or directly: all between them are one cycle, with one rank."""
+        """Join two nodes that read each other, and all nodes between them, to one cycle with one rank."""
         below = self._reach(target, source.rank)
         cycle = [node for node in self._leading_to(source, below) if node in below]
         cycle = list(dict.fromkeys([*cycle, source, target]))
@@ -157,7 +156,7 @@ class Ranks:
         return found
 
     def loosen(self, node: Node) -> None:
-        """It reads less than it did. If it was part of a cycle, that may be none any more: checked again."""
+        """A node reads less than before: check whether its cycle still exists."""
         cycle = node.cycle
         if cycle is None:
             return
@@ -172,15 +171,15 @@ class Ranks:
 
 
 class Queue:
-    """Nodes that wait for their turn.
+    """The nodes that have to run.
 
     Computations by rank; when none of them waits, effects as they were registered; then materializers without a waiting
     reader.
     """
 
     def __init__(self) -> None:
-        # A heap of numbers, which compare fastest: tier, rank and order in one. A rank that was raised meanwhile is
-        # found when its number comes up; one that was lowered has a second number.
+        # A heap of integers, which compare fastest: tier, rank and order in one. A raised rank is
+        # found when its entry is taken; a lowered rank has a second entry.
         self._heap: list[int] = []
         self._waiting: dict[int, Node] = {}
 
@@ -188,14 +187,14 @@ class Queue:
         return len(self._waiting)
 
     def put(self, node: Node) -> None:
-        """Once is enough."""
+        """Queue a node. Idempotent."""
         if not node.queued:
             node.queued = True
             self._waiting[node.position] = node
             heappush(self._heap, _turn(node) if node.tier else node.rank << _ORDER_BITS | node.position)
 
     def lowered(self, node: Node) -> None:
-        """Its turn is earlier than it was."""
+        """The rank of a node was lowered: it is due earlier."""
         if node.queued and not node.tier:
             heappush(self._heap, _turn(node))
 
@@ -206,7 +205,7 @@ class Queue:
             turn = heappop(heap)
             node = self._waiting.get(turn & _ORDER)
             if node is None:
-                # It had an earlier turn.
+                # It was taken with an earlier entry.
                 continue
             if not node.tier and (rank := turn >> _ORDER_BITS) != node.rank:
                 if rank < node.rank:
@@ -239,7 +238,7 @@ def _is_in_order(source: Node, target: Node) -> bool:
 
 
 def _turn(node: Node) -> int:
-    """Lower goes first."""
+    """The position of a node: lower goes first."""
     if node.tier:
         return node.tier << _TIER_SHIFT | node.position
     return node.rank << _ORDER_BITS | node.position

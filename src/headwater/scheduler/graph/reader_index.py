@@ -6,8 +6,8 @@ for one read. `match` is the same rule for all reads at once, because every writ
 containers, the walk goes on below; where only one is, every read below is touched; where neither is, none. A property
 test compares the two.
 
-One thread at a time may add and remove. Others may look meanwhile, and find the index as it was before or after each
-step of that: a dict of the index is never iterated over, but listed first, which nothing can interrupt.
+One thread at a time may add and remove. Other threads may read meanwhile, and find the index as before or after each
+step: a dict of the index is never iterated over, but copied to a list first, which is atomic.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from headwater.values.tree import (
 R = TypeVar("R")
 
 Group: TypeAlias = R | dict[R, None] | None
-"""The readers of one place at one depth, in the order they came. One, as it most often is, stands there bare."""
+"""The readers of one place at one depth, in the order of adding. A single reader is stored without a dict."""
 
 SPARSE: Final = 8
-"""Entries of two containers for each place read below, under which it is quicker to go through the entries."""
+"""If two containers have fewer entries per place read below them, comparing all entries is faster."""
 
 
 class _Place(Generic[R]):
-    """One path of one document: who reads there, and the places below. It is kept while anyone reads at or below it."""
+    """One path of one document: its readers, and the places below. It exists while it has readers at or below it."""
 
     __slots__ = ("deep", "kids", "shallow", "step")
 
@@ -51,7 +51,7 @@ class _Place(Generic[R]):
         self.step = step
         self.deep: Group[R] = None
         self.shallow: Group[R] = None
-        # One stands there bare, too: a dict takes more room than all the rest.
+        # A single one is stored without a dict, which would take more memory than everything else.
         self.kids: _Place[R] | dict[Step, _Place[R]] | None = None
 
     def kid(self, step: Step) -> _Place[R] | None:
@@ -67,7 +67,7 @@ class _Place(Generic[R]):
         return [] if kids is None else [kids]
 
     def grow(self, step: Step) -> _Place[R]:
-        """A new place below."""
+        """Add a place below."""
         kids, kid = self.kids, type(self)(step)
         if isinstance(kids, dict):
             kids[step] = kid
@@ -76,7 +76,7 @@ class _Place(Generic[R]):
         return kid
 
     def drop(self, step: Step) -> None:
-        """Without a place below that is there."""
+        """Remove a place below."""
         kids = self.kids
         if isinstance(kids, dict):
             del kids[step]
@@ -87,13 +87,13 @@ class _Place(Generic[R]):
 
 
 class ReaderIndex(Generic[R]):
-    """The reads of everyone, by place. Readers are told apart by `==`; None and dicts cannot be any."""
+    """All reads, by place. Readers are compared with `==`; None and dicts cannot be readers."""
 
     def __init__(self) -> None:
         self._roots: dict[DocKey, _Place[R]] = {}
         self._count = 0
-        self.docs: Final[KeysView[DocKey]] = self._roots.keys()  # always as of now; quicker to ask than the index
-        self.visits = 0  # places that `match` has looked at, ever
+        self.docs: Final[KeysView[DocKey]] = self._roots.keys()  # a live view; faster to ask than the index
+        self.visits = 0  # the number of places that `match` has visited
 
     def __contains__(self, doc: object) -> bool:
         return doc in self._roots
@@ -102,7 +102,7 @@ class ReaderIndex(Generic[R]):
         return self._count
 
     def add(self, doc: DocKey, path: Path, shallow: bool, reader: R) -> None:  # noqa: FBT001  # a part of the read
-        """The reader reads there. Twice is once."""
+        """Add a read. Idempotent."""
         place = self._roots.get(doc) or self._roots.setdefault(doc, _Place(""))
         for step in path:
             place = place.kid(step) or place.grow(step)
@@ -116,7 +116,7 @@ class ReaderIndex(Generic[R]):
             setattr(place, depth, reader if group is None else {group: None, reader: None})
 
     def remove(self, doc: DocKey, path: Path, shallow: bool, reader: R) -> None:  # noqa: FBT001  # as above
-        """The reader does not read there any more, if it did."""
+        """Remove a read. Idempotent."""
         place = self._roots.get(doc)
         way: list[_Place[R]] = []
         for step in path:
@@ -139,20 +139,20 @@ class ReaderIndex(Generic[R]):
             if not way:
                 del self._roots[doc]
                 if not self._roots:
-                    self._roots.clear()  # a dict keeps the room it once needed until it is told
+                    self._roots.clear()  # a dict does not shrink by itself
                 return
             step, place = place.step, way.pop()
             place.drop(step)
 
     def of_doc(self, doc: DocKey) -> list[R]:
-        """Everyone who reads anything in a document, each once."""
+        """The readers of anything in a document, each once."""
         root = self._roots.get(doc)
         groups: list[Group[R]] = []
         _take_all([] if root is None else [root], groups)
         return _each_once(groups)
 
     def entries(self) -> Iterator[tuple[DocKey, Path, bool, R]]:
-        """All there is, one by one, as it was added: for those who look on."""
+        """All reads, in the order of adding: for inspection."""
         for doc, root in list(self._roots.items()):
             todo: list[tuple[Path, _Place[R]]] = [((), root)]
             for path, place in todo:
@@ -163,13 +163,13 @@ class ReaderIndex(Generic[R]):
                 todo += [((*path, kid.step), kid) for kid in place.all_kids()]
 
     def match(self, change: Change) -> list[R]:
-        """Everyone with a read that the change touches, each once. Upper places come first; at each, who came first."""
+        """The readers that the change touches, each once. Upper places first; at each place, in the order of adding."""
         place = self._roots.get(change.doc)
         before, after = change.before, change.after
         if place is None or before is after:
             return []
         if place.kids is place.shallow is None:
-            # The commonest by far: a document is one value, and is read whole.
+            # By far the most common case: a document is one value, and is read whole.
             self.visits += 1
             if before == after and same(before, after):
                 return []
@@ -197,7 +197,7 @@ class ReaderIndex(Generic[R]):
 
 
 def _take_touched(todo: list[tuple[_Place[R], Maybe, Maybe]], groups: list[Group[R]]) -> int:
-    """Everyone who is touched at these places or below. Returns how many places below were looked at."""
+    """Collect the touched readers at these places or below. Returns the number of visited places below."""
     visits = 0
     for place, old, new in todo:
         if place.deep is not None:
@@ -218,7 +218,7 @@ def _take_touched(todo: list[tuple[_Place[R], Maybe, Maybe]], groups: list[Group
 
 
 def _below(place: _Place[R], old: Map | Array, new: Map | Array) -> list[tuple[_Place[R], Maybe, Maybe]]:
-    """What two containers have at the places below. Some at which they have the same are left out."""
+    """The children of two containers at the places below. Some equal ones are left out."""
     kids = place.kids
     if isinstance(kids, dict) and len(kids) * SPARSE > len(old) + len(new) and is_map(old) is is_map(new):
         return [(kid, x, y) for step, x, y in _unlike(old, new) if (kid := kids.get(step)) is not None]
@@ -242,7 +242,7 @@ def _unlike(old: Map | Array, new: Map | Array) -> Iterator[tuple[Step, Maybe, M
 
 
 def _take_all(places: list[_Place[R]], groups: list[Group[R]]) -> int:
-    """Everyone at these places and below. Returns how many places that are."""
+    """Collect all readers at these places and below. Returns the number of places."""
     for place in places:
         groups += (place.deep, place.shallow)
         places += place.all_kids()

@@ -35,12 +35,12 @@ class Registry:
         self._trace = trace
         self._now = now
         self._count = 0
-        # Of the next node, if it is made in the place of another.
+        # The order of the next node, if it replaces another.
         self._position = 0
         # Every computation is live, read or not.
         self.eager = eager
         self.nodes: dict[Node, None] = {}
-        # Told of each that goes.
+        # Called with each removed node.
         self.on_remove: Callable[[Node], None] | None = None
 
     def add(self, spec: NodeSpec, parent: Node | None) -> Node:
@@ -92,7 +92,7 @@ class Registry:
         return True
 
     def remove(self, node: Node) -> None:
-        """Forget it. Idempotent."""
+        """Remove a node. Idempotent."""
         if node.removed:
             return
         node.removed = True

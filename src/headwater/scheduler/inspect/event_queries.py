@@ -21,7 +21,7 @@ from headwater.values.text import rough_span, span
 
 
 class WaitingEvent(NamedTuple):
-    """An event on its way, and what it waits for, in words."""
+    """An event that has not ended, and what it waits for, in words."""
 
     event: EventRecord
     why: str
@@ -32,12 +32,12 @@ class WaitingEvent(NamedTuple):
 
     @property
     def story(self) -> str:
-        """With what the first of all waits for."""
+        """The sentence, with what the first event of all waits for."""
         return self.why if self.first is None else f"{self.why}, the first of which waits: {self.first.why}"
 
 
 class EventCounts(msgspec.Struct, frozen=True):
-    """What became of the events of one opening."""
+    """The events of one opening, by outcome."""
 
     confirmed: int
     refused: int
@@ -59,11 +59,11 @@ class EventQueries:
         self._now = now
 
     def handlers(self) -> list[HandlerRecord]:
-        """All that there are, as they were declared."""
+        """All handlers, in the order of declaration."""
         return list(self._streams.handlers.values())
 
     def counts(self) -> EventCounts:
-        """How many came to which end, and how many are on their way."""
+        """The number of events by outcome, and of those that have not ended."""
         ends = self._outcomes.counts
         waiting = sum(event.state is not EventState.PENDING for event in list(self._outcomes.live.values()))
         return EventCounts(
@@ -77,7 +77,7 @@ class EventQueries:
     # -- what waits ----------------------------------------------------------------------------------------
 
     def waiting(self) -> list[WaitingEvent]:
-        """Every event that was sent and has not ended, in the order in which they are handled."""
+        """All events that have not ended, in the order of handling."""
         found: dict[EventRecord, WaitingEvent] = {}
         for lane in self._lanes:
             found.update((each.event, each) for each in self._in_lane(lane))
@@ -157,14 +157,14 @@ class EventQueries:
         return f"It does not run yet: {first.event.id} {parked}: {first.story}"
 
     def _reads(self, handler: HandlerRecord) -> str:
-        """What is made current before it is called."""
+        """The reads that are made current before the call."""
         titles = [writer.title for doc in handler.closure for writer in self._graph.writers.get(doc, ())]
         return f"; {', '.join(dict.fromkeys(titles))} would be made current first" if titles else ""
 
     # -- the picture ---------------------------------------------------------------------------------------
 
     def drawn_into(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with handlers, and arrows from what they last read of what nodes write."""
+        """The snapshot with handlers, and edges from the results that they last read."""
         handlers = self.handlers()
         if not handlers:
             return snapshot
@@ -197,7 +197,7 @@ _PLACES: Final = {EventState.PENDING: 0, EventState.RUNNING: 1, EventState.QUEUE
 
 
 def error_of(handler: HandlerRecord) -> str:
-    """What its last run failed of; nothing if that did not fail."""
+    """The error of its last run; empty if that did not fail."""
     failure = handler.last_failure
     return failure.reason if failure is not None and failure.runs == handler.runs else ""
 

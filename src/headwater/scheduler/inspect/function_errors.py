@@ -18,12 +18,12 @@ NOT_NOW: Final = (UnavailableError, OfflineError, ClosedError)
 
 
 def is_final(error: HeadwaterError | None) -> bool:
-    """Whether doing it again would come to the same: for want of a right, say. One that does not say why may pass."""
+    """Whether a retry would fail in the same way, as without a right. An error without a code may pass."""
     return error is not None and type(error) is not StoreError and not isinstance(error, NOT_NOW)
 
 
 def facts_of(node: Node | HandlerRecord, causes: Sequence[DocPath]) -> dict[str, object]:
-    """Of every error that is told: whose it is, and why that ran."""
+    """The facts of every reported error: its function, and why that ran."""
     return {
         "piece": node.spec.piece,
         "node": node.name,
@@ -34,13 +34,13 @@ def facts_of(node: Node | HandlerRecord, causes: Sequence[DocPath]) -> dict[str,
 
 
 def circular(node: Node) -> UserCodeError:
-    """It is asked for by what it is made of."""
+    """The error for a computation that is called by one of its own inputs."""
     message = f"{node.title} reads itself, directly or through what it calls; a value cannot be made of itself"
     return UserCodeError(message, node=node.name)
 
 
 def restless(nodes: Sequence[Node]) -> UserCodeError:
-    """They run and run."""
+    """The error for nodes that do not settle."""
     names = ", ".join(f"{node.title}" for node in nodes)
     does = "does not settle: it" if len(nodes) == 1 else "do not settle: each"
     message = (
@@ -52,7 +52,7 @@ def restless(nodes: Sequence[Node]) -> UserCodeError:
 
 
 def function_error(node: Node, causes: Sequence[DocPath], space: str) -> UserCodeError:
-    """What a function raised, with where that was and why it ran."""
+    """The error of a function, with its place and the causes of the run."""
     error = node.error
     message = f"{node.title} in space {space!r} raised {describe(error)}. It runs again when what it read changes"
     report = UserCodeError(message, space=space, **facts_of(node, causes))
@@ -61,7 +61,7 @@ def function_error(node: Node, causes: Sequence[DocPath], space: str) -> UserCod
 
 
 def no_result(node: Node) -> UserCodeError | None:
-    """Its function has ended its transaction, and so there is no way to store what it returned."""
+    """The error for a function that ended its own transaction: its result cannot be stored."""
     if not node.outputs:
         return None
     message = (
@@ -72,7 +72,7 @@ def no_result(node: Node) -> UserCodeError | None:
 
 
 def unstorable(node: Node, tx: Transaction) -> UserCodeError:
-    """What it made could not be stored."""
+    """The error for a result that could not be stored."""
     found = tx.error or tx.verdict
     message = f"the result of {node.title} could not be stored: {found}. It runs again when what it read changes"
     report = UserCodeError(message, **facts_of(node, tx.triggers))
@@ -94,7 +94,7 @@ def _event_facts(event: EventRecord, space: str) -> dict[str, object]:
 
 
 def never_quiet(node: Node, event: EventRecord) -> UserCodeError:
-    """An event has waited for a function that waits for quiet, and there was none."""
+    """The warning for an event that waited too long for a debounced function."""
     handler = event.handler
     message = (
         f"{event.id} for {handler.title} has waited for {node.title}, which waits for quiet (debounce) while what it "
@@ -105,8 +105,8 @@ def never_quiet(node: Node, event: EventRecord) -> UserCodeError:
 
 
 def failed_event(event: EventRecord, space: str, *, is_kept: bool, where: str = "") -> UserCodeError:
-    """An event was not handled. It is kept, unless the space was opened to keep none. `where`: options of commands."""
-    # Where others have it open, too, the command needs an app.
+    """The error for a failed event, which is stored unless `keep_failed=0`. `where`: options of commands."""
+    # If other processes have the space open, too, the command needs an app.
     again = f"{where} --app MODULE:APP" if where else ""
     kept = (
         f"It is kept: `headwater events show {event.id}{where}` shows it, `headwater events redeliver {event.id}"
@@ -122,7 +122,7 @@ def failed_event(event: EventRecord, space: str, *, is_kept: bool, where: str = 
 
 
 def unstored_event(event: EventRecord, space: str, broken: HeadwaterError) -> UserCodeError:
-    """An event was not handled, and cannot be kept."""
+    """The error for a failed event that cannot be stored."""
     message = (
         f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. It could not be kept "
         f"either: {broken.message}. Send it again when that is mended; its payload is in this error's facts"
@@ -140,13 +140,13 @@ class ErrorReports:
         self._listeners: tuple[Callable[[UserCodeError], None], ...] = ()
 
     def report(self, error: UserCodeError) -> None:
-        """Tell everybody; last the one that may raise it."""
+        """Call all listeners; the default one, which may raise, is last."""
         for listener in self._listeners:
             listener(error)
         self._report(error)
 
     def listen(self, listener: Callable[[UserCodeError], None]) -> Callable[[], None]:
-        """Be told, too. Returns what ends it."""
+        """Add a listener. Returns the function that removes it."""
         # Wrapped, so that the same listener given twice is two.
         entry: Callable[[UserCodeError], None] = lambda error: listener(error)  # noqa: E731, PLW0108
         self._listeners = (*self._listeners, entry)

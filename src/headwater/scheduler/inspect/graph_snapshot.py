@@ -16,7 +16,7 @@ EdgeKind = Literal["data", "envelope", "parent"]
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """One function of the space, as it stands."""
+    """The state of one function of the space."""
 
     id: str
     """Unique in the snapshot."""
@@ -58,7 +58,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """From what is written, or made, to who reads it, or was made. Both are ids of nodes or of sources."""
+    """An edge from a writer to a reader, or from a maker to what it made. Both are ids of nodes or of sources."""
 
     source: str
     target: str
@@ -85,10 +85,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[Edge, ...] = ()
 
     def to_json(self) -> bytes:
-        """As JSON, everything in the order it was given: equal snapshots give equal bytes."""
+        """The snapshot as JSON, in a fixed order: equal snapshots give equal bytes."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Snapshot:
-        """The exact inverse. Raises msgspec.DecodeError or ValidationError on anything else."""
+        """The inverse of `to_json`. Raises msgspec.DecodeError or ValidationError on anything else."""
         return msgspec.json.decode(data, type=cls)

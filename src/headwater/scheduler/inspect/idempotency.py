@@ -1,10 +1,10 @@
 """A check that runs computations again and compares the results.
 
-For tests. Once more on what the first run has seen: then it has to come to the same, and to write the same. One that
-writes besides its result is run a third time, on top of what it has written: then it must have nothing to change. These
-runs are in transactions that are never committed; no count, and nothing that is decided elsewhere, depends on them.
+For tests. A second run with the same reads must have the same result and the same writes. A function that writes
+besides its result runs a third time, on top of its writes: then nothing may change. These runs are in transactions that
+are never committed. No count and no decision depends on them.
 
-The same for what an opening has restored: a run has to come to the result that was taken over.
+Restored nodes are checked in the same way: a run must have the restored result.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ADVICE: Final = (
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Something that came out differently the second time."""
+    """A difference between two runs."""
 
     node: str
     place: str
@@ -58,7 +58,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def head(self) -> str:
-        """Which function, and what was tried."""
+        """The function, and the kind of check."""
         name = titled(self.node if self.node.endswith(")") else f"{self.node}()", self.piece)
         where = f" {self.line}" if self.line else ""
         if self.restored:
@@ -68,7 +68,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def row(self) -> str:
-        """Where, what came of the first run, and what of the second."""
+        """The place, and the values of the first and of the second run."""
         return f"{self.place}: first {_told(self.first)}, then {_told(self.second)}"
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class _Image(msgspec.Struct, frozen=True):
-    """What a first run has seen and written, taken before it was committed."""
+    """The reads and writes of a first run, taken before its commit."""
 
     # For the second.
     tx: Transaction
@@ -90,19 +90,19 @@ class IdempotencyCheck:
     def __init__(self, runner: Runner, replica: Replica, perform: Perform) -> None:
         self._runner = runner
         self._replica = replica
-        # How a function is called for another run of the check; a test may want it without output.
+        # Calls a function for a repeated run; a test may suppress its output.
         self.perform = perform
         self.differences: list[Difference] = []
 
     def check_idempotency(self, *, on: bool) -> None:
-        """From now on, or no longer."""
+        """Turn the check on or off."""
         self._runner.before = self._take_image if on else None
         self._runner.after = self._recheck if on else None
 
     def _take_image(self, attempt: Attempt) -> None:
         node, tx = attempt.node, attempt.tx
-        # An effect may do what it likes. What waited cannot be compared: what it waited for has happened meanwhile.
-        # And an attempt that has started something would start it twice.
+        # An effect need not be idempotent. A suspended run cannot be compared: its surroundings have changed meanwhile.
+        # An attempt that has started something would start it twice.
         if node.outputs and not node.spec.is_async and not tx.launched and not tx.followers:
             written = dict(tx.written())
             seen = {doc: tx.snapshot_of(doc) for doc in [*(doc for doc, _, _ in node.reads), *written]}
@@ -119,7 +119,7 @@ class IdempotencyCheck:
             self.differences += found
 
     def _has_moved(self, node: Node, image: _Image) -> bool:
-        """Something that the first run has read is not so any more, but for what it wrote itself."""
+        """Whether a read of the first run has changed, except by its own writes."""
         if not node.is_clean or node.removed:
             return True
         for doc, path, bits in node.reads:
@@ -130,7 +130,7 @@ class IdempotencyCheck:
         return False
 
     def check_restored(self, nodes: Iterable[Node], valid: Callable[[Node], bool]) -> None:
-        """Run those that are restored and have not run since, if everything above is valid: they have to come to that.
+        """Run restored nodes that have not run since, if their inputs are valid: the results must be the same.
 
         A function with another result depends on something that no run can observe, or was restored wrongly.
         """
@@ -181,7 +181,7 @@ class IdempotencyCheck:
 
     def _on_top(self, attempt: Attempt) -> list[Difference]:
         node, first = attempt.node, attempt.tx
-        # By the same name: messages of errors have it.
+        # Under the same name, which is part of error messages.
         tx = Transaction(self._replica, first.name, read_only=node.spec.read_only, cause=first.cause)
         tx.node, tx.triggers, tx.surface = node, first.triggers, node.surface
         again = self._run(node, tx)
@@ -195,7 +195,7 @@ class IdempotencyCheck:
         return found
 
     def _run(self, node: Node, tx: Transaction) -> Attempt | None:
-        """None: it asks to be run again, or for room. That is not compared."""
+        """Run the function again. None: it asked for a retry, or for stack, and is not compared."""
         runner = self._runner
         again = Attempt(runner, node, tx, self._replica.version, 0.0, pulled=True)
         runner.stack.append(node)

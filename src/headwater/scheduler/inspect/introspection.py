@@ -65,7 +65,7 @@ class ActionStats(msgspec.Struct, frozen=True):
 
 
 class FilterStats(msgspec.Struct, frozen=True):
-    """How many runs were spared."""
+    """The number of invalidations and of runs: the difference was saved."""
 
     invalidated: int
     """Times that a value changed which some node had read."""
@@ -75,7 +75,7 @@ class FilterStats(msgspec.Struct, frozen=True):
 
 
 class GraphQueries:
-    """Answers."""
+    """Answers about nodes."""
 
     def __init__(  # noqa: PLR0917  # the parts it looks at
         self,
@@ -139,7 +139,7 @@ class GraphQueries:
         """How many invalidations, and how many runs they led to."""
         nodes = list(self._registry.nodes)
         invalidated = sum(node.invalidated for node in nodes)
-        # The first run of one that had not run before was led to by nothing.
+        # The first run of a node has no invalidation.
         executed = sum(max(node.runs - (not node.restored), 0) for node in nodes)
         return FilterStats(invalidated, executed, max(invalidated - executed, 0))
 
@@ -213,7 +213,7 @@ class GraphQueries:
     # -- in words ------------------------------------------------------------------------------------------
 
     def why(self, node: Node) -> str:
-        """Why it last ran, why it does not run now, what would wake it."""
+        """Why a node last ran, why it does not run now, and what would invalidate it."""
         return "\n".join([self._state(node), self._last(node), self._not_now(node), self._wakers(node)])
 
     def _state(self, node: Node) -> str:
@@ -244,7 +244,7 @@ class GraphQueries:
         return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}{adopted}"
 
     def _before(self, node: Node) -> str:
-        """Of one that has not run here: what became of what an earlier opening has kept of it."""
+        """For a node that has not run here: what was restored from earlier openings."""
         missed = self._persistence.missed.get(node.id)
         if node.adopted:
             return "It has not run here: what another runtime came to was adopted"
@@ -326,7 +326,7 @@ class GraphQueries:
         return ", ".join(words)
 
     def diagnosis(self) -> list[str]:
-        """Who does not settle, and who goes round in a cycle."""
+        """Nodes that do not settle, and nodes in a cycle."""
         nodes = list(self._registry.nodes)
         found = [
             f"{node.title} does not settle: it ran {RUNS_MAX} times in one pass and rests for "

@@ -1,6 +1,6 @@
 """Trace records, their storage and their listeners.
 
-Nothing here decides anything: without a listener not even a record is made, and with one nothing else differs.
+No decision depends on it. Without a listener, no record is made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headwater.scheduler.scheduler_limits import TRACE_MAX
 
 
 class TraceRecord(msgspec.Struct, frozen=True, tag=True):
-    """One thing that happened to a node, named as snapshots name it; `at_ms` on the scheduler's clock."""
+    """One step of a node, which has the id of snapshots; `at_ms` is on the scheduler's clock."""
 
     at_ms: float
     node: str
@@ -53,7 +53,7 @@ class RunStarted(TraceRecord, frozen=True, tag="started"):
 
 
 class RunFinished(TraceRecord, frozen=True, tag="finished"):
-    """An attempt came to its end. `changed`: something was written that is different."""
+    """An attempt has ended. `changed`: it wrote a different value."""
 
     number: int
     ms: float
@@ -88,7 +88,7 @@ class DemandChanged(TraceRecord, frozen=True, tag="demand"):
 
 
 class NodeGated(TraceRecord, frozen=True, tag="gated"):
-    """A node that is wanted has to wait."""
+    """A live node is delayed by a gate."""
 
     until_ms: float
     reason: str
@@ -117,7 +117,7 @@ class EventSent(TraceRecord, frozen=True, tag="sent"):
 
 
 class EventParked(TraceRecord, frozen=True, tag="parked"):
-    """An event is first in its lane, and has to wait."""
+    """The head of a lane has to wait."""
 
     event: str
     reason: str
@@ -134,7 +134,7 @@ class EventDispatched(TraceRecord, frozen=True, tag="dispatched"):
 
 
 class OriginDecided(TraceRecord, frozen=True, tag="decided"):
-    """A transaction that has sent events, or started something, came to be, or not. `node` is empty."""
+    """A transaction that sent events, or started something, was committed or rolled back. `node` is empty."""
 
     origin: str
     name: str
@@ -142,7 +142,7 @@ class OriginDecided(TraceRecord, frozen=True, tag="decided"):
 
 
 class EventEnded(TraceRecord, frozen=True, tag="ended"):
-    """An event came to its end: confirmed, refused or failed."""
+    """An event has ended: confirmed, refused or failed."""
 
     event: str
     state: str
@@ -152,7 +152,7 @@ class EventEnded(TraceRecord, frozen=True, tag="ended"):
 
 
 class NodeRestored(TraceRecord, frozen=True, tag="restored"):
-    """An opening has looked for what is stored of a node: restored, dirty or fresh. Or it was adopted, from a peer."""
+    """The result of restoring a node: restored, dirty or fresh. Or it was adopted from another runtime."""
 
     outcome: str
     reason: str = ""
@@ -190,7 +190,7 @@ class Trace:
     def __init__(self) -> None:
         self.on = False
         self._kinds: set[type[TraceRecord]] = set()
-        # Numbered, each kind for itself: what happened in between is found again although no time has passed.
+        # Numbered across all kinds: the order is known even if the times are equal.
         self._records: dict[type[TraceRecord], deque[tuple[int, TraceRecord]]] = {}
         self._count = 0
         self._listeners: tuple[TraceListener, ...] = ()

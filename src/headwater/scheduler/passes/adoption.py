@@ -52,13 +52,13 @@ class Adoption:
             return
         reads = reads_of(observation)
         docs = {*node.outputs, *(doc for doc, _, _ in reads)}
-        # In one piece: what is written after the look has to be told to who has read it.
+        # In one step: a write after the check must notify the readers that are registered here.
         with self._replica.lock:
             if self._are_as_of(docs, derived.seq) and self._calls_are_as_there(node, observation):
                 self._persistence.adopt(node, reads, body)
 
     def _calls_are_as_there(self, node: Node, observation: Observation) -> bool:
-        """The functions that the run has called exist here with these arguments, and those that failed fail here."""
+        """Whether the functions that the run called exist here with these arguments, and fail here if they failed."""
         told = recorded_failures(observation)
         reads = reads_of(observation)
         calls = () if observation.extra is None else observation.extra.calls
@@ -67,7 +67,7 @@ class Adoption:
         )
 
     def _are_as_of(self, docs: Iterable[DocKey], seq: Seq) -> bool:
-        """They are here as the store had them when it took the result, and found that the run was right."""
+        """Whether the reads are the same here as in the store when it accepted the result."""
         return all(self._replica.is_as_of(doc, seq) for doc in docs)
 
     def _body_of(self, node: Node, told: bytes, code: bytes) -> bytes | None:
@@ -87,10 +87,10 @@ class Adoption:
 
 
 def _is_free(node: Node) -> bool:
-    """Nothing is running, and a run would say no more than its result does."""
+    """Whether no attempt is running, and a run would have no other effect than its result."""
     if node.attempt is not None or node.running or node.removed or node.spec.is_fed:
         return False
-    # An error is told to callers, and its end too; what is one user's own, and what is written elsewhere, only a run
-    # can tell.
+    # Callers are notified of an error, and of its end. Results in a user's scope, and writes elsewhere, only a run
+    # can produce.
     is_well = node.error is None and node.known_failure is None
     return is_well and not node.result_scope and not node.is_materializer

@@ -1,7 +1,7 @@
 """Runs that met a missing document, repeated when it arrives.
 
-Such a run gets no value. It ends as not ready and is not reported; a handler is called again.
-That the document has come is told through the same channel as changes are, for it may have come as it was taken to be.
+Such a run gets no value. It ends as not ready and is not reported; a handler is called again. The arrival of a document
+is reported through the same channel as changes, because the document may be what the run assumed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Arrivals:
         self._unpark = unpark
         self._space = space
         self._waiting: dict[tuple[DocKey, Node], None] = {}
-        # Documents that events wait for, each with what says that it is there.
+        # Documents that events wait for, each with the function that reports its arrival.
         self._fetched: dict[DocKey, Callable[[], None]] = {}
         replica.on_arrived = lambda docs: tell(Arrived(tuple(docs)))
 
@@ -52,7 +52,7 @@ class Arrivals:
         return list(dict.fromkeys(doc for doc, _ in tuple(self._waiting)))
 
     def guard(self, tx: Transaction) -> None:
-        """A run begins: a read of a missing document ends it."""
+        """Guard a run: a read of a missing document ends it."""
         tx.gate = lambda doc: self._look(tx, doc)
 
     def _look(self, tx: Transaction, doc: DocKey) -> None:
@@ -62,19 +62,19 @@ class Arrivals:
             return
         self._waiting[doc, node] = None
         if not self._replica.is_missing(doc):
-            # It came in between, and was told to those who waited by then.
+            # It arrived meanwhile, and only earlier readers were notified.
             self._waiting.pop((doc, node), None)
             return
-        # What it would read next, most likely: it should not have to be run for each of them.
+        # Its likely next reads are fetched together, instead of one run for each of them.
         for value in tx.snapshots():
             for other in linked(value):
                 self._replica.is_missing(other)
-        # It may catch the error and return a result: that depends on what no read can name.
+        # The function may catch the error and return a result, which then depends on something that is no read.
         tx.reads_outside = True
         raise not_ready(doc, self._space)
 
     def expect(self, doc: DocKey) -> None:
-        """A handler is about to read it: if it is missing, its event waits. The caller holds the lock."""
+        """A handler is about to read a document: if it is missing, the event waits. The caller holds the lock."""
         if doc not in self._fetched and self._replica.is_missing(doc):
             self._fetched[doc] = self._ready.loading((doc,))
 
@@ -85,7 +85,7 @@ class Arrivals:
         for doc in fetched:
             self._fetched.pop(doc)()
         if fetched:
-            # It may be told in the middle of a pass that has parked them.
+            # The arrival may be reported in the middle of a pass that has parked them.
             self._unpark()
         for doc, node in [each for each in tuple(self._waiting) if each[0] in come]:
             self._waiting.pop((doc, node), None)

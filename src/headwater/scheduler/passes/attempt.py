@@ -10,20 +10,20 @@ from headwater.scheduler.graph.node import DocPath, Node
 
 
 class RetryImmediately(BaseException):  # no error: `except Exception` in authors' code must not catch it
-    """Raised within a run: forget this attempt and make it again, in the same pass. Counts against its bound."""
+    """Raised within a run: discard this attempt and repeat it in the same pass. Counts for the limit of runs."""
 
 
 class AttemptOwner(Protocol):
-    """The part that has begun an attempt, and ends it."""
+    """The part of the scheduler that began an attempt, and ends it."""
 
     def finish(self, attempt: Any) -> None:  # noqa: ANN401  # of its own kind
-        """The function has returned or raised, or waits."""
+        """The function has returned or raised, or is suspended."""
 
     def again(self, attempt: Any) -> None:  # noqa: ANN401
         """A suspended attempt asks for a retry."""
 
     def interrupted(self, attempt: Any, reason: str) -> None:  # noqa: ANN401
-        """The attempt was stopped."""
+        """The attempt was cancelled."""
 
     def waits(self, attempt: Any) -> None:  # noqa: ANN401
         """The attempt is suspended again."""
@@ -32,17 +32,17 @@ class AttemptOwner(Protocol):
 class Attempt:
     """One attempt to run a node, from its beginning to its end. A step of `settle`: the host calls the function."""
 
-    # How the one before it failed, to tell whether that is different now.
+    # How the previous attempt failed, to compare the errors.
     before: Exception | None = None
-    # The host: what the function returned or raised; or that it waits, and how to stop it.
+    # The host: the return value or the error of the function; or that it is suspended, and how to cancel it.
     result: object = None
     error: Exception | None = None
     suspended: bool = False
-    # What was visible when it was last looked at while it waited.
+    # The visible version at the last check while it was suspended.
     looked: int = -1
-    # What the function is called with, besides its transaction.
+    # The arguments of the function, besides its transaction.
     arguments: tuple[()] = ()
-    # diagnosis: what is needed to do it all again.
+    # diagnosis: what a repeated run needs.
     image: object = None
 
     def __init__(
@@ -58,7 +58,7 @@ class Attempt:
         self.owner = owner
         self.node = node
         self.tx = tx
-        # What was visible when it began.
+        # The visible version at its beginning.
         self.version = version
         self.started = started
         self.pulled = pulled
@@ -89,4 +89,4 @@ class Attempt:
         return self.node.spec.timeout_ms
 
     def cancel(self) -> None:
-        """Stop it, if it is running. The host that starts it replaces this method."""
+        """Cancel it, if it is running. The host that starts it replaces this method."""

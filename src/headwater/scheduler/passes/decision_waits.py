@@ -16,33 +16,33 @@ from headwater.values.tree import ABSENT
 
 
 class DecisionWaits:
-    """Who has asked about which document, and what was answered."""
+    """The nodes that asked about a document, and the answers."""
 
     def __init__(self, replica: Replica, tell: Callable[[Notification], None]) -> None:
         self._replica = replica
         self._askers: dict[DocKey, dict[Node, None]] = {}
-        # With the number of the run that has asked.
+        # With the number of the run that asked.
         self._answers: dict[Node, tuple[int, dict[DocKey, bool]]] = {}
         replica.status_docs = self._askers
         replica.on_status = lambda doc: tell(Notification(Kind.STATUS, (Change(doc, (), ABSENT, ABSENT),)))
 
     def __len__(self) -> int:
-        """How many nodes have asked."""
+        """The number of nodes that asked."""
         return len(self._answers)
 
     def record(self, node: Node, doc: DocKey, *, pending: bool) -> None:
-        """A run was told this."""
+        """Record the answer that a run got."""
         run, answers = self._answers.get(node, (0, {}))
         if run != node.runs:
             self.forget(node)
             answers = {}
             self._answers[node] = (node.runs, answers)
-        # What it was told first is what it may have to take back.
+        # The first answer counts: the run may depend on it.
         answers.setdefault(doc, pending)
         self._askers.setdefault(doc, {})[node] = None
 
     def recheck(self, doc: DocKey, tell: Callable[[Node], None]) -> None:
-        """The document may be in another state now: tell those who were told otherwise."""
+        """The state of a document may have changed: invalidate the nodes that got another answer."""
         now = self._replica.is_layered(doc)
         for node in list(self._askers.get(doc, ())):
             run, answers = self._answers[node]
@@ -53,7 +53,7 @@ class DecisionWaits:
                 tell(node)
 
     def forget(self, node: Node) -> None:
-        """It runs again, or was removed."""
+        """Forget the answers of a node that runs again, or was removed."""
         _, answers = self._answers.pop(node, (0, {}))
         for doc in answers:
             askers = self._askers[doc]

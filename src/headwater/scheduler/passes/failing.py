@@ -24,19 +24,19 @@ class FailingNodes:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        # Nodes that failed in this opening, or in the last stored run of them; some are well by now.
+        # Nodes that failed in this opening, or in their last stored run; some have recovered.
         self._nodes: dict[Node, None] = {}
         self._prune_at = FAILING_MIN
 
     def add(self, node: Node) -> None:
-        """Its last run failed."""
+        """Add a node whose last run failed."""
         self._nodes[node] = None
         if len(self._nodes) > self._prune_at:
             self._nodes = {each: None for each in self._nodes if not each.removed}
             self._prune_at = max(2 * len(self._nodes), FAILING_MIN)
 
     def drop(self, node: Node) -> None:
-        """It fails no longer."""
+        """Remove a node that no longer fails."""
         node.known_failure = None
         self._nodes.pop(node, None)
 
@@ -45,7 +45,7 @@ class FailingNodes:
         return self.among(node.above, node) if self._nodes and node.above else NO_FAILURES
 
     def among(self, docs: Iterable[DocKey], reader: Node) -> dict[DocKey, bytes]:
-        """The same, of these documents."""
+        """The same for these documents."""
         found: dict[DocKey, bytes] = {}
         for doc in docs if self._nodes else ():
             for writer in self._graph.writers.get(doc, ()):

@@ -54,5 +54,5 @@ class GateControl:
         gate = self._gates.of(node)
         row = self._gates.settings.record(node, gate.debounce_ms, gate.throttle_ms)
         if row is not None:
-            # It depends on no read: it is stored with the next commit, or at closing.
+            # The setting depends on no read: it is stored with the next commit, or at closing.
             self._replica.observations.put(*row, ())

@@ -25,7 +25,7 @@ class StoredGateSettings:
         self._found: dict[DocKey, GateSettings] = {}
 
     def record(self, node: Node, debounce_ms: float | None, throttle_ms: float | None) -> tuple[DocKey, bytes] | None:
-        """A setting was made. Returns the row to be stored; None for a node that has no name in the store."""
+        """Record a setting. Returns the row to store; None for a node without a name in the store."""
         key, spec = _key(node), node.spec
         if key is None:
             return None
@@ -34,17 +34,17 @@ class StoredGateSettings:
         return key, encode_observation(b"", (), Extra(gate=settings))
 
     def load(self, listing: Listing) -> bool:
-        """Take the rows of settings out of a listing. Tells whether there were any."""
+        """Take the rows of settings out of a listing. Returns whether there were any."""
         rows = [listing.rows.pop(key) for key in [key for key in listing.rows if key.endswith(SUFFIX)]]
         for row in rows:
             observation = decode_observation(row.body)
             if observation is not None and observation.extra is not None and observation.extra.gate is not None:
-                # What was set in this opening is newer.
+                # A setting of this opening is newer.
                 self._found.setdefault(row.doc, observation.extra.gate)
         return bool(rows)
 
     def of(self, node: Node) -> tuple[float | None, float | None]:
-        """Debounce and throttle of a node: as set, or as declared."""
+        """Debounce and throttle of a node: set at run time, or declared."""
         spec = node.spec
         debounce, throttle = spec.debounce_ms, spec.throttle_ms
         key = _key(node) if self._found else None

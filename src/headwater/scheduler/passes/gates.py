@@ -32,15 +32,15 @@ class Gates:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = self.now = now
         self.heap: list[tuple[float, int, Node]] = []
-        # What was set at run time, here and in earlier openings.
+        # The settings made at run time, here and in earlier openings.
         self.settings = StoredGateSettings()
-        # Some node waits for quiet: from then on each node knows since when there is news for it.
+        # Some node is debounced: from then on, each node records since when it has a new cause.
         self.tracks_changes = False
 
     # -- policies ------------------------------------------------------------------------------------------
 
     def configure(self, node: Node) -> None:
-        """As registered; or as it was set for the node before that this one is made in the place of."""
+        """Set the declared gates; or the settings of the node that this one replaces."""
         debounce_ms, throttle_ms = self.settings.of(node)
         self.tracks_changes = self.tracks_changes or debounce_ms is not None
         if debounce_ms is not None or throttle_ms is not None:
@@ -49,7 +49,7 @@ class Gates:
             node.gate.debounce_ms = node.gate.throttle_ms = None
 
     def set_debounce(self, node: Node, ms: float | None) -> None:
-        """Wait for so much quiet from now on; None: do not."""
+        """Set the debounce in milliseconds; None removes it."""
         gate = self._gate(node)
         gate.debounce_ms = ms
         self.tracks_changes = True
@@ -59,13 +59,13 @@ class Gates:
             gate.debounce_until = self._now() + gate.quiet_ms
 
     def set_throttle(self, node: Node, ms: float | None) -> None:
-        """Run at most once in so much time from now on; None: as often as needed."""
+        """Set the throttle in milliseconds; None removes it."""
         gate = self._gate(node)
         gate.throttle_ms = ms
         gate.throttle_until = node.last_at_ms + ms if ms and node.runs else 0.0
 
     def set_no_auto_debounce(self, node: Node, *, on: bool) -> None:
-        """Do not slow it down for being slow."""
+        """Turn the automatic debounce of a slow effect off."""
         gate = self._gate(node)
         gate.no_auto_debounce = on
         if on:
@@ -87,10 +87,10 @@ class Gates:
     # -- what happens --------------------------------------------------------------------------------------
 
     def invalidated(self, node: Node, by: object = None) -> None:
-        """Something it read changed: the quiet begins again.
+        """Something that the node read has changed: its debounce starts again.
 
-        If that was changed by a run that a caller asked for, the quiet began when there was news for that run: it
-        was not observed, else the run would have been made then.
+        If a run that a caller requested made the change, the debounce starts at the time of the causes of that run:
+        an observed node would have run then.
         """
         known = by.run_changed_at if isinstance(by, Node) else None
         moment = self._now() if known is None else known
@@ -102,11 +102,11 @@ class Gates:
 
     @staticmethod
     def begins(node: Node, *, asked: bool) -> None:
-        """A run begins. If a caller asked for it, what it changes is as old as the news that it is for."""
+        """A run begins. If a caller requested it, its changes are as old as the causes of the run."""
         node.run_changed_at = node.changed_at if asked else None
 
     def ran(self, node: Node, now: float, ms: float) -> None:
-        """A run has ended after `ms`."""
+        """A run has ended after `ms` milliseconds."""
         gate = node.gate
         spec = node.spec
         # A suspended run delays no other node.
@@ -119,7 +119,7 @@ class Gates:
             gate.throttle_until = now + gate.throttle_ms
 
     def back_off(self, node: Node) -> bool:
-        """It does not settle: back off, longer each time. Returns whether this is the first time."""
+        """A node does not settle: back off, longer each time. Returns whether this is the first time."""
         gate = self._gate(node)
         first = not gate.backoff_ms
         gate.backoff_ms = min(gate.backoff_ms * 2 or float(BACKOFF_MS), float(BACKOFF_MAX_MS))
@@ -128,19 +128,19 @@ class Gates:
 
     @staticmethod
     def settled(node: Node) -> None:
-        """A pass ended and it is clean: end its backoff."""
+        """A pass has ended and the node is clean: end its backoff."""
         if node.gate is not None:
             node.gate.backoff_ms = node.gate.backoff_until = 0.0
 
     def hurry(self, node: Node) -> bool:
-        """It is run for an event without its quiet. Tells whether for the first time."""
+        """The node runs for an event without its debounce. Returns whether this is the first time."""
         gate = self._gate(node)
         first, gate.was_hurried = not gate.was_hurried, True
         return first
 
     @staticmethod
     def at_once(node: Node) -> None:
-        """What it has to run for is long ago: it need not wait for quiet, nor for its turn; nor those behind it."""
+        """The causes of the node are old: it runs without debounce and throttle, and so do the nodes below it."""
         node.changed_at = LONG_AGO
         if node.gate is not None:
             node.gate.debounce_until = node.gate.throttle_until = 0.0
@@ -156,15 +156,15 @@ class Gates:
         return max(gate.debounce_until, gate.throttle_until, gate.backoff_until)
 
     def is_resting(self, node: Node) -> bool:
-        """It did not settle, and is in backoff."""
+        """Whether it did not settle, and is in backoff."""
         return node.gate is not None and node.gate.backoff_until > self._now()
 
     def is_held(self, node: Node) -> bool:
-        """A gate delays it."""
+        """Whether a gate delays it."""
         return node.gate is not None and self.eligible_at(node) > self._now()
 
     def is_only_quiet(self, node: Node) -> bool:
-        """Only the debounce delays it."""
+        """Whether only the debounce delays it."""
         gate, now = node.gate, self._now()
         return gate is not None and gate.debounce_until > now >= max(gate.throttle_until, gate.backoff_until)
 
@@ -179,7 +179,7 @@ class Gates:
             heappush(self.heap, (until, node.order, node))
 
     def due(self) -> list[Node]:
-        """Whose time has come, or has to be checked again because it was changed."""
+        """Take the nodes that are due, or whose gates were changed."""
         waiting = self.heap
         if not waiting:
             return []
@@ -204,7 +204,7 @@ class Gates:
         return waiting[0][0] if waiting else None
 
     def is_due(self, at: float | None) -> bool:
-        """That time has come."""
+        """Whether that time has come."""
         return at is not None and at <= self._now()
 
     @staticmethod
@@ -218,7 +218,7 @@ class Gates:
         return True
 
     def regroup(self, node: Node) -> None:
-        """A gate was changed: the entry of a node that waits is made again."""
+        """A gate was changed: replace the entry of a waiting node."""
         gate = node.gate
         if gate is not None and gate.waits_until:
             gate.waits_until = 0.0

@@ -43,15 +43,15 @@ class Invalidation:
         self._now = now
         # Nodes that asked whether a document is decided.
         self.decision_waits: DecisionWaits | None = None
-        # Settle: it is live and not clean.
+        # Settle: called with a live node that is not clean.
         self.offer = offer
-        # Appended to by whichever thread commits; taken from by the one that has the turn.
+        # Appended to by every thread that commits; consumed by the holder of the lock.
         self.inbox: deque[Notification | Derived | Arrived] = deque()
         # Adoption: the result of another runtime may replace a run here.
         self.on_derived: Callable[[Derived], None] = lambda _: None
-        # Arrivals: these documents have arrived, and the runs that met them missing are to be marked.
+        # Arrivals: called with arrived documents, to mark the runs that missed them.
         self.on_arrived: Callable[[Arrived, Callable[[Node, DocKey], None]], None] = lambda *_: None
-        # Computations that are invalid: while there are none, every one that is clean is valid, too.
+        # Invalid computations: while there are none, every clean computation is valid.
         self.invalid: dict[Node, None] = {}
         graph.on_awaited = self._await
 
@@ -73,12 +73,12 @@ class Invalidation:
             own: object = None
             group: str | None = None
             if type(source) is Transaction and notification.kind is _COMMIT:
-                # A rollback concerns all readers: they still show the value.
+                # A rollback concerns all readers: they still have the value.
                 own, group = source.node, source.change_group
             for change in notification.changes:
                 for node in self._graph.index.match(change):
-                    # I5: what a run wrote itself is no news to it, by identity and not by name. One that is at work
-                    # looks for itself, when it is done, whether what it has read is still so.
+                    # I5: a run is not invalidated by its own writes, by identity and not by name. A running one
+                    # checks at its end whether its reads are still current.
                     if node is own or node.running:
                         continue
                     if group is not None and node.spec.change_group == group:
@@ -97,7 +97,7 @@ class Invalidation:
         else:
             node.invalid_causes = {cause: None}
         if node.status is _CLEAN:
-            # As the table says; most are.
+            # As the table says; most nodes are.
             node.status = NODE_TRANSITIONS[_CLEAN, _CHANGED]
         else:
             node.signal(_CHANGED)
@@ -115,9 +115,9 @@ class Invalidation:
             self.offer(node)
 
     def discard(self, node: Node, causes: tuple[DocPath, ...], *, undone: bool = False) -> None:
-        """An attempt does not count: it is to be made again, for what it was made for.
+        """Discard an attempt: it is repeated for the same causes.
 
-        Or it is undone, because it was the first and nothing called for it but that there was none before.
+        Or it is undone, if it was the first and had no other cause.
         """
         self.add_causes(node, causes)
         undone = undone and not node.invalid_causes
@@ -125,7 +125,7 @@ class Invalidation:
         if undone and not self._graph.is_awaited(node):
             self.invalid.pop(node, None)
         elif node.outputs:
-            # Or it has never run, and its output was read.
+            # Or the node has never run, and its output was read.
             self.invalid[node] = None
         if node.live_refs:
             self.offer(node)
@@ -140,13 +140,13 @@ class Invalidation:
             self.invalid[node] = None
 
     def forget(self, node: Node) -> None:
-        """It was removed: drop it from the invalid nodes."""
+        """Forget a removed node."""
         self.invalid.pop(node, None)
         if self.decision_waits:
             self.decision_waits.forget(node)
 
     def adopt(self, node: Node) -> None:
-        """The run of another runtime stands for the one that it was to make: nothing calls for that any more."""
+        """The run of another runtime replaces a run here: drop the causes."""
         node.signal(NodeSignal.RESTORED)
         self.invalid.pop(node, None)
         node.invalid_causes = NO_CAUSES
@@ -176,9 +176,9 @@ class Invalidation:
             node.invalid_causes = dict.fromkeys((doc, ()) for doc, _ in kept)
 
     def failure_changed(self, node: Node, source: Transaction | None = None) -> None:
-        """A computation fails, or no longer does, or with other words: its document stays, what callers get does not.
+        """A computation fails, no longer fails, or fails with another error: callers get something else.
 
-        Told as a change of the whole document, whatever was read of it.
+        Readers are notified as of a change of the whole document.
         """
         changes = tuple(Change(doc, (), ABSENT, _SOMETHING) for doc in node.outputs[:1] if doc in self._graph.index)
         if changes:

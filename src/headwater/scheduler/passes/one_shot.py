@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def pull_once(settle: Settle, registry: Registry, perform: Perform, read: Callable[..., T], name: str) -> T:
-    """Run a function until what it has read is current. Returns what it returned then, or raises what it raised."""
+    """Run a function until its reads are current. Returns its last result, or raises its last error."""
     if settle.settling:
         raise UsageError(f"{name}() cannot be used inside a run: the pass that is under way would have to end first")
     answers: list[tuple[T | None, Exception | None]] = []
@@ -32,7 +32,7 @@ def pull_once(settle: Settle, registry: Registry, perform: Perform, read: Callab
     try:
         drive(settle.steps(), perform)
         while settle.stopped_at is not None and not node.is_clean:
-            # A breakpoint ended the pass; the next one goes on.
+            # A breakpoint ended the pass; the next one continues.
             drive(settle.steps(), perform)
         if not answers:
             raise restless([node])

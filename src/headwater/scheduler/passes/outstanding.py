@@ -12,7 +12,7 @@ from headwater.scheduler.passes.settle import Settle
 
 
 class Outstanding(msgspec.Struct, frozen=True):
-    """What is left to do."""
+    """The outstanding work."""
 
     is_due: bool
     """A pass would find something."""
@@ -27,12 +27,12 @@ class Outstanding(msgspec.Struct, frozen=True):
 
     @property
     def is_idle(self) -> bool:
-        """Only time can bring more work. Dormant and gated nodes do not count; events do."""
+        """Whether only time can bring more work. Dormant and gated nodes do not count; events do."""
         return not self.is_due and not self.in_flight and not self.events
 
 
 def outstanding(queue: Queue, gates: Gates, invalidation: Invalidation, runner: Runner, settle: Settle) -> Outstanding:
-    """One look at all of it."""
+    """Collect the outstanding work."""
     waiting = gates.waiting()
     due = any(not node.is_clean and node.is_live and not node.removed for node in queue.nodes())
     wake_at = settle.wake_at()

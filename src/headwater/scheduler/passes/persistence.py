@@ -75,7 +75,7 @@ ADOPTED: Final = "adopted"
 
 
 class Resumed(msgspec.Struct, frozen=True):
-    """What an opening made of one node that it could not take over as it was."""
+    """A node that an opening could not restore as clean, and why."""
 
     node: str
     outcome: str
@@ -95,26 +95,25 @@ class Persistence:
         self._trace = trace
         self._now = gates.now
         self.failing = FailingNodes(graph)
-        # How many could be taken over as they were; and the others, by their ids.
+        # The number of nodes restored as clean; and the others, by their ids.
         self.restored = 0
         self.missed: dict[str, Resumed] = {}
 
     # -- out -----------------------------------------------------------------------------------------------
 
     def observe(self, node: Node, tx: Transaction) -> None:
-        """A run is about to commit: attach its observation. The node has the reads of this run already."""
+        """Attach the observation of a run to its commit. The reads of the run are registered already."""
         body = self._body(node, tx)
         if body is not None:
             tx.observes = (_key(node), body)
 
     def note(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], value: Maybe = ABSENT) -> None:
-        """A run had nothing to write: what it has read is kept all the same, if it is so when it is stored.
+        """Store the observation of a run without writes with the next commit, if it is still valid then.
 
-        So is its result: by then another commit may have changed it, or the commit that it is part of was
-        rolled back.
+        The same holds for its result: another commit may have changed it, or its commit was rolled back.
         """
         body = self._body(node, tx, whole=True)
-        # Perhaps it will not be kept: the next commit must not refer to it.
+        # It may not be stored after all: the next commit must not refer to it.
         node.recorded = None
         if body is None:
             return
@@ -128,10 +127,10 @@ class Persistence:
         error: Exception,
         before: Exception | None,
     ) -> bool:
-        """A run failed: results of readers may be made of that. Tells whether they have not been told of it yet."""
+        """Record a failed run, on which results of readers may depend. Returns whether readers must be notified."""
         is_news = not same_message(error, before)
         if is_news and node.known_failure is not None:
-            # In this opening it has not run before; in an earlier one it failed in the same way, perhaps.
+            # The first run of this opening: in an earlier opening it may have failed in the same way.
             is_news = fingerprint_of(error) != node.known_failure
         if node.outputs:
             self.failing.add(node)
@@ -159,7 +158,7 @@ class Persistence:
         self._replica.observations.put(_key(node), body, seen)
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
-        """What is stored of this run; its digest, if it is as the time before. None: nothing."""
+        """The stored form of this run; its digest, if it is unchanged. None: nothing is stored."""
         code = node.spec.fingerprint
         if code is None:
             return None
@@ -171,7 +170,7 @@ class Persistence:
             return recorded[1]
         node.recorded, node.seen_failures = None, failures
         if node.result_scope or tx.reads_outside or node.status is not NodeStatus.CLEAN:
-            # Invalid already: a failure that it was told of may be over, and no document says so.
+            # Invalid already: a failure that it has read may be over, and no document shows that.
             return None
         extra = self._extra(node)
         if extra is None:
@@ -181,7 +180,7 @@ class Persistence:
         return body
 
     def _extra(self, node: Node) -> Extra | None:
-        """The calls of a run that its reads alone do not describe. None: some of them cannot be made again."""
+        """The calls of a run that its reads alone do not describe. None: some of them cannot be repeated."""
         if not node.above:
             return NO_EXTRA
         failures, made, writers = self.failing.above(node), node.spec.made_before, self._graph.writers
@@ -194,7 +193,7 @@ class Persistence:
                 if writer.spec.is_instance and doc not in made:
                     arguments = writer.spec.called_with
                     if arguments is None or doc != writer.outputs[0]:
-                        # Only its own run makes that node again. Of the node itself a row is kept.
+                        # Only its own run makes that node again. The node itself has a row.
                         return None
             error = failures.get(doc)
             if arguments is not None or error is not None:
@@ -202,20 +201,20 @@ class Persistence:
         return Extra(calls=tuple(calls.values())) if calls else NO_EXTRA
 
     def body_again(self, node: Node, code: bytes) -> bytes | None:
-        """What would be kept of a run that observes what the last one did."""
+        """The stored form of a run with the same reads as the last one."""
         extra = self._extra(node)
         return None if extra is None else encode_observation(code, node.reads, extra)
 
     def rejected(self, node: Node) -> None:
-        """A commit of its was rolled back: what was stored with it, too."""
+        """A commit of the node was rolled back, and with it the stored observation."""
         node.recorded = None
 
     # -- in ------------------------------------------------------------------------------------------------
 
     def calls_of(self, node: Node, row: ObservationRow, listing: Listing) -> list[tuple[DocKey, Arguments]]:
-        """The results of functions with parameters that a kept run has read, and with which arguments it called them.
+        """The results of functions with parameters that a stored run has read, with the arguments of its calls.
 
-        Nothing, if the row is not good for this node. Nodes for them must exist before the node is restored.
+        Empty if the row is not valid for this node. Their nodes must exist before the node is restored.
         """
         if _CALLS not in row.body:
             return []
@@ -228,12 +227,12 @@ class Persistence:
     def restore_all(
         self, nodes: Iterable[Node], listing: Listing, changed: Changed, unmade: Collection[Node] = ()
     ) -> None:
-        """Install what is kept. Nothing runs, and no document is looked at that has not changed.
+        """Restore nodes from stored observations. Nothing runs, and unchanged documents are not read.
 
-        `unmade`: nodes whose calls cannot be made again.
+        `unmade`: nodes whose calls cannot be repeated.
         """
         rows = [(listing.rows.pop(_key(node), None), node) for node in nodes if node.spec.fingerprint is not None]
-        # Those that ran first are above the others, mostly: so ranks are right at once.
+        # Nodes that ran first are mostly above the others: so most ranks need no change.
         rows.sort(key=lambda each: 0 if each[0] is None else each[0].seq)
         restored: dict[Node, tuple[ObservationRow, Observation]] = {}
         for row, node in rows:
@@ -243,7 +242,7 @@ class Persistence:
             observation = self._restore(node, row, listing)
             if row is not None and observation is not None:
                 restored[node] = (row, observation)
-        # All failures of the rows are known by now, so they can be compared with what others were told.
+        # All failures of the rows are known now, and can be compared with those that readers have seen.
         outdated = {node: self._since(node, *found, listing, changed) for node, found in restored.items()}
         for _, node in rows:
             if node.known_failure is not None:
@@ -255,19 +254,19 @@ class Persistence:
                 self._gates.at_once(node)
 
     def _tell_readers_before(self, node: Node, restored: Collection[Node]) -> None:
-        """Readers that were here before a node that failed have not been told of this failure."""
+        """Notify readers that were registered before a failed node: they have not seen its failure."""
         for reader in self._graph.readers_of(node.outputs[0]):
             if reader not in restored and reader.has_value and reader is not node:
                 self._invalidation.mark(reader, (node.outputs[0], ()), SINCE)
 
     def _restore(self, node: Node, row: ObservationRow | None, listing: Listing) -> Observation | None:
-        """Install one, if what is stored of it is good."""
+        """Restore one node, if its row is valid."""
         observation, miss = self._valid(node, row, listing)
         if observation is None or row is None:
             self._tell(node, "fresh", miss)
             return None
         if observation.extra is not None and observation.extra.error is not None:
-            # Only a run can raise it again, for callers. It compares itself with what readers were told.
+            # Only a run can raise the error again for callers. It compares it with the error that readers have seen.
             if node.outputs:
                 node.known_failure = observation.extra.error
                 self.failing.add(node)
@@ -275,15 +274,15 @@ class Persistence:
             return None
         self._install(node, reads_of(observation))
         if row.doc not in listing.inherited:
-            # What stands on another branch cannot be referred to on this one. The digest of what stands on this one is
-            # made when it is needed: most are never run again.
+            # A row of another branch cannot be referred to on this one. The digest of a row of this branch is
+            # computed when needed: most nodes never run again.
             node.recorded = (node.reads, row.body)
         return observation
 
     def _install(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
         self._graph.install_reads(node, reads)
         self._invalidation.forget(node)
-        # I7: as if it had run just now; and if that is not so any more, as if it had been notified.
+        # I7: as if it had just run; and if a read has changed since, as if it had been notified.
         node.signal(NodeSignal.RESTORED)
         node.restored = True
 
@@ -291,9 +290,9 @@ class Persistence:
     def _changed_places(
         doc: DocKey, places: list[tuple[Path, Depth]], row: ObservationRow, changed: Changed
     ) -> list[Path]:
-        """Which of the places in a document have changed; of many, the document as a whole.
+        """The changed places of a document; for many places, the document as a whole.
 
-        Each question replays what the log has of the document since.
+        Each question replays the later log entries of the document.
         """
         if len(places) > SPLIT_MAX:
             return [()]
@@ -304,7 +303,7 @@ class Persistence:
     def _since(
         self, node: Node, row: ObservationRow, observation: Observation, listing: Listing, changed: Changed
     ) -> list[DocPath]:
-        """What has changed since the stored run of a node: all of it, as live causes would be (I8)."""
+        """Everything that has changed since the stored run of a node, as causes (I8)."""
         newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
         for doc, path, bits in node.reads:
             if self._is_newer(doc, row.seq, listing):
@@ -338,13 +337,13 @@ class Persistence:
         recorded: tuple[tuple[ReadKey, ...], bytes],
         told: dict[DocKey, bytes],
     ) -> None:
-        """Install what another node of the same function knew, all of which is still so."""
+        """Install the observation of another node of the same function, which is still valid."""
         self._install(node, reads)
         node.recorded, node.seen_failures = (node.reads, recorded[1]), told
         self._count_restored(node)
 
     def adopt(self, node: Node, reads: tuple[ReadKey, ...], body: bytes) -> None:
-        """Install what the run of another runtime has read, all of which is here as it was there."""
+        """Install the reads of a run of another runtime, which have the same values here."""
         self._graph.install_reads(node, reads)
         self._invalidation.adopt(node)
         node.recorded, node.seen_failures = (node.reads, body), self.failing.above(node)
@@ -353,11 +352,11 @@ class Persistence:
             self._trace.emit(NodeRestored(self._now(), node.id, ADOPTED, "another runtime has run it"))
 
     def _is_newer(self, doc: DocKey, seq: Seq, listing: Listing) -> bool:
-        """Written since, or here, and not decided yet: of that the store does not know."""
+        """Whether it was written since, or here without a decision, which the store does not know yet."""
         return listing.is_newer(doc, seq) or self._replica.is_layered(doc)
 
     def _valid(self, node: Node, row: ObservationRow | None, listing: Listing) -> tuple[Observation | None, str]:
-        """What is kept, if it is of this very node and its result; or why not."""
+        """The stored observation, if it belongs to this node and its result; otherwise the reason."""
         if row is None:
             return None, NOTHING
         observation = decode_observation(row.body)
@@ -382,7 +381,7 @@ class Persistence:
 
 
 def reads_of(observation: Observation) -> tuple[ReadKey, ...]:
-    """As the journal says it: the next run is compared with this."""
+    """The reads in the form of the journal: the next run is compared with them."""
     found: dict[ReadKey, None] = {}
     for read in observation.reads:
         doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
@@ -391,13 +390,13 @@ def reads_of(observation: Observation) -> tuple[ReadKey, ...]:
 
 
 def is_sound(observation: Observation) -> bool:
-    """Whether its calls are of things that it has read."""
+    """Whether all its calls are among its reads."""
     calls = () if observation.extra is None else observation.extra.calls
     return all(0 <= call.read < len(observation.reads) for call in calls)
 
 
 def _key(node: Node) -> DocKey:
-    """What its row is called by."""
+    """The key of its row."""
     return node.spec.stored_as or node.outputs[0]
 
 

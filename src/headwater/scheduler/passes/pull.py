@@ -27,7 +27,7 @@ MADE_ROOM: Final = "made room for what it waits for"
 
 
 class TooDeep(BaseException):  # no error: authors' code must not catch it
-    """A computation has to run, and the stack is full of others that wait for it: they make way."""
+    """Raised when a computation has to run and the stack is full: its waiting callers are discarded, and run later."""
 
     def __init__(self, node: Node) -> None:
         super().__init__(node)
@@ -43,18 +43,18 @@ class Puller:
         self._queue = queue
         self._invalidation = invalidation
         self._runner = runner
-        # An outer pull takes care of what does not fit the stack.
+        # An outer pull runs what does not fit on the stack.
         self._pulling = False
-        # Who asks does so in the middle of a pass.
+        # The caller is in the middle of a pass.
         self._in_pass = False
-        # They rested, and were tried again: those that are clean when all have had their turn have recovered.
+        # Nodes in backoff that were tried again: those that are clean at the end have recovered.
         self.recovering: dict[Node, None] = {}
 
     def pull(self, node: Node, perform: Perform, *, in_pass: bool) -> None:
         """Make a computation valid for a caller, or raise its error.
 
-        However long the chain is that it is the end of: if too many wait within each other, they are stopped, the one
-        that they wait for is run first, and they again. Effects are not stopped; what they have done is done.
+        The chain above it may be longer than the stack: if too many runs wait for each other, they are discarded, the
+        node that they wait for runs first, and they run again. Effects are not discarded.
         """
         stack = self._runner.stack
         self._in_pass = in_pass
@@ -80,7 +80,7 @@ class Puller:
         self.recovering.clear()
 
     def in_turn(self, node: Node) -> Iterator[PassStep]:
-        """As `_pull`, for the outermost: what does not fit the stack is taken in turn."""
+        """As `_pull`, for the outermost caller: nodes that do not fit on the stack run one after the other."""
         waiting = [node]
         turns: dict[Node, int] = {}
         while waiting:
@@ -91,14 +91,14 @@ class Puller:
                     raise circular(deep.node) from None
                 turns[deep.node] = turns.get(deep.node, 0) + 1
                 if turns[deep.node] > RUNS_MAX:
-                    # I6: it had its turns, and each time it has to run again.
+                    # I6: it reached its limit of runs, and is still invalid.
                     raise restless([deep.node]) from None
                 waiting.append(deep.node)
                 continue
             except UserCodeError:
                 if len(waiting) == 1:
                     raise
-                # Its caller gets the error when it asks again.
+                # Its caller gets the error with its next call.
             waiting.pop()
 
     def _pull(self, node: Node) -> Iterator[PassStep]:
@@ -112,17 +112,17 @@ class Puller:
             yield from self._make_valid(node)
 
     def is_surely_valid(self, node: Node) -> bool:
-        """Decided without a walk: it is clean, nothing above can be invalid, and no caller can be above it."""
+        """Whether it is valid without a search: it is clean, no input can be invalid, and no caller is above it."""
         if node.status is not NodeStatus.CLEAN or node.running or self._invalidation.inbox:
             return False
         if self._invalidation.invalid and (
             not node.live_refs or node.cycle or self._graph.envelopes or self._queue.is_before(node.rank)
         ):
-            # Of a live node everything above is live, and stands in the queue with a lower rank if it has to run; but
-            # for materializers, which wait for the others.
+            # Everything above a live node is live, and queued with a lower rank if it has to run; except
+            # materializers, which run after the others.
             return False
         for other in self._runner.stack:
-            # A node whose result was not read is above no other.
+            # A node without readers is above no other node.
             if other.rank <= node.rank and other.outputs and other.outputs[0] in self._graph.index.docs:
                 return False
         return True
@@ -133,12 +133,12 @@ class Puller:
             runs, above = node.runs, self.upstream(node)
             ran: list[Node] = []
             for other in above:
-                # From above downwards: a run makes those below invalid if it has to.
+                # From top to bottom: a run invalidates the nodes below it if necessary.
                 if self._has_to_run(other):
                     ran.append(other)
                     yield from self._attempt_pulled(other)
             if node.runs == runs:
-                # It is as it was: made, among others, from what is asking for it now?
+                # It is unchanged: does it depend on its own caller?
                 for other in above:
                     if other.running:
                         raise circular(other)
@@ -148,19 +148,19 @@ class Puller:
                 if node.status is NodeStatus.CLEAN or node.has_value:
                     return
                 break
-            # What it read was changed while it ran: once more.
+            # One of its reads changed during the run: run again.
         raise restless([node])
 
     def _found_more(self, ran: list[Node], above: list[Node]) -> bool:
-        """Whether a node above has to run again, or has read, without a call, what another has to write."""
+        """Whether a node above has to run again, or has read the output of an invalid node without a call."""
         if not ran:
             return False
         for other in above:
-            # In a cycle: the last to run has changed what the first has read.
+            # In a cycle: the last run has changed a read of the first.
             if self._has_to_run(other):
                 return True
         known = set(above)
-        # Also of those that did not run: a run may have made who writes, from now on, what they have read.
+        # Also for nodes that did not run: a run may have registered a new writer of their reads.
         for reader in above if self._invalidation.invalid else ran:
             for other in [*self._graph.sources(reader), *self._graph.materializers(reader)]:
                 if other in known or other.attempt is not None or self._is_excused(other):
@@ -198,29 +198,29 @@ class Puller:
             self._runner.finish(attempt)
 
     def made_room(self, attempt: Attempt, waited: Node) -> None:
-        """It was stopped for want of stack: what it waits for is run first. No unrest, unless that ran already."""
+        """It was discarded because the stack was full: its input runs first. Does not count as restless at first."""
         runner = self._runner
         is_first = waited.pass_number != runner.pass_number
         runner.interrupted(attempt, MADE_ROOM if is_first else "made room once more")
-        # I6: a start that made room for a node without a run in this pass does not count.
+        # I6: a start that was discarded for a node without a run in this pass does not count.
         attempt.node.pass_runs -= is_first
 
     def run(self, node: Node) -> Iterator[PassStep]:
-        """One attempt of a node that is not current, everything above it being so. What has no room goes first."""
+        """Run a node whose inputs are current. Nodes that do not fit on the stack run first."""
         try:
             yield from self._attempt_pulled(node)
         except TooDeep as deep:
-            # If that fails, it will be told when it asks again.
+            # If that fails, the caller gets the error with its next call.
             with suppress(UserCodeError):
                 yield from self.in_turn(deep.node)
 
     def is_under_way(self, node: Node) -> bool:
-        """It, or a node above it, is suspended."""
+        """Whether it, or a node above it, is suspended."""
         return any(other.attempt is not None for other in self.upstream(node))
 
     def upstream(self, node: Node) -> list[Node]:
         """The node and all nodes above it, each after its sources."""
-        # By rank, which is what the order of ranks is for; cycles as they were registered.
+        # By rank; within cycles, in the order of registration.
         found = {node: None}
         todo = [node]
         while todo:

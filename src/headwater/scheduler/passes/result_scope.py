@@ -19,15 +19,15 @@ EVERYBODYS: Final = "space/"
 
 
 def narrowest(reads: Mapping[ReadKey, object]) -> str:
-    """The narrowest scope that was read, if it is not everybody's: whose the result has to be."""
+    """The narrowest scope that was read, if it is not the space: the scope of the result."""
     narrow = {doc.partition("/")[0] for doc, _, _ in reads if not doc.startswith(EVERYBODYS)}
     return max(narrow, key=lambda instance: BREADTH[instance.partition(":")[0]], default="")
 
 
 def commit_own(node: Node, tx: Transaction, value: Value) -> bool:
-    """Made of what is one user's own, so it is that user's own.
+    """Commit a result in the scope of the user whose documents were read.
 
-    In everybody's place stands a link that leads each reader to his.
+    The document of the space contains a link that leads each reader to the result in the reader's own scope.
     """
     doc = DocId(node.outputs[0].partition("/")[2])
     put_result(tx, DocKey(f"{node.result_scope}/{doc}"), value)

@@ -1,6 +1,6 @@
 """One run in one transaction: beginning, end, retry.
 
-The author's function itself is called by the host, between the two. What it has read is registered before its writes
+The host calls the author's function between begin and end. The reads are registered before the writes
 are applied, so that nothing that changes in between is missed.
 """
 
@@ -63,12 +63,12 @@ class Runner:
         self._trace = trace
         self._now = now
         self._report = report
-        # Whose functions are at work now, outermost first; and what is under way besides.
+        # The nodes whose functions are running now, outermost first; and the suspended attempts.
         self.stack: list[Node] = []
         self.in_flight: dict[Node, Attempt] = {}
         self.runs = 0
         self.pass_number = 0
-        # Called before an attempt that counts is ended, and after: for those who look on.
+        # Called before and after the end of an attempt that counts: for diagnosis.
         self.before: Callable[[Attempt], None] | None = None
         self.after: Callable[[Attempt], None] | None = None
         # The same, for pieces that the attempt has started.
@@ -103,7 +103,7 @@ class Runner:
         if node.error is not None:
             attempt.before = node.error
             if not spec.is_async:
-                # While one waits, callers go on getting what came of the last.
+                # While an attempt is suspended, callers get the last result.
                 node.error = node.trace = None
         node.attempt, node.running, node.last_causes = attempt, True, causes
         node.runs += 1
@@ -136,14 +136,14 @@ class Runner:
         if self.in_flight:
             self.in_flight.pop(node, None)
         if node.removed:
-            # Nothing of it is kept.
+            # Nothing of it is stored.
             if tx.is_open:
                 tx.abort()
             return
         error, value = attempt.error, None
         if tx.status is not _OPEN:
             if tx.ended_with is None:
-                # Ended from outside, as when a space is closed.
+                # Ended from outside, as at the close of a space.
                 return
             error = no_result(node) if error is None else error
         elif error is None and node.outputs:
@@ -152,7 +152,7 @@ class Runner:
             except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
                 error = refused
         if self._invalidation.inbox:
-            # While it counts as running: what came before this moment is judged by what it has seen, below.
+            # While it counts as running: earlier changes are compared with its reads below.
             node.running = True
             self._invalidation.drain()
             node.running = False
@@ -178,11 +178,11 @@ class Runner:
                 self._persistence.note(node, tx, reads)
             self._done(attempt, changed=False)
         if node.status is not _CLEAN:
-            # Invalid while it waited, and as it was again at its end.
+            # Invalid while it was suspended, and unchanged at its end.
             self._invalidation.offer_again(node)
 
     def _ended_early(self, attempt: Attempt, error: Exception | None, reads: Mapping[ReadKey, Mark | None]) -> None:
-        """Its function has ended the transaction itself: what it has read wakes it all the same."""
+        """The function has ended its transaction itself. Its reads are registered nevertheless."""
         node, tx = attempt.node, attempt.tx
         tx.ended_with = None
         if error is not None:
@@ -190,7 +190,7 @@ class Runner:
         else:
             self._done(attempt, changed=False)
         if tx.local_seq is not None:
-            # Committed: if the store does not take that, it has to be done again.
+            # Committed: if the store rejects it, the function runs again.
             node.commit = tx
             tx.on_settled(self._decided)
 
@@ -205,19 +205,19 @@ class Runner:
     def _commit(self, attempt: Attempt, value: Value, reads: Mapping[ReadKey, Mark | None]) -> None:
         node, tx = attempt.node, attempt.tx
         before, wrote = node.commit, False
-        # Its result stands wherever it is written, whatever is there.
+        # The result is written, whatever is there.
         tx.gate = None
         try:
             if node.outputs:
                 if node.spec.fingerprint is not None:
                     self._persistence.observe(node, tx)
                 tx.read_only = ""
-                # Before it is sent: it may be decided at once.
+                # Before the commit is sent: it may be decided at once.
                 tx.callbacks += self._on_decided
                 node.commit = tx
                 if tx.wrote and (before is not None or tx.observes is not None):
-                    # I1: from now on this commit stands for the one before: it must hold all that the node has to say.
-                    # I7: and the observation of a run is committed with its result, also if that is unchanged.
+                    # I1: this commit replaces the previous one: it must contain all outputs of the node.
+                    # I7: the observation is committed with the result, even if that is unchanged.
                     tx.put(node.outputs[0], value)
                 wrote = commit_own(node, tx, value) if node.result_scope else commit_result(tx, node.outputs[0], value)
                 if not wrote:
@@ -274,20 +274,20 @@ class Runner:
             self._invalidation.failure_changed(node, tx)
         self._done(attempt, changed=False)
         is_raised = node.spec.has_callers and (attempt.pulled or self._is_called(node))
-        # What is not ready: it runs again when that is there. So it will be, or fail, and then that is told.
+        # Something is not ready: the node runs again when that has arrived or failed.
         if is_raised or isinstance(error, NotReadyError):
             return
         if is_news or node.spec.kind is NodeKind.EFFECT:
             self._report(function_error(node, attempt.causes, self._space))
 
     def _is_called(self, node: Node) -> bool:
-        """A live caller asked for its result, and gets the error. Readers of its other outputs do not."""
+        """Whether a live caller of its result gets the error. Readers of its other outputs do not."""
         return any(reader.is_live for reader in self._graph.readers_of(node.outputs[0]) if reader is not node)
 
     # -- when it does not count ----------------------------------------------------------------------------
 
     def _is_outdated(self, tx: Transaction, reads: Mapping[ReadKey, object]) -> bool:
-        """Whether something it has read is not so any more. What it wrote itself is not looked at."""
+        """Whether one of its reads has changed. Its own writes are ignored."""
         read = self._replica.read
         for doc, path, bits in reads:
             seen, now = tx.snapshot_of(doc), read(doc)
@@ -303,13 +303,13 @@ class Runner:
         if error is not None and node.spec.kind is NodeKind.EFFECT and not isinstance(error, NotReadyError):
             node.error = error
             self._report(function_error(node, attempt.causes, self._space))
-        # How it failed does not count either.
+        # Its error does not count either.
         before = node.error = attempt.before
         node.trace = None if before is None else calls_of(before)
         self._discard(attempt, "what it read changed while it ran")
 
     def interrupted(self, attempt: Attempt, reason: str) -> None:
-        """As if it had not been started: by Ctrl-C, by a retry, to make room, or because it was cancelled."""
+        """Undo the start of an attempt: after Ctrl-C, a retry, a full stack, or a cancellation."""
         node, tx = attempt.node, attempt.tx
         self._leave(node)
         if tx.is_open:
@@ -320,7 +320,7 @@ class Runner:
             self._discard(attempt, reason, undone=not node.has_value)
 
     def again(self, attempt: Attempt) -> None:
-        """It waited, and then asked to be run again. That counts as if it had not left the pass it began in."""
+        """A suspended attempt asks for a retry. This counts for the pass in which it began."""
         self.interrupted(attempt, "asked to be run again")
         attempt.node.pass_number = self.pass_number + 1
 
@@ -331,25 +331,25 @@ class Runner:
             self._trace.emit(RunDiscarded(self._now(), node.id, node.runs, reason))
 
     def _decided(self, tx: Transaction) -> None:
-        """The store has decided on a run. One that was rolled back has to be done again, for the same causes (I8)."""
+        """The commit of a run is decided. A rolled back run is repeated for the same causes (I8)."""
         node = tx.node
         assert isinstance(node, Node)
         if tx.is_rejected:
             self._persistence.rejected(node)
         if node.removed or node.commit is not tx:
-            # A later run has written since, or it had nothing to write.
+            # A later run has written since, or there was nothing to write.
             return
         if not tx.is_rejected:
-            # Let go of it.
+            # Release it.
             node.commit = None
             node.store_failures = 0
             return
         if not isinstance(tx.verdict, Conflict):
-            # No conflict: the store failed. Tried again, but not for ever.
+            # No conflict: the store failed. A limited number of retries.
             is_over = tx.error is None or is_final(tx.error)
             node.store_failures += not is_over
             if node.store_failures > FAILURES_MAX or is_over:
-                # Given up. What it has started stays registered until it runs again, with tries of its own.
+                # No more retries. What it has started stays registered until its next run.
                 node.store_failures = 0
                 self._report(unstorable(node, tx))
                 return
@@ -370,7 +370,7 @@ class Runner:
         self.waits(attempt)
 
     def waits(self, attempt: Attempt) -> None:
-        """It waits: what it has read so far is registered, and whatever of it has changed meanwhile is news."""
+        """An attempt is suspended: register its reads so far, and invalidate it if one of them has changed."""
         node, tx = attempt.node, attempt.tx
         if node.attempt is not attempt or not tx.is_open or node.removed:
             return
@@ -379,7 +379,7 @@ class Runner:
         if self._graph.apply_reads(node, reads):
             node.result_scope = narrowest(reads)
         if self._replica.version != attempt.looked:
-            # Not in `version`: at its end it is compared with how it all began.
+            # Not in `version`: the end is compared with the beginning.
             attempt.looked = self._replica.version
             for doc, path, bits in reads:
                 seen, now = tx.snapshot_of(doc), self._replica.read(doc)

@@ -1,8 +1,8 @@
 """The pass: run invalid, live, eligible nodes, writers before readers.
 
-A generator: it yields each attempt for the host to perform, and at the end says until when there is nothing to do. It
-costs what changed, not what is connected: nodes stand in the queue because a value they read changed while they were
-live, or because they became live while they were invalid.
+A generator: it yields each attempt for the host to perform, and at the end the time at which something may be due. The
+cost depends on what changed, not on the size of the graph: a node is queued because a read changed while it was live,
+or because it became live while it was invalid.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Settle:
         self._now = now
         self._report = report
         self.settling = False
-        # Made while others ran, and wanted for that alone.
+        # Nodes made by runs of this pass, and live only because of that.
         self.lent: dict[Node, None] = {}
-        # Stop before these.
+        # Breakpoints.
         self.breakpoints: dict[Node, None] = {}
         self.stopped_at: Node | None = None
 
@@ -70,7 +70,7 @@ class Settle:
     def offer(self, node: Node) -> None:
         """Queue a live node that is not clean, now or when it is eligible."""
         if node.attempt is not None or node.removed:
-            # One at a time: it is checked again when that attempt has ended.
+            # One attempt at a time: the node is checked again at its end.
             return
         if node.gate is not None and self._gates.is_held(node):
             self._gates.wait(node)
@@ -83,7 +83,7 @@ class Settle:
             self._tick(True)
 
     def became_live(self, node: Node) -> None:
-        """It is observed."""
+        """A node is observed now."""
         if self._trace.on:
             self._trace.emit(DemandChanged(self._now(), node.id, live=True))
         if node.spec.on_live is not None:
@@ -92,7 +92,7 @@ class Settle:
             self.offer(node)
 
     def became_dormant(self, node: Node) -> None:
-        """It is not observed any more. If it is queued, its turn is skipped."""
+        """A node is not observed any more. If it is queued, it is skipped."""
         if self._trace.on:
             self._trace.emit(DemandChanged(self._now(), node.id, live=False))
         if node.spec.on_dormant is not None:
@@ -106,16 +106,16 @@ class Settle:
             self._graph.liveness.lend(node)
 
     def regate(self, node: Node) -> None:
-        """A gate was changed: when it may run is checked again, and so is until when there is nothing to do."""
+        """A gate was changed: check the node, and the time of the next wake-up."""
         self._gates.regroup(node)
         if self._is_wanted(node):
             self.offer(node)
         if not self.settling:
-            # An event may wait for it, which does not make it live.
+            # An event may wait for the node, which does not make it live.
             self._tick(True)
 
     def steps(self) -> Iterator[PassStep]:
-        """One pass; or several, if events wait: one of each lane, then whatever follows from it, then the next."""
+        """One pass; with waiting events several: one event of each lane, its consequences, then the next event."""
         if self.settling:
             return
         self.settling = True
@@ -129,7 +129,7 @@ class Settle:
                     break
                 yield from self._pass()
         except BaseException:
-            # An interrupt, or an error handler that raised: others may not have been reached.
+            # An interrupt, or an error handler that raised: some nodes may not have run.
             self._tick(True)
             raise
         finally:
@@ -141,7 +141,7 @@ class Settle:
         yield Idle(self.wake_at())
 
     def _pass(self) -> Iterator[PassStep]:
-        # One for each event: who runs once for each of many is not restless.
+        # One pass for each event: a node that runs once for each of many events is not restless.
         runner, events = self._runner, self.events
         runner.pass_number += 1
         runs = runner.runs
@@ -152,10 +152,10 @@ class Settle:
             before = runner.runs
             yield from self._nodes(exhausted)
             if runner.runs != before and events.lanes_by_name:
-                # What an event waits for may be above it no longer.
+                # A node that an event waits for may not be above its reads any more.
                 events.recheck()
         except BaseException:
-            # Who was not reached has still to run.
+            # Nodes that did not run are still due.
             for node in exhausted:
                 self._queue.put(node)
             raise
@@ -169,12 +169,12 @@ class Settle:
             self._trace.emit(PassEnded(self._now(), "", runner.pass_number, runner.runs - runs))
 
     def _nodes(self, exhausted: dict[Node, None]) -> Iterator[PassStep]:
-        """Run every node that can be, until none is left."""
+        """Run nodes until none can run."""
         runner = self._runner
         number = runner.pass_number
         while (node := self._next()) is not None:
             if node.pass_runs >= RUNS_MAX and node.pass_number == number:
-                # I6: only who hits the bound rests; everybody else goes on.
+                # I6: only nodes that reach the limit back off; all others continue.
                 exhausted[node] = None
                 continue
             if node.gate is not None and node.gate.backoff_ms:
@@ -188,7 +188,7 @@ class Settle:
                 runner.finish(attempt)
 
     def wake_at(self) -> float | None:
-        """The earliest time at which there may be something to do, if nothing else happens."""
+        """The earliest time at which something may be due."""
         node = self._gates.wake_at() if self._gates.heap else None
         event = self.events.wake_at if self.events.lanes_by_name else None
         return node if event is None else event if node is None else min(node, event)
@@ -204,7 +204,7 @@ class Settle:
                         self.offer(waiting)
             node = self._queue.take()
             if node is None:
-                # Said before looking once more: who commits in another thread after the look says it anew.
+                # Cleared before the last check: a commit of another thread after the check sets it again.
                 self._tick(False)
                 if self._invalidation.inbox:
                     continue
@@ -231,21 +231,21 @@ class Settle:
         return node.status is not NodeStatus.CLEAN and node.live_refs > 0 and node.attempt is None and not node.removed
 
     def _before(self, node: Node) -> Node | None:
-        """A node of a higher rank that goes first all the same."""
+        """A node of a higher rank that must run first."""
         first = self._promoted(node) if self._graph.envelopes else None
         return self._parental(node) if first is None and node.spec.parent is not None else first
 
     def _promoted(self, node: Node) -> Node | None:
-        """A materializer that may write what this one reads goes before it, and what that one reads before that one."""
+        """A materializer that may write a read of this node runs before it, and its inputs before the materializer."""
         found = {node: None}
         while (first := self._ahead(next(reversed(found)))) is not None and first not in found:
             found[first] = None
         return next(reversed(found)) if len(found) > 1 else None
 
     def _parental(self, node: Node) -> Node | None:
-        """The maker of a node goes first if it has to run, unless it reads what this one writes.
+        """The maker of a node runs first if it is due, unless it reads an output of this node.
 
-        It may want it no more: then there is nothing left that it would run for.
+        Its run may drop this node, which then need not run.
         """
         found: Node | None = None
         parent = node.spec.parent
@@ -258,7 +258,7 @@ class Settle:
         return next((first for first in self._puller.upstream(found) if self._can_run(first)), None)
 
     def _leads_to(self, node: Node, target: Node) -> bool:
-        """Whether something that one makes is part of what the other is made of. By ranks, without looking at more."""
+        """Whether an output of one node is an input of the other, directly or not. A search bounded by ranks."""
         found = {node: None}
         todo = [node]
         while todo:
@@ -284,10 +284,10 @@ class Settle:
         return self._is_wanted(node) and not spent and not self._gates.is_held(node)
 
     def _stopped(self, attempt: Attempt, stop: BaseException) -> Iterator[PassStep]:
-        """An attempt did not come to its end. If it has to make room for what it waits for, that is run first."""
+        """An attempt was interrupted. If the stack was full, the node that it waits for runs first."""
         if isinstance(stop, TooDeep):
             self._puller.made_room(attempt, stop.node)
-            # If that fails, it will be told when it asks again.
+            # If that fails, the caller gets the error with its next call.
             with suppress(UserCodeError):
                 yield from self._puller.in_turn(stop.node)
         elif isinstance(stop, RetryImmediately):
@@ -297,7 +297,7 @@ class Settle:
             raise stop
 
     def _rest(self, exhausted: dict[Node, None]) -> None:
-        """Back off nodes that reached the bound and are still invalid; reset those that rested and are clean."""
+        """Back off nodes that reached the limit and are still invalid; end the backoff of nodes that are clean."""
         fresh: list[Node] = []
         for node in {**exhausted, **self.events.take_spent()}:
             if node.is_clean or node.removed:
@@ -313,7 +313,7 @@ class Settle:
             self._report(restless(fresh))
 
     def _expire(self) -> None:
-        """The pass that made them is over: nodes that have run, and have no reader, become dormant."""
+        """At the end of the pass that made them, nodes that have run and have no reader become dormant."""
         for node in [node for node in self.lent if (node.has_value and node.attempt is None) or node.removed]:
             del self.lent[node]
             if not node.removed:
@@ -323,7 +323,7 @@ class Settle:
                     self._graph.unread[node] = None
 
     def sweep(self) -> None:
-        """As at the end of a pass, if none is under way."""
+        """Notify nodes that lost their last reader, unless a pass is running."""
         if not self.settling:
             self._sweep()
 
@@ -336,7 +336,7 @@ class Settle:
             if node.removed or self._graph.readers(node) or node.spec.on_unread is None:
                 continue
             if node.attempt is not None or node.provisional:
-                # It is under way: checked again when that is over.
+                # It is running: checked again at the end of the run.
                 later.append(node)
             elif not node.live_refs:
                 node.spec.on_unread()

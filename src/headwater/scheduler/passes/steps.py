@@ -12,7 +12,7 @@ from headwater.scheduler.passes.attempt import Attempt
 
 
 class Idle(msgspec.Struct, frozen=True):
-    """Nothing can run now; `wake_at` says when something may, if time is all it waits for."""
+    """Nothing can run now; `wake_at` is the time at which something may be due, if known."""
 
     wake_at: float | None
 
@@ -24,9 +24,9 @@ Perform: TypeAlias = Callable[[Call], None]
 
 
 def drive(steps: Iterator[PassStep], perform: Perform) -> float | None:
-    """Perform all steps of a generator; what a function lets through is thrown where it was yielded.
+    """Perform all steps of a generator. An error that leaves a function is thrown into the generator.
 
-    Returns when there may be something to do, if the steps have said it.
+    Returns the time at which something may be due, if known.
     """
     wake_at: float | None = None
     step = next(steps, None)
