@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli import doctor_actions
+from headwater.host import machine_checks
 from tests.cli.conftest import Run
 from tests.cli.processes import holding
 
@@ -79,7 +79,7 @@ def test_folder_that_cannot_be_written_fails(run: Run, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("free", "state"), [(doctor_actions.FREE_WARN, "ok"), (doctor_actions.FREE_WARN - 1, "warning")]
+    ("free", "state"), [(machine_checks.FREE_WARN, "ok"), (machine_checks.FREE_WARN - 1, "warning")]
 )
 def test_little_room_is_a_warning(run: Run, monkeypatch: pytest.MonkeyPatch, free: int, state: str) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(free * 2, free, free))
@@ -87,7 +87,7 @@ def test_little_room_is_a_warning(run: Run, monkeypatch: pytest.MonkeyPatch, fre
 
 
 def test_no_room_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = doctor_actions.FREE_FAIL - 1
+    free = machine_checks.FREE_FAIL - 1
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(free * 2, free, free))
     assert found(run, exit=1)["free space"]["state"] == "failed"
 
@@ -99,10 +99,10 @@ def test_no_room_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_network_file_system_is_a_warning(
     run: Run, monkeypatch: pytest.MonkeyPatch, kind: str | None, state: str
 ) -> None:
-    monkeypatch.setattr(doctor_actions, "_file_system", lambda _folder: kind)
+    monkeypatch.setattr(machine_checks, "_file_system", lambda _folder: kind)
     assert found(run)["file system"]["state"] == state
 
 
 def test_innermost_mount_counts(tmp_path: Path) -> None:
-    assert doctor_actions._file_system(Path("/proc")) in ("proc", None)
-    assert doctor_actions._file_system(tmp_path) != "proc"
+    assert machine_checks._file_system(Path("/proc")) in ("proc", None)
+    assert machine_checks._file_system(tmp_path) != "proc"

@@ -242,7 +242,7 @@ def test_line_that_is_not_utf8_is_named(run: Run) -> None:
 
 
 def test_endless_line_is_refused_before_memory_grows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.cli.exchange_actions._LINE_BYTES_MAX", 100)
+    monkeypatch.setattr("headwater.host.text_source.LINE_BYTES_MAX", 100)
     text = run("import", "-", "--url", "x.db", stdin=HEADER + "x" * 1000, exit=2).stderr
     assert "line 2 is longer than 100 bytes" in text
 

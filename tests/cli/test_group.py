@@ -1,6 +1,7 @@
 """The command as a whole: what it loads, what it says when used wrongly, how it ends."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -8,8 +9,9 @@ import click
 import pytest
 
 from headwater import __version__, errors
-from headwater.cli.exits import Exit, RefusalError, exit_of
+from headwater.cli.exits import Exit, exit_of
 from headwater.cli.main import SECTIONS, cli
+from headwater.host.whole_files import RefusalError
 from tests.cli.conftest import Run
 
 HEAVY = [
@@ -55,6 +57,55 @@ def test_every_command_explains_itself(run: Run, name: str) -> None:
     assert text.startswith(f"Usage: headwater {name}")
     assert "\b" not in text
     assert "..." not in run("--help").stdout.split("Options:")[1]
+
+
+def help_texts() -> list[tuple[str, str]]:
+    """The help of every command and of every option, with its name."""
+    found: list[tuple[str, str]] = []
+    context = click.Context(cli)
+
+    def collect(name: str, command: click.Command) -> None:
+        found.append((name, command.help or ""))
+        found.extend(
+            (f"{name} {each.opts[0]}", each.help or "") for each in command.params if isinstance(each, click.Option)
+        )
+        if isinstance(command, click.Group):
+            for below in command.list_commands(context):
+                one = command.get_command(context, below)
+                assert one is not None
+                collect(f"{name} {below}", one)
+
+    collect("headwater", cli)
+    return found
+
+
+VERBS = """
+Abandon Accept Act Add Approve Archive Cancel Check Choose Compact Continue Copy Create Delete
+Deploy Do Draw Drop Exit Expire Explain Export Follow Give Grant Import Let List Listen Log Manage
+Merge Name Pause Print Publish Read Reconcile Record Redeliver Register Reject Replace Reprocess
+Restore Resume Retry Revoke Run Send Serve Show Skip Sort Start Stay Stop Use Verify Wait Write
+"""
+
+
+def test_every_help_text_begins_with_a_short_sentence_that_begins_with_a_verb() -> None:
+    texts = help_texts()
+    assert len(texts) > 150
+    for name, text in texts:
+        first = re.split(r"(?<=\.)\s", text, maxsplit=1)[0]
+        assert first.endswith("."), f"{name}: {first}"
+        assert len(first) <= 70, f"{name}: {first}"
+        assert first.split()[0].strip(",") in VERBS.split(), f"{name}: {first}"
+
+
+def test_help_texts_have_nouns_for_subjects() -> None:
+    banned = re.compile(r"\b(whoever|somebody|nobody|anybody|what became of|what comes? of)\b", re.IGNORECASE)
+    assert [name for name, text in help_texts() if banned.search(text)] == []
+
+
+def test_help_of_serve_lists_every_page(run: Run) -> None:
+    text = run("serve", "--help").stdout
+    for path in ("/healthz", "/readyz", "/metrics", "/spaces/{space}/backup", "POST /spaces/{space}/inspect"):
+        assert path in text
 
 
 def test_unknown_command_is_answered_with_a_close_one(run: Run) -> None:

@@ -15,9 +15,8 @@ from headwater.cli.run_story import authors_part
 from headwater.cli.target import Target
 from headwater.cli.workflow_hints import block_hints, clock
 from headwater.errors import ClosedError, EventTimeoutError, UnavailableError
-from headwater.inspect.commands import DecideRun
-from headwater.inspect.questions import ListWorkflows
 from headwater.inspect.socket_client import SocketInspector
+from headwater.inspect.workflow_records import DecideRun, ListWorkflows
 
 DAY = 24 * 60 * 60 * 1000
 

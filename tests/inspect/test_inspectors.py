@@ -18,37 +18,29 @@ from headwater.declare.events.handler import Handler
 from headwater.errors import AccessError, HeadwaterError, NotFoundError, UnavailableError, UsageError
 from headwater.host.space_files import file_name
 from headwater.inspect import sockets
-from headwater.inspect.answers import OpeningView
-from headwater.inspect.commands import (
-    ControlWorkflow,
-    DropEvent,
-    PublishEvent,
-    RedeliverEvent,
-    SendEvent,
-    SetValue,
-)
-from headwater.inspect.inspector import Inspector
-from headwater.inspect.questions import (
-    AnyQuestion,
+from headwater.inspect.document_records import GetHistory, GetValue, ListDocuments, SetValue
+from headwater.inspect.event_records import DropEvent, ListEvents, ListPieces, RedeliverEvent, SendEvent, ShowEvent
+from headwater.inspect.function_records import (
     ExplainNode,
     GetActivity,
     GetCounts,
     GetGraph,
-    GetHistory,
     GetResume,
     GetTrace,
-    GetValue,
-    ListDocuments,
-    ListEvents,
-    ListInputs,
-    ListPieces,
-    ListRuns,
-    ListWorkflows,
-    ShowEvent,
-    ShowRun,
+    OpeningView,
 )
+from headwater.inspect.incoming import AnyQuestion
+from headwater.inspect.inspector import Inspector
 from headwater.inspect.resolve import inspector_for
 from headwater.inspect.server_inspector import ServerInspector
+from headwater.inspect.workflow_records import (
+    ControlWorkflow,
+    ListInputs,
+    ListRuns,
+    ListWorkflows,
+    PublishEvent,
+    ShowRun,
+)
 from headwater.server.pages import inspect_page
 from headwater.server.server import Server
 from tests.server.running import served, settle_in, token_for

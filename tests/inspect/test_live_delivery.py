@@ -12,11 +12,10 @@ import pytest
 import headwater as hw
 from headwater.errors import EventTimeoutError, HeadwaterError
 from headwater.inspect import sockets
-from headwater.inspect.answers import EventReport
-from headwater.inspect.commands import DropEvent, RedeliverEvent, SendEvent
 from headwater.inspect.envelope import Request
+from headwater.inspect.event_records import DropEvent, EventReport, ListEvents, RedeliverEvent, SendEvent, ShowEvent
+from headwater.inspect.function_records import GetCounts
 from headwater.inspect.names import InspectScope
-from headwater.inspect.questions import GetCounts, ListEvents, ShowEvent
 from headwater.inspect.socket_client import SocketInspector
 from tests.support.open_spaces import SAFETY_S, call_when_ready
 

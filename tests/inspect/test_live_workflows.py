@@ -10,11 +10,10 @@ import pytest
 import headwater as hw
 from headwater.errors import ClosedError, NotFoundError, UsageError
 from headwater.host.space_files import open_space
-from headwater.inspect.commands import DecideRun
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.names import InspectScope
 from headwater.inspect.opening_inspection import inspection_of
-from headwater.inspect.questions import ListRuns, ListWorkflows, ShowRun
+from headwater.inspect.workflow_records import DecideRun, ListRuns, ListWorkflows, ShowRun
 
 
 def make_app() -> hw.App:

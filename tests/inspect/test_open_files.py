@@ -10,8 +10,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import NotFoundError, SchemaError, SpaceHeldError
-from headwater.inspect.commands import SetValue
-from headwater.inspect.questions import GetGraph, GetHistory, GetValue, ListDocuments
+from headwater.inspect.document_records import GetHistory, GetValue, ListDocuments, SetValue
+from headwater.inspect.function_records import GetGraph
 from headwater.inspect.resolve import inspector_for, reach
 from tests.support.open_spaces import BEGINNING, SAFETY_S, STAYING, end, running, tell
 

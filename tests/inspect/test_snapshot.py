@@ -16,7 +16,7 @@ import headwater as hw
 from headwater.errors import StoreFullError
 from headwater.host.space_files import open_space
 from headwater.inspect import snapshot as snapshot_module
-from headwater.inspect.answers import Activity, Explanation
+from headwater.inspect.function_records import Activity, Explanation
 from headwater.inspect.snapshot import KEY, RECORD_MAX, ROW_MAX, StoredOpening, packed, stored_openings
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.store.backends.sqlite import SqliteBackend

@@ -17,8 +17,8 @@ from msgspec.json import encode
 import headwater as hw
 from headwater.inspect import socket_service, sockets
 from headwater.inspect.envelope import Request
+from headwater.inspect.function_records import ExplainNode, GetActivity, GetCounts, GetGraph, GetTrace
 from headwater.inspect.opening_inspection import inspection_of
-from headwater.inspect.questions import ExplainNode, GetActivity, GetCounts, GetGraph, GetTrace
 from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.socket_paths import PATH_MAX, path_beside
 from headwater.inspect.sockets import socket_registry

@@ -90,6 +90,7 @@ NO_PATH = re.compile(r"(^|\.)files?$|^listing$")
 EXCEPT = {
     "inspect/socket_paths.py": "the sockets of the system are files, which no other machine has",
     "inspect/sockets.py": "likewise: it waits at a pipe",
+    "host/machine_checks.py": "it checks the file system of this machine: its kind, its rights, its free space",
     "host/standard_streams.py": "the descriptors of the terminal",
     "server/pages/metrics_page.py": "figures of the process, from /proc",
     "server/pages/backup_page.py": "whether a process is alive, from /proc",

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import headwater as hw
-from headwater.inspect.answers import OpeningView
 from headwater.inspect.envelope import WAIT_MS
+from headwater.inspect.function_records import OpeningView
 from headwater.inspect.names import InspectScope
-from headwater.inspect.questions import Question
+from headwater.inspect.request import Question
 from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.sockets import FileSocket, socket_registry
 

@@ -7,7 +7,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +14,8 @@ from headwater import __version__, errors
 from headwater.cli.care_syntax import ERROR
 from headwater.cli.exits import exit_of
 from headwater.cli.output import Form, Record, answer, json_text, show, write
+from headwater.host.libraries import library_versions
 from headwater.values.suggestions import did_you_mean
-
-LIBRARIES: Final = ("apsw", "msgspec", "click", "rich")
 
 
 def show_version(*, form: Form) -> None:
@@ -26,17 +24,6 @@ def show_version(*, form: Form) -> None:
     if form is not None:
         record |= {"python": sys.version.split()[0], **library_versions(), "platform": sys.platform}
     answer(record, sentence=f"headwater {__version__}", plain=f"headwater {__version__}", form=form)
-
-
-def library_versions() -> dict[str, str | None]:
-    """The installed versions of the libraries that Headwater needs."""
-    found: dict[str, str | None] = {}
-    for name in LIBRARIES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
-    return found
 
 
 # --- explain --------------------------------------------------------------------------------------------------

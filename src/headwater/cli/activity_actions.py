@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from headwater.cli import output as out
 from headwater.cli.function_syntax import ACTIVITY, COUNT, COUNTS, ORDERS
-from headwater.cli.output import (
-    Column,
-    Form,
-    Line,
-    Picture,
-    Record,
-    Table,
-    columns_of,
-    is_terminal,
-    note,
-    show,
-    stay,
-    utc,
-)
+from headwater.cli.output import Column, Form, Line, Picture, Record, Table
 from headwater.cli.target import Target
-from headwater.inspect.answers import Activity, ActivityView, OpeningView, ResumeView, TakenOver
-from headwater.inspect.questions import GetActivity, GetCounts, GetResume
+from headwater.inspect.function_records import (
+    Activity,
+    ActivityView,
+    GetActivity,
+    GetCounts,
+    GetResume,
+    OpeningView,
+    ResumeView,
+    TakenOver,
+)
 from headwater.values.text import inert
 
 # --- top ------------------------------------------------------------------------------------------------------
@@ -32,19 +28,19 @@ def show_top(*, once: bool, sort: str, target: Target, form: Form) -> None:
     """Carry out `top`."""
     with target.inspector() as inspector:
         views = inspector.ask(GetActivity())
-        if form is None and not once and inspector.is_live and is_terminal():
+        if form is None and not once and inspector.is_live and out.is_terminal():
             changes = inspector.changes(lambda _last: GetActivity())
-            stay(None if found is None else _picture(found, sort) for found in changes)
+            out.stay(None if found is None else _picture(found, sort) for found in changes)
             return
     if form is None:
         for view in views:
-            note(view.headline)
+            out.note(view.headline)
     without = ["app"] if len(views) == 1 else []
-    show(_busiest(views, sort), ACTIVITY, form, empty="no functions", without=without)
+    out.show(_busiest(views, sort), ACTIVITY, form, empty="no functions", without=without)
 
 
 def _picture(views: Sequence[ActivityView], sort: str) -> list[Picture]:
-    columns = columns_of(ACTIVITY, ["app"] if len(views) == 1 else [])
+    columns = out.columns_of(ACTIVITY, ["app"] if len(views) == 1 else [])
     head = [Line(inert(view.headline), "dim") for view in views]
     return [*head, Line(), Table(_busiest(views, sort), columns)]
 
@@ -161,12 +157,12 @@ def show_stats(*, resume: bool, target: Target, form: Form) -> None:
         views = inspector.ask(GetCounts())
     if form is not None:
         records = ({**_opening(view), **_work(view), "counts": view.counts} for view in views)
-        show(records, COUNTS, form, empty="")
+        out.show(records, COUNTS, form, empty="")
         return
     for view in views:
-        note(view.headline)
+        out.note(view.headline)
         if not view.counts:
-            note("a pass is going on: counts are known when it is over")
+            out.note("a pass is going on: counts are known when it is over")
         _show_counts(view, view.counts, _MEANINGS, with_app=len(views) > 1)
 
 
@@ -176,8 +172,8 @@ def _show_counts(view: OpeningView, counts: dict[str, int], meanings: dict[str, 
         {"app": view.label, "what": what, "count": count, "meaning": meanings.get(what, "")}
         for what, count in counts.items()
     ]
-    without = ["app"] if is_terminal() else ["meaning", *([] if with_app else ["app"])]
-    show(rows, COUNT, None, empty="nothing counted", without=without)
+    without = ["app"] if out.is_terminal() else ["meaning", *([] if with_app else ["app"])]
+    out.show(rows, COUNT, None, empty="nothing counted", without=without)
 
 
 def _opening(view: OpeningView) -> Record:
@@ -187,7 +183,7 @@ def _opening(view: OpeningView) -> Record:
         "branch": view.branch,
         "live": view.is_live,
         "pid": view.pid or None,
-        "at": utc(view.at_ms),
+        "at": out.utc(view.at_ms),
     }
 
 
@@ -203,15 +199,15 @@ def _show_resume(target: Target, form: Form) -> None:
     with target.inspector() as inspector:
         views = inspector.ask(GetResume())
     if form is not None:
-        show(map(_resume_record, views), (), form, empty="")
+        out.show(map(_resume_record, views), (), form, empty="")
         return
     for view in views:
-        note(view.headline)
+        out.note(view.headline)
         _show_counts(view, _resume_counts(view.taken), _RESUME_MEANINGS, with_app=False)
         if view.taken.missed:
-            show(_missed(view.taken), _MISSED, None, empty="")
+            out.show(_missed(view.taken), _MISSED, None, empty="")
         if view.taken.left_out:
-            note(f"{view.taken.left_out:,} more are left out")
+            out.note(f"{view.taken.left_out:,} more are left out")
 
 
 def _resume_counts(taken: TakenOver) -> dict[str, int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from headwater.cli.data_syntax import BRANCH
-from headwater.cli.exits import RefusalError
-from headwater.cli.output import Form, answer, count_text, show
+from headwater.cli.output import Form, answer, show
 from headwater.cli.target import Target
 from headwater.errors import InvariantError
+from headwater.host.whole_files import RefusalError
 from headwater.inspect.lookup import find_branch
 from headwater.store.commit import Committed, Conflict, Refused, Verdict
 from headwater.values.ids import Seq
+from headwater.values.text import count_text
 
 
 def verdict_seq(verdict: Verdict | None) -> Seq:

@@ -7,39 +7,16 @@ from typing import Final
 
 import click
 
+from headwater.cli import output as out
 from headwater.cli.exits import Exit, exit_of
-from headwater.cli.output import (
-    Form,
-    Record,
-    answer,
-    count_text,
-    is_terminal,
-    json_text,
-    note,
-    progress,
-    size_text,
-    write,
-    write_fields,
-)
+from headwater.cli.output import Form, Record, progress
 from headwater.cli.target import Target
-from headwater.errors import (
-    CorruptError,
-    HeadwaterError,
-    InvariantError,
-    MigrationError,
-    NotFoundError,
-    SpaceHeldError,
-)
-from headwater.host.space_files import file_name, spaces_in
-from headwater.host.system_clock import SystemClock
+from headwater.errors import NotFoundError, SpaceHeldError
+from headwater.host.space_check import check_file
+from headwater.host.space_files import spaces_in
 from headwater.store.compaction import compact
-from headwater.store.engine import Engine
-from headwater.store.verification import verify
-from headwater.values.author_text import kind_of, text_of
 from headwater.values.ids import Seq
-from headwater.values.text import inert
-from headwater.workflow.table_checks import check_all
-from headwater.workflow.tables import WorkflowTables
+from headwater.values.text import count_text, inert, size_text
 
 _WORDS: Final = {"sound": "sound", "damaged": "DAMAGED", "held": "not checked", "unknown": "not checked"}
 
@@ -51,14 +28,14 @@ def verify_spaces(*, target: Target, form: Form) -> None:
     """Carry out `verify`."""
     found: list[dict[str, object]] = []
     for each in _targets(target):
-        record = _verify(each)
+        record = _checked(each)
         found.append(record)
         if form == "jsonl":
-            write(json_text(record))
+            out.write(out.json_text(record))
         elif form is None:
             _print(record)
     if form == "json":
-        write(json_text({"sound": all(one["state"] == "sound" for one in found), "spaces": found}))
+        out.write(out.json_text({"sound": all(one["state"] == "sound" for one in found), "spaces": found}))
     states = {str(one["state"]) for one in found}
     if states & {"damaged", "unknown"}:
         raise click.exceptions.Exit(Exit.FAILED)
@@ -79,61 +56,25 @@ def _targets(target: Target) -> list[Target]:
     return [Target(str(file)) for file in files]
 
 
-def _verify(target: Target) -> dict[str, object]:
-    """One space. That it cannot be opened is a finding, too."""
+def _checked(target: Target) -> dict[str, object]:
     path = target.path
     record: dict[str, object] = {"path": target.url if path is None else str(path), "space": target.space}
     record["state"] = "sound"
-    try:
-        with target.open() as storage, progress(f"verifying {path}") as advance:
-            report = storage.call(lambda engine: verify(engine, advance))
-            record |= {"space": storage.name, "commits": report.commits, "documents": report.documents}
-            record |= {"observations": report.observations}
-            findings = report.findings + storage.call(_workflow_findings)
-            own = file_name(storage.name)
-            if path is not None and _looks_named(path.name) and path.name != own:
-                findings.append(f"the file of space {storage.name!r} should be called {own}; it was renamed or swapped")
-    except NotFoundError as error:
-        if path is None or not path.exists():
-            raise
-        findings = [error.message]
-    except SpaceHeldError as error:
-        return record | {"state": "held", "findings": [error.message]}
-    except (CorruptError, MigrationError) as error:
-        findings = [error.message]
-    except HeadwaterError as error:
-        return record | {"state": "unknown", "findings": [error.message]}
-    except Exception as error:  # in a damaged file anything may turn up; other spaces are still checked  # noqa: BLE001  # in a damaged file anything may turn up; other spaces are still checked
-        findings = [f"it cannot be read: {kind_of(error)} {text_of(error)}".strip()]
-    return record | {"state": "damaged" if findings else "sound", "findings": findings}
-
-
-def _workflow_findings(engine: Engine) -> list[str]:
-    """Inconsistencies in the tables of workflows, which have no checksums."""
-    try:
-        check_all(WorkflowTables(engine.backend.tables, SystemClock().now_ms()))
-    except (InvariantError, CorruptError) as error:
-        return [f"workflows: {error.message}"]
-    return []
-
-
-def _looks_named(name: str) -> bool:
-    """Whether files of spaces in a folder have names like this."""
-    stem, _, digest = name.removesuffix(".db").rpartition("-")
-    return bool(stem) and len(digest) == len("0123456789") and set(digest) <= set("0123456789abcdef")
+    with progress(f"verifying {path}") as advance:
+        return record | check_file(path, target.open, advance)
 
 
 def _print(record: Record) -> None:
     findings = record["findings"]
     assert isinstance(findings, list)
     counts = [record.get(name, 0) for name in ("commits", "documents")]
-    if not is_terminal():
-        write_fields(record["path"], record["state"], *counts, "; ".join(findings))
+    if not out.is_terminal():
+        out.write_fields(record["path"], record["state"], *counts, "; ".join(findings))
         return
     line = f"{record['path']}: {_WORDS[str(record['state'])]}"
     if "commits" in record:
         line += f" ({counts[0]:,} commits, {counts[1]:,} documents)"
-    write("\n".join(inert(text) for text in [line, *(f"  {finding}" for finding in findings)]))
+    out.write("\n".join(inert(text) for text in [line, *(f"  {finding}" for finding in findings)]))
 
 
 # --- compact --------------------------------------------------------------------------------------------------
@@ -145,7 +86,7 @@ def compact_space(*, before: Seq | None, target: Target, form: Form) -> None:
         done = storage.call(lambda engine: compact(engine, before, advance))
     freed = done.bytes_before - done.bytes_after
     if before is not None and done.first < before:
-        note(f"kept from {done.first} on: a branch was forked there")
+        out.note(f"kept from {done.first} on: a branch was forked there")
     record = {
         "freed": freed,
         "bytes": done.bytes_after,
@@ -158,4 +99,4 @@ def compact_space(*, before: Seq | None, target: Target, form: Form) -> None:
         dropped += f", {count_text(done.observations_dropped, 'observation')} dropped"
     sizes = f"{size_text(done.bytes_before)} -> {size_text(done.bytes_after)}"
     sentence = f"{size_text(freed)} freed ({sizes}){dropped}; the past can be read from {done.first} on"
-    answer(record, sentence=sentence, plain=freed, form=form)
+    out.answer(record, sentence=sentence, plain=freed, form=form)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from headwater.cli.output import Column, Record, json_text, local_time, preview
-from headwater.cli.shared_syntax import Group, action, as_list, as_object, on_space, on_space_or_server
+from headwater.cli.shared_syntax import Group, action, as_list, as_object, on_server, on_space
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,27 +25,37 @@ LISTEN: Final = "127.0.0.1:8400"
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
-    help="The folder of the spaces: a file for each. Created if it does not exist.",
+    help="Serve the spaces of this folder. It is created if it does not exist.",
 )
-@click.option("--listen", default=LISTEN, show_default=True, metavar="HOST:PORT", help="Port 0 is any that is free.")
-@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="A certificate (PEM), for wss://.")
-@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its private key (PEM).")
+@click.option(
+    "--listen",
+    default=LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Listen at this address. Port 0 is any free port.",
+)
+@click.option(
+    "--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Use this certificate (PEM), for wss://."
+)
+@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Use this private key (PEM).")
 @click.option("--insecure", is_flag=True, help="Listen for other machines without a certificate, as behind a proxy.")
-@click.option("--host", "hosts", multiple=True, metavar="NAME", help="Another name that clients may use for it.")
-@click.option("--origin", "origins", multiple=True, metavar="URL", help="An origin whose web pages may connect.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="Accept another host name from clients.")
+@click.option(
+    "--origin", "origins", multiple=True, metavar="URL", help="Accept connections from web pages of this origin."
+)
 @click.option("--no-create", is_flag=True, help="Serve only the spaces that exist.")
 @click.option(
     "--log",
     type=click.Choice(["text", "json", "off"]),
     default="text",
     show_default=True,
-    help="The log on stderr: lines for people or for programs.",
+    help="Log to stderr as text or as JSON.",
 )
 @click.option("--verbose", is_flag=True, help="Log requests for pages, too.")
 @click.option("--quiet", is_flag=True, help="Print nothing at the start and at the end.")
 @action("serve_actions")
 def serve() -> None:
-    """Serve the spaces of a folder to programs elsewhere, until Ctrl-C or SIGTERM.
+    """Serve the spaces of a folder until Ctrl-C or SIGTERM.
 
     \b
     headwater serve --store spaces/
@@ -56,12 +66,13 @@ def serve() -> None:
 
     \b
     Pages: /healthz  the process is alive      /metrics  numbers, for Prometheus
-           /readyz   it accepts requests       /spaces/SPACE/backup  a copy, with the right to own
-    POST /spaces/SPACE/topics/WORKFLOW/TOPIC   an event (JSON, with an Idempotency-Key)
+           /readyz   it accepts requests       /spaces/{space}/backup  a copy, for owners
+    POST /spaces/{space}/topics/WORKFLOW/TOPIC   an event (JSON, with an Idempotency-Key)
+    POST /spaces/{space}/inspect   a question about the space, or a command (JSON)
 
     The first signal drains it: no more is accepted, what was sent is decided and answered, and clients are asked to
     try again later. The second one ends it at once. Acknowledged commits are on disk either way.
-    """  # a real backspace: click's mark for lines that stay as they are  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
+    """  # noqa: D301  # a real backspace: lines that stay as they are
 
 
 # --- token ----------------------------------------------------------------------------------------------------
@@ -105,13 +116,13 @@ AUDIT: Final = (
 
 def _in_store(command: F) -> F:
     """`--store`."""
-    help_text = "The server's data; else $HEADWATER_STORE, or this folder if it has access.json."
+    help_text = "Use the data of this server. Default: $HEADWATER_STORE, or this folder if it has access.json."
     return click.option("--store", metavar="DIR", type=Path, help=help_text)(command)
 
 
 @click.group("token", cls=Group)
 def token() -> None:
-    """Manage who may use a server: tokens and keys.
+    """Manage the tokens and keys of a server.
 
     Changes take effect at once, also while the server runs. DIR is the one of `headwater serve --store`.
     """
@@ -119,60 +130,53 @@ def token() -> None:
 
 @token.command("create")
 @_in_store
-@click.option("--space", metavar="S", required=True, help="Which space; '*' for every one.")
-@click.option("--can", type=click.Choice(["read", "write", "own"]), required=True, help="Its right there.")
-@click.option("--actor", metavar="NAME", help="The user it acts as. Without one there are no user documents.")
-@click.option("--any-actor", is_flag=True, help="It acts as any user the program names, and reads their documents.")
-@click.option("--expires", metavar="30d", help="How long it is valid: 90m, 12h, 30d. Without end unless given.")
-@click.option("--note", "remark", metavar="TEXT", default="", help="For you: who has it, and what for.")
-@click.option("--key", metavar="PUBLIC", help="Register this public key; no token is made.")
-@as_object(*GRANT, "token")
-@action("token_actions")
+@click.option("--space", metavar="S", required=True, help="Grant access to this space; '*' means every space.")
+@click.option("--can", type=click.Choice(["read", "write", "own"]), required=True, help="Grant this right.")
+@click.option("--actor", metavar="NAME", help="Act as this user. Without a user there are no user documents.")
+@click.option("--any-actor", is_flag=True, help="Act as any user that the program names, and read their documents.")
+@click.option("--expires", metavar="30d", help="Expire after this time: 90m, 12h, 30d. Default: never.")
+@click.option("--note", "remark", metavar="TEXT", default="", help="Add a note, such as the owner and the purpose.")
+@click.option("--key", metavar="PUBLIC", help="Register this public key, and create no token.")
+@action("token_actions", as_object(*GRANT, "token"))
 def create_token() -> None:
-    """Make a token, or register a public key.
+    """Create a token, or register a public key.
 
     The token is shown once; only its hash is stored. A pipe gets the token alone.
     """
 
 
 @token.command("ls")
-@_in_store
-@as_list(*GRANT)
-@action("token_actions")
+@action("token_actions", _in_store, as_list(*GRANT))
 def list_tokens() -> None:
-    """List tokens and keys: the right of each, its actor, and until when. The tokens themselves are not stored."""
+    """List tokens and keys with their rights, actors and expiry times."""
 
 
 @token.command("revoke")
 @click.argument("grant_id", metavar="ID")
-@_in_store
-@as_object(*GRANT)
-@action("token_actions")
+@action("token_actions", _in_store, as_object(*GRANT))
 def revoke_token() -> None:
     """Revoke a token or key. Clients that are connected with it are disconnected."""
 
 
 @token.command("keygen")
 @click.argument("file", type=Path)
-@as_object("file", "public")
-@action("token_actions")
+@action("token_actions", as_object("file", "public"))
 def make_key() -> None:
-    """Write a new private key into FILE, which only you can read, and print its public key.
+    """Write a new private key to FILE, and print its public key.
 
-    The public key is for the administrator of the server: `headwater token create --key PUBLIC`. It needs PyNaCl, from
-    `pip install "pynacl>=1.5"`.
+    Only you can read FILE. The public key is for the administrator of the server: `headwater token create --key
+    PUBLIC`. It needs PyNaCl, from `pip install "pynacl>=1.5"`.
     """
 
 
 @token.command("audit")
-@click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N. All are checked.")
-@_in_store
-@as_list(*AUDIT)
-@action("token_actions")
+@click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Show only the newest N. All are checked.")
+@action("token_actions", _in_store, as_list(*AUDIT))
 def show_audit() -> None:
-    """Show the audit log, oldest first, and check that it was not changed. Exit 1 if it was.
+    """Show the audit log, oldest first, and check its hashes.
 
-    Each line has the hash of the one before. Lines that are missing at the very end cannot be detected.
+    Exit 1 if it was changed. Each line has the hash of the one before. Lines that are missing at the very end cannot be
+    detected.
     """
 
 
@@ -180,11 +184,9 @@ def show_audit() -> None:
 
 
 @click.command
-@on_space
-@as_list("path", "space", "state", "commits", "documents", "observations", "findings")
-@action("care_actions")
+@action("care_actions", on_space, as_list("path", "space", "state", "commits", "documents", "observations", "findings"))
 def verify_spaces() -> None:
-    """Check that a space, or every space of a folder, holds what was written.
+    """Verify a space, or every space of a folder.
 
     The database checks its file, the hash chain of the commits is walked, all documents are computed again from the log
     and compared, and the tables of workflows are checked for consistency. Exit 1 if anything is wrong, 4 if a space
@@ -194,11 +196,9 @@ def verify_spaces() -> None:
 
 @click.command
 @click.option("--before", metavar="SEQ", type=click.IntRange(min=0), help="Drop the past up to this number, for good.")
-@on_space
-@as_object("freed", "bytes", "commits_dropped", "first", "observations_dropped")
-@action("care_actions")
+@action("care_actions", on_space, as_object("freed", "bytes", "commits_dropped", "first", "observations_dropped"))
 def compact_space() -> None:
-    """Make a space's file as small as it can be, and print how many bytes were freed.
+    """Compact the file of a space, and print the number of freed bytes.
 
     With --before the log up to SEQ is dropped: documents stay as they are, but their past up to there cannot be
     read any more. It stays from where a branch was forked on. Observations of functions whose results were deleted are
@@ -209,27 +209,24 @@ def compact_space() -> None:
 @click.command
 @click.argument("file", type=Path)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@click.option("--unverified", is_flag=True, help="Copy it as it is, even a damaged space.")
-@on_space_or_server
-@as_object("file", "space", "seq", "bytes")
-@action("copy_actions")
+@click.option("--unverified", is_flag=True, help="Copy the space as it is, even if it is damaged.")
+@action("copy_actions", on_server, as_object("file", "space", "seq", "bytes"))
 def back_up() -> None:
-    """Copy a space into a new FILE, which is a space itself. It is verified, and there whole or not at all.
+    """Copy a space to a new FILE.
 
-    A server's space stays in use meanwhile; it takes a token with the right to own it.
+    The copy is a space itself. It is verified, and exists whole or not at all. A server's space stays in use meanwhile;
+    it takes a token with the right to own it.
     """
 
 
 @click.command
 @click.argument("file", type=Path)
 @click.option("--force", is_flag=True, help="Replace the space if it exists.")
-@on_space
-@as_object("space", "path", "seq")
-@action("copy_actions")
+@action("copy_actions", on_space, as_object("space", "path", "seq"))
 def restore_space() -> None:
-    """Restore a backup to the file that --url names, after verifying it.
+    """Restore a backup to the file that --url names.
 
-    The backup is only read. The space keeps its name, unless --space gives it another.
+    The backup is verified first, and only read. The space keeps its name, unless --space gives it another.
     """
 
 
@@ -252,15 +249,14 @@ ERROR: Final = (
 @click.option(
     "--url",
     metavar="URL",
-    help="Where the data lives, or ws://...; else $HEADWATER_URL, headwater.toml, or this folder.",
+    help="Check this file, folder or server. Default: $HEADWATER_URL, headwater.toml, or this folder.",
 )
 @click.option(
-    "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="For a server: a file with the token."
+    "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="Read the token for a server from a file."
 )
-@as_object("ok", "failed", "warnings", "checks")
-@action("doctor_actions")
+@action("doctor_actions", as_object("ok", "failed", "warnings", "checks"))
 def examine() -> None:
-    """Check that this machine is fit: libraries, SQLite, the folder, free space.
+    """Check this machine: libraries, SQLite, the folder, free space.
 
     Of a server (ws://HOST:PORT/SPACE): whether it is reached, how fast it answers, and the rights there.
     Exit 0 if nothing failed (warnings may be shown), 1 if something did, 3 if there is no such file or folder.
@@ -269,14 +265,15 @@ def examine() -> None:
 
 @click.command
 @click.argument("code", required=False)
-@as_list(*ERROR)
-@action("about_actions")
+@action("about_actions", as_list(*ERROR))
 def explain() -> None:
-    """Explain an error by its CODE, such as HW202; without one, list them all."""
+    """Explain an error by its CODE, such as HW202.
+
+    Without a CODE, list all errors.
+    """
 
 
 @click.command
-@as_object("headwater", "python", "apsw", "msgspec", "click", "rich", "platform")
-@action("about_actions")
+@action("about_actions", as_object("headwater", "python", "apsw", "msgspec", "click", "rich", "platform"))
 def show_version() -> None:
-    """Print the version; with --json also those of Python and the libraries."""
+    """Print the version. With --json, add those of Python and the libraries."""

@@ -13,8 +13,8 @@ from headwater.cli.shared_syntax import (
     as_object,
     at_seq,
     on_branch,
+    on_server,
     on_space,
-    on_space_or_server,
     to_file,
     wait_options,
     with_app,
@@ -58,11 +58,7 @@ BRANCH: Final = (
 @click.option("-l", "--long", is_flag=True, help="Show the values, too.")
 @click.option("--deleted", is_flag=True, help="List deleted documents, too.")
 @click.option("--all", "every", is_flag=True, help="List the documents of events, too: receipts, failed events.")
-@at_seq
-@on_branch
-@on_space_or_server
-@as_list(*DOCUMENT)
-@action("document_actions")
+@action("document_actions", at_seq, on_branch, on_server, as_list(*DOCUMENT))
 def list_documents() -> None:
     """List documents, with the sequence number of their last change.
 
@@ -73,12 +69,8 @@ def list_documents() -> None:
 
 @click.command
 @click.argument("path")
-@click.option("-r", "--raw", is_flag=True, help="Text without quotes, bytes as they are.")
-@at_seq
-@on_branch
-@on_space_or_server
-@as_object("address", "branch", "seq", "value")
-@action("document_actions")
+@click.option("-r", "--raw", is_flag=True, help="Print text without quotes, and bytes as they are.")
+@action("document_actions", at_seq, on_branch, on_server, as_object("address", "branch", "seq", "value"))
 def get_value() -> None:
     """Print a document, or the value at a PATH in one, as JSON.
 
@@ -93,12 +85,9 @@ def get_value() -> None:
 @click.option(
     "--create/--no-create",
     default=None,
-    help="--create: also a document that no app here has declared. --no-create: no new space.",
+    help="Create a document that no app has declared. --no-create: create no space.",
 )
-@on_branch
-@on_space_or_server
-@as_object("address", "branch", "seq", "changed")
-@action("write_actions")
+@action("write_actions", on_branch, on_server, as_object("address", "branch", "seq", "changed"))
 def set_value() -> None:
     """Write a JSON value at a PATH and print the commit's sequence number.
 
@@ -111,18 +100,16 @@ def set_value() -> None:
     Missing maps on the way are created. In a list, the number after the last appends an element. A value that does not
     fit the type that an app has declared is refused; a document that no app has declared needs --create, if there are
     apps.
-    """  # a real backspace: click's mark for lines that stay as they are  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
+    """  # noqa: D301  # a real backspace: lines that stay as they are
 
 
 @click.command("watch")
 @click.argument("path")
-@click.option("--jsonl", is_flag=True, help="An object for each: seq, and value; without a value while there is none.")
-@click.option("--count", metavar="N", type=click.IntRange(min=1), help="End after N lines, the first one included.")
-@on_branch
-@on_space_or_server
-@action("watch_actions")
+@click.option("--jsonl", is_flag=True, help="Print an object for each change: seq, and value if there is one.")
+@click.option("--count", metavar="N", type=click.IntRange(min=1), help="Stop after N lines, the first one included.")
+@action("watch_actions", on_branch, on_server)
 def watch_value() -> None:
-    """Print a value of a server's space, and again whenever it changes, until Ctrl-C.
+    """Print a value of a server's space at each change, until Ctrl-C.
 
     \b
     headwater watch notes/title --url ws://localhost:8400/home
@@ -131,17 +118,13 @@ def watch_value() -> None:
     PATH is a document, or the path of a value in one. While there is no value, nothing is printed, so `--count 1` waits
     for the first value; with --jsonl that is a line, too. A lost connection is made again; changes that were missed
     are then printed as one.
-    """  # a real backspace: click's mark for lines that stay as they are  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
+    """  # noqa: D301  # a real backspace: lines that stay as they are
 
 
 @click.command
 @click.argument("path")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Only the newest N.")
-@at_seq
-@on_branch
-@on_space_or_server
-@as_list(*CHANGE)
-@action("document_actions")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="List only the newest N.")
+@action("document_actions", at_seq, on_branch, on_server, as_list(*CHANGE))
 def show_history() -> None:
     """List the changes of a document, newest first.
 
@@ -153,12 +136,9 @@ def show_history() -> None:
 @click.argument("before", metavar="SEQ", type=click.IntRange(min=0))
 @click.argument("after", metavar="SEQ", type=click.IntRange(min=0))
 @click.argument("prefix", required=False, default="")
-@on_branch
-@on_space
-@as_list(*DIFFERENCE)
-@action("document_actions")
+@action("document_actions", on_branch, on_space, as_list(*DIFFERENCE))
 def show_diff() -> None:
-    """Show what differs between two sequence numbers.
+    """Show the differences between two sequence numbers.
 
     With PREFIX only in documents whose address starts with it.
     """
@@ -170,17 +150,14 @@ def show_diff() -> None:
 @click.command
 @click.argument("handler")
 @click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1)
-@click.option("--json", "text", metavar="OBJECT", help="The payload as one JSON object; - reads it.")
-@click.option("--id", "name", metavar="ID", help="An id of your own: sent again, the event is handled once.")
-@click.option("--by", metavar="NAME", help="Who has given that id, such as a webhook; else the actor.")
+@click.option("--json", "text", metavar="OBJECT", help="Send this JSON object as the payload; - reads standard input.")
+@click.option("--id", "name", metavar="ID", help="Use your own id: an event that is sent again is handled once.")
+@click.option("--by", metavar="NAME", help="Name the source of that id, such as a webhook. Default: the actor.")
 @wait_options
-@click.option("--full", is_flag=True, help="One JSON object: event, state, result, reason.")
-@with_app
-@on_branch
-@on_space
-@action("event_actions")
+@click.option("--full", is_flag=True, help="Print one JSON object: event, state, result, reason.")
+@action("event_actions", with_app, on_branch, on_space)
 def send_event() -> None:
-    """Send an event to a HANDLER, wait for its result and print that.
+    """Send an event to a HANDLER, and print its result.
 
     \b
     headwater send submit note=gift              text, if it is no JSON
@@ -189,9 +166,9 @@ def send_event() -> None:
     headwater send "tick of timer eggs"          a handler of a piece
 
     The process that has the space open sends it; if there is none, the app that --app names. With --no-wait, an event
-    that is not handled yet is only in the memory of that process: it is lost if that is killed, not if it closes the
-    space.
-    """  # a real backspace: click's mark for lines that stay as they are  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
+    that is not handled yet is in the memory of that process only. It is lost if the process is killed, not if it
+    closes the space.
+    """  # noqa: D301  # a real backspace: lines that stay as they are
 
 
 # --- the space as lines of JSON -------------------------------------------------------------------------------
@@ -200,10 +177,7 @@ def send_event() -> None:
 @click.command
 @to_file
 @click.option("--history", is_flag=True, help="Export the whole log: all branches, and the past.")
-@at_seq
-@on_branch
-@on_space
-@action("exchange_actions")
+@action("exchange_actions", at_seq, on_branch, on_space)
 def export_space() -> None:
     """Write all documents as lines of JSON, for `headwater import`.
 
@@ -213,13 +187,10 @@ def export_space() -> None:
 
 @click.command
 @click.argument("file")
-@click.option("--create/--no-create", default=True, help="Whether to create the space if it is missing. Default: yes.")
-@on_branch
-@on_space
-@as_object("documents", "commits", "changed", "branch", "seq")
-@action("exchange_actions")
+@click.option("--create/--no-create", default=True, help="Create the space if it is missing. Default: --create.")
+@action("exchange_actions", on_branch, on_space, as_object("documents", "commits", "changed", "branch", "seq"))
 def import_space() -> None:
-    """Read what `headwater export` wrote, from a FILE or from standard input (-).
+    """Import an export from a FILE or from standard input (-).
 
     All lines are checked first: if one is wrong, it is named and nothing is imported. Documents that are the same
     already are left alone, so importing twice is idempotent. An export with --history makes a new space, or continues
@@ -234,35 +205,32 @@ def import_space() -> None:
 
 
 @click.command
-@on_space
-@as_list(*BRANCH)
-@action("branch_actions")
+@action("branch_actions", on_space, as_list(*BRANCH))
 def list_branches() -> None:
-    """List branches, where each was forked, and what was merged into it."""
+    """List branches with their origins and merges."""
 
 
 @click.command
 @click.argument("name")
-@click.option("--from", "parent", metavar="BRANCH", default="main", help="The branch to start from; main unless named.")
-@click.option("--at", metavar="SEQ", type=click.IntRange(min=0), help="Start from its past; else from the newest.")
-@on_space
-@as_object("branch", "from", "at", "seq")
-@action("branch_actions")
+@click.option("--from", "parent", metavar="BRANCH", default="main", help="Start from this branch. Default: main.")
+@click.option(
+    "--at", metavar="SEQ", type=click.IntRange(min=0), help="Start at this sequence number. Default: the newest."
+)
+@action("branch_actions", on_space, as_object("branch", "from", "at", "seq"))
 def fork_branch() -> None:
-    """Make a branch: changes there stay apart until they are merged.
+    """Create a branch.
 
-    It costs one row, whatever the space holds. A name is never used for a second branch.
+    Changes there stay apart until they are merged. A branch costs one row, whatever the space holds. A name is never
+    used for a second branch.
     """
 
 
 @click.command
 @click.argument("source")
-@click.option("--into", metavar="BRANCH", default="main", help="The branch that receives them; main unless named.")
-@on_space
-@as_object("source", "into", "seq", "documents")
-@action("branch_actions")
+@click.option("--into", metavar="BRANCH", default="main", help="Merge into this branch. Default: main.")
+@action("branch_actions", on_space, as_object("source", "into", "seq", "documents"))
 def merge_branch() -> None:
-    """Bring what changed on branch SOURCE into another branch, by whole documents.
+    """Merge the changed documents of branch SOURCE into another branch.
 
     Nothing is merged if both changed the same document differently; the documents are listed then (exit 4).
     """

@@ -8,30 +8,19 @@ from itertools import islice
 
 import click
 
+from headwater.cli import output as out
 from headwater.cli.data_syntax import CHANGE, DIFFERENCE, DOCUMENT
-from headwater.cli.output import (
-    Form,
-    Record,
-    answer,
-    count_text,
-    is_terminal,
-    note,
-    show,
-    show_value,
-    utc,
-    write,
-)
+from headwater.cli.output import Form, Record
 from headwater.cli.target import Target
 from headwater.inspect import paging
-from headwater.inspect.answers import MISSING, ChangeView, DocumentRow
+from headwater.inspect.document_records import MISSING, ChangeView, DocumentRow, GetHistory, GetValue, ListDocuments
 from headwater.inspect.lookup import find_branch, key_prefixes
-from headwater.inspect.questions import GetHistory, GetValue, ListDocuments
 from headwater.store.browsing import diff
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
 from headwater.values.codec import from_json, to_json
 from headwater.values.ids import Seq
-from headwater.values.text import inert_lines
+from headwater.values.text import count_text, inert_lines
 from headwater.values.tree import ABSENT
 
 # --- ls, get --------------------------------------------------------------------------------------------------
@@ -51,15 +40,15 @@ def list_documents(  # one for each option
             yield from map(_document, page.documents)
             if not page.is_complete:
                 count = len(page.documents)
-                note(f"these are the first {count:,}: a server sends no more at once. Name a PREFIX for others")
+                out.note(f"these are the first {count:,}: a server sends no more at once. Name a PREFIX for others")
 
     without = [*([] if deleted else ["deleted"]), *([] if long else ["value"])]
     empty = f"no documents that start with {prefix}" if prefix else "no documents"
     with target.inspector() as inspector:
-        show(rows(), DOCUMENT, form, empty=empty, without=without)
+        out.show(rows(), DOCUMENT, form, empty=empty, without=without)
     if hidden:
         of_events = count_text(hidden, "document of events is", "documents of events are")
-        note(f"{of_events} not listed; --all lists them, `headwater events ls` those that failed")
+        out.note(f"{of_events} not listed; --all lists them, `headwater events ls` those that failed")
 
 
 def _document(row: DocumentRow) -> Record:
@@ -77,17 +66,17 @@ def get_value(*, path: str, raw: bool, at: Seq | None, target: Target, form: For
     if isinstance(value, str | bytes):
         _print_raw(value)
     elif form is None:
-        show_value(found.value)
+        out.show_value(found.value)
     else:
         record = {"address": found.address, "branch": found.branch, "seq": found.seq, "value": found.value}
-        answer(record, sentence="", plain="", form=form)
+        out.answer(record, sentence="", plain="", form=form)
 
 
 def _print_raw(value: str | bytes) -> None:
     if isinstance(value, str):
-        write(inert_lines(value) if is_terminal() else value)
-    elif is_terminal():
-        note(f"{len(value)} bytes, which a terminal should not be sent; redirect them to a file")
+        out.write(inert_lines(value) if out.is_terminal() else value)
+    elif out.is_terminal():
+        out.note(f"{len(value)} bytes, which a terminal should not be sent; redirect them to a file")
     else:
         sys.stdout.buffer.write(value)
 
@@ -100,13 +89,13 @@ def show_history(*, path: str, limit: int | None, at: Seq | None, target: Target
     with target.inspector() as inspector:
         changes = islice(paging.changes(inspector, GetHistory(address=path, at=at), limit), limit)
         empty = f"nothing is remembered of {path}: its past was compacted away"
-        show(map(_change, changes), CHANGE, form, empty=empty, without=[] if "/" in path else ["value"])
+        out.show(map(_change, changes), CHANGE, form, empty=empty, without=[] if "/" in path else ["value"])
 
 
 def _change(change: ChangeView) -> Record:
     return {
         "seq": change.seq,
-        "at": utc(change.at_ms),
+        "at": out.utc(change.at_ms),
         "branch": change.branch,
         "session": change.session,
         "change": change.change,
@@ -131,4 +120,4 @@ def show_diff(*, before: Seq, after: Seq, prefix: str, target: Target, form: For
 
     empty = f"nothing differs between {before} and {after}"
     with target.open() as storage:
-        storage.call(lambda engine: show(changes(engine), DIFFERENCE, form, empty=empty))
+        storage.call(lambda engine: out.show(changes(engine), DIFFERENCE, form, empty=empty))

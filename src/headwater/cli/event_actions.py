@@ -10,33 +10,18 @@ from typing import Final
 
 import click
 
+from headwater.cli import output as out
 from headwater.cli.event_delivery import Outcome, deliver, failure_of, timeout_ms
 from headwater.cli.exits import Exit, exit_of
 from headwater.cli.function_syntax import DELIVERY, EVENT
-from headwater.cli.json_input import parse_json, read_json
-from headwater.cli.output import (
-    Column,
-    Form,
-    Record,
-    answer,
-    count_text,
-    is_terminal,
-    json_text,
-    local,
-    note,
-    show,
-    show_value,
-    utc,
-    width,
-    write,
-)
+from headwater.cli.json_input import read_json
+from headwater.cli.output import Column, Form, Record
 from headwater.cli.target import Target
 from headwater.errors import HeadwaterError, NotFoundError, SchemaError, UsageError
-from headwater.inspect.answers import EventReport
-from headwater.inspect.commands import DropEvent, RedeliverEvent, SendEvent
-from headwater.inspect.questions import ListEvents, ShowEvent
+from headwater.inspect.event_records import DropEvent, EventReport, ListEvents, RedeliverEvent, SendEvent, ShowEvent
 from headwater.inspect.stored_events import droppable, meant_by
-from headwater.values.text import inert, inert_lines
+from headwater.values.strict_json import parse_json
+from headwater.values.text import count_text, inert, inert_lines
 
 _SHORT: Final = 8
 """Letters of an id in a table, if these tell them apart."""
@@ -51,7 +36,7 @@ def _record(event: EventReport) -> dict[str, object]:
     known = {
         "handler": event.handler.removesuffix("()"),
         "app": event.app,
-        "at": utc(event.at_ms) if event.at_ms else "",
+        "at": out.utc(event.at_ms) if event.at_ms else "",
         "attempts": event.attempts,
         "reason": event.reason,
         "traceback": event.traceback,
@@ -78,9 +63,9 @@ def list_events(*, waiting: bool, target: Target, form: Form) -> None:
     ]
     without = ["attempts" if waiting else "state"]
     # The payload is the first that a narrow terminal can do without.
-    without += ["payload"] if is_terminal() and width() < _WIDE else []
+    without += ["payload"] if out.is_terminal() and out.width() < _WIDE else []
     empty = "no event waits" if waiting else "no failed events"
-    show(records, fields, form, empty=empty, without=without, shown={"event": _shortest(records)})
+    out.show(records, fields, form, empty=empty, without=without, shown={"event": _shortest(records)})
 
 
 def _shortest(records: Iterable[Record]) -> Callable[[Record], str]:
@@ -101,14 +86,14 @@ def show_event(*, event: str, target: Target, form: Form) -> None:
         found = inspector.ask(ShowEvent(event=event))
     record = _record(found)
     if form is not None:
-        answer(record, sentence="", plain="", form=form)
-    elif is_terminal():
-        write("\n".join(_story(found)))
+        out.answer(record, sentence="", plain="", form=form)
+    elif out.is_terminal():
+        out.write("\n".join(_story(found)))
     else:
         for name, value in record.items():
-            text = json_text(value) if name in ("payload", "result", "facts") else str(value).rstrip("\n")
+            text = out.json_text(value) if name in ("payload", "result", "facts") else str(value).rstrip("\n")
             # Lines of one text are below each other, with the name before the first.
-            write(f"{name}\t" + inert_lines(text).replace("\n", "\n\t"))
+            out.write(f"{name}\t" + inert_lines(text).replace("\n", "\n\t"))
 
 
 def _story(event: EventReport) -> list[str]:
@@ -118,7 +103,7 @@ def _story(event: EventReport) -> list[str]:
         "state": event.state,
         "stream": event.stream,
         "handler": event.handler,
-        "failed" if event.state == "failed" else "sent": f"{local(event.at_ms)}{tries}" if event.at_ms else "",
+        "failed" if event.state == "failed" else "sent": f"{out.local(event.at_ms)}{tries}" if event.at_ms else "",
         "why": event.reason,
     }
     lines = [inert(event.event)]
@@ -127,7 +112,7 @@ def _story(event: EventReport) -> list[str]:
             first, *more = inert_lines(text).split("\n")
             lines += [f"  {name:8} {first}", *(f"{'':11}{line}" for line in more)]
     for name, value in _texts(event).items():
-        lines += ["", f"{name}:", *_indented(json_text(value, indent=2))]
+        lines += ["", f"{name}:", *_indented(out.json_text(value, indent=2))]
     if event.traceback:
         lines += ["", *_indented(inert_lines(event.traceback.rstrip("\n")))]
     return lines
@@ -170,7 +155,7 @@ def redeliver_events(  # one for each option
 
     if chosen:
         deliver(target, [RedeliverEvent(event=event.event, timeout_ms=limit) for event in chosen], report)
-    show(records, DELIVERY, form, empty="no failed events", shown={"event": _shortest(records)})
+    out.show(records, DELIVERY, form, empty="no failed events", shown={"event": _shortest(records)})
     worst = next((code for code in (Exit.FAILED, Exit.NOT_FOUND, Exit.REFUSED, Exit.TIMED_OUT) if code in codes), None)
     if worst is not None:
         raise click.exceptions.Exit(worst)
@@ -199,10 +184,10 @@ def drop_events(*, names: tuple[str, ...], every: bool, target: Target, form: Fo
             _check_failed(chosen.values(), str(target.server.url))
         dropped = [inspector.do(DropEvent(event=event)) for event in chosen]
     records = [{"event": event.event, "stream": event.stream} for event in dropped]
-    if form is None and is_terminal():
-        note(f"dropped {count_text(len(records), 'event')}" if records else "no failed events")
+    if form is None and out.is_terminal():
+        out.note(f"dropped {count_text(len(records), 'event')}" if records else "no failed events")
         return
-    show(records, (Column("event"),), form, empty="no failed events")
+    out.show(records, (Column("event"),), form, empty="no failed events")
 
 
 def _check_failed(events: Iterable[EventReport], url: str) -> None:
@@ -272,18 +257,18 @@ def _print_sent(event: EventReport, *, full: bool) -> None:
             "reason": event.reason,
             **({} if event.facts is None else {"facts": json.loads(event.facts)}),
         }
-        write(json_text(record))
+        out.write(out.json_text(record))
     elif event.result is not None:
-        show_value(json.loads(event.result))
+        out.show_value(json.loads(event.result))
         # Where both go to the same stream, the result comes first.
         sys.stdout.flush()
         if event.handled_before:
-            note(f"{event.event} was handled before; this is what came of it then")
+            out.note(f"{event.event} was handled before; this is what came of it then")
         else:
-            note(f"{event.event} was handled by {event.handler}")
+            out.note(f"{event.event} was handled by {event.handler}")
     else:
         # For `events show` later.
-        write(event.event)
+        out.write(event.event)
 
 
 def _fields(pairs: tuple[str, ...], text: str | None) -> dict[str, object]:

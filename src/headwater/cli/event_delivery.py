@@ -11,8 +11,7 @@ from headwater.cli.output import note
 from headwater.cli.target import Target
 from headwater.declare.events.ticket import rejected_error, reused_error
 from headwater.errors import EventFailedError, EventRefusedError, EventTimeoutError, HeadwaterError, UserCodeError
-from headwater.inspect.answers import EventReport
-from headwater.inspect.commands import RedeliverEvent, SendEvent
+from headwater.inspect.event_records import EventReport, RedeliverEvent, SendEvent
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.names import InspectScope

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from shutil import copyfileobj
-from tempfile import TemporaryFile
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import click
 
 from headwater.cli.branch_actions import verdict_seq
 from headwater.cli.exits import Exit
-from headwater.cli.log_import import rebuild_space
-from headwater.cli.output import Form, Progress, answer, count_text, is_terminal, note, progress
+from headwater.cli.output import Form, Progress, answer, is_terminal, note, progress
 from headwater.cli.target import Target
-from headwater.cli.whole_files import check_free, put_in_place, unfinished
-from headwater.errors import UsageError
+from headwater.errors import NotFoundError, UsageError
+from headwater.host.space_copies import replace_space
+from headwater.host.space_rebuild import build_space, compare_past
 from headwater.host.standard_streams import abandon
 from headwater.host.storage import Storage
+from headwater.host.text_source import lines_of, reread
+from headwater.host.whole_files import check_free, put_in_place, unfinished
 from headwater.inspect.declared_types import check_all, declared_in
 from headwater.inspect.lookup import find_branch
 from headwater.store.backend import LogRow
@@ -36,13 +36,9 @@ from headwater.store.portable import (
     read_header,
     unaltered,
 )
-from headwater.values.ids import BranchId, Seq
-from headwater.values.text import inert_lines
+from headwater.values.ids import NEVER, BranchId, Seq
+from headwater.values.text import count_text, inert_lines
 from headwater.values.tree import same
-
-_LINE_BYTES_MAX: Final = 128 * 1024 * 1024
-"""The largest commit in base64, and the largest document with every character escaped, are shorter."""
-
 
 # --- export ---------------------------------------------------------------------------------------------------
 
@@ -69,7 +65,7 @@ def export_space(*, output: Path | None, force: bool, history: bool, at: Seq | N
 def _to_stdout(storage: Storage, branch: str, at: Seq | None, *, history: bool) -> None:
     """Always UTF-8, whatever the terminal has: it is the content of a file."""
     if is_terminal():
-        for line in _exported(storage, branch, at, _silent, history=history):
+        for line in _exported(storage, branch, at, lambda _done, _total: None, history=history):
             print(inert_lines(line.decode()), end="")
         return
     try:
@@ -105,21 +101,17 @@ def _exported(storage: Storage, branch: str, at: Seq | None, advance: Progress, 
         yield line.encode()
 
 
-def _silent(_done: int, _total: int) -> None:
-    """No progress to show."""
-
-
 # --- import ---------------------------------------------------------------------------------------------------
 
 
 def import_space(*, file: str, create: bool, target: Target, form: Form) -> None:
     """Carry out `import`."""
-    with _source(file) as source:
+    with reread(file) as source:
         header, count = _check(source)
         if header.headwater == "log":
             if target.branch != "main":
                 raise click.UsageError("This export holds a whole space; leave out --branch.")
-            seq, changed = rebuild_space(header, lambda: _rows(source, header), target, create=create)
+            seq, changed = _import_log(source, header, target, create=create)
             what = "commit"
         else:
             seq, changed = _import_documents(source, count, target, create=create)
@@ -132,7 +124,7 @@ def import_space(*, file: str, create: bool, target: Target, form: Form) -> None
 def _check(source: BinaryIO) -> tuple[Header, int]:
     """Read everything once. Returns the header in the first line, and how many lines follow."""
     with progress("checking") as advance:
-        lines = _lines(_rewound(source), advance)
+        lines = lines_of(source, advance)
         first = next(lines, "")
         if not first.strip():
             raise UsageError("there is nothing to import: the input is empty, or starts with an empty line", line=1)
@@ -144,26 +136,39 @@ def _entries(lines: Iterator[str], header: Header) -> Iterable[object]:
     return check_log(lines, header.seq) if header.headwater == "log" else parse_documents(lines, ends=header.ends)
 
 
-def _rows(source: BinaryIO, header: Header) -> Iterator[LogRow]:
-    lines = _lines(_rewound(source), _silent)
-    next(lines)
-    return check_log(lines, header.seq)
+def _import_log(source: BinaryIO, header: Header, target: Target, *, create: bool) -> tuple[Seq, int]:
+    """The head of the space afterwards, and how many commits of the log it did not have before."""
+
+    def rows() -> Iterator[LogRow]:
+        return check_log(islice(lines_of(source), 1, None), header.seq)
+
+    place = target.file_for(header.space)
+    path, head = place.path, NEVER
+    if path.exists():
+        head = compare_past(path, rows, header.seq)
+    elif not create:
+        raise NotFoundError(f"there is no space at {path}, and --no-create says not to make one", path=str(path))
+    if head < header.seq or not path.exists():
+        with unfinished(target.make_folder()) as part:
+            build_space(part, place.space, rows, header, progress)
+            replace_space(part, path)
+    return max(header.seq, head), max(header.seq - head, 0)
 
 
 def _import_documents(source: BinaryIO, total: int, target: Target, *, create: bool) -> tuple[Seq, int]:
     """The head of the space afterwards, and how many documents were not the same before."""
+
+    def documents() -> Iterator[SetDoc]:
+        return parse_documents(islice(lines_of(source), 1, None))
+
     changed = done = 0
     with target.open(create=create) as storage, progress("importing") as advance:
         on = storage.call(lambda engine: find_branch(engine, target.branch))
         declared = storage.call(lambda engine: declared_in(engine, on))
         if declared:
             # All of them, before the first is written.
-            lines = _lines(_rewound(source), _silent)
-            next(lines)
-            check_all(declared, parse_documents(lines))
-        lines = _lines(_rewound(source), _silent)
-        next(lines)
-        for batch in batches(parse_documents(lines)):
+            check_all(declared, documents())
+        for batch in batches(documents()):
             changed += _commit_changed(storage, on, batch)
             done += len(batch)
             advance(done, total)
@@ -183,53 +188,3 @@ def _commit_changed(storage: Storage, branch: BranchId, batch: Iterable[Operatio
         verdict_seq(pending.verdict)
     replica.detach()
     return len(wanted)
-
-
-# --- reading lines twice --------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _source(name: str) -> Iterator[BinaryIO]:
-    """The input, as a file that can be read again."""
-    if name == "-":
-        with _spooled(sys.stdin.buffer) as source:
-            yield source
-        return
-    path = Path(name)
-    with path.open("rb") as file:
-        if file.seekable():
-            yield file
-        else:
-            with _spooled(file) as source:
-                yield source
-
-
-@contextmanager
-def _spooled(stream: BinaryIO) -> Iterator[BinaryIO]:
-    with TemporaryFile("w+b") as copy:
-        copyfileobj(stream, copy)
-        yield copy
-
-
-def _rewound(source: BinaryIO) -> BinaryIO:
-    source.seek(0)
-    return source
-
-
-def _lines(source: BinaryIO, advance: Progress) -> Iterator[str]:
-    """Line by line, as text; progress is counted in bytes."""
-    position = source.tell()
-    total = source.seek(0, 2)
-    source.seek(position)
-    number = 0
-    while raw := source.readline(_LINE_BYTES_MAX + 1):
-        number += 1
-        if len(raw) > _LINE_BYTES_MAX:
-            raise UsageError(f"line {number} is longer than {_LINE_BYTES_MAX:,} bytes", line=number)
-        try:
-            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            message = f"line {number} is not UTF-8: its byte {error.start} is {raw[error.start]:#04x}"
-            raise UsageError(message, line=number) from None
-        position += len(raw)
-        advance(position, total)

@@ -11,6 +11,9 @@ from typing import Final
 import click
 
 from headwater import errors
+from headwater.host.whole_files import RefusalError
+from headwater.values.author_text import describe, text_of, traceback_text
+from headwater.values.text import inert
 
 
 class Exit(IntEnum):
@@ -24,10 +27,6 @@ class Exit(IntEnum):
     WAITS_FOR_PERSON = 5
     TIMED_OUT = 6
     INTERRUPTED = 130
-
-
-class RefusalError(Exception):
-    """Understood and possible, but not done: a conflict, a refused commit, a file that would be overwritten."""
 
 
 EXITS: Final[dict[type[BaseException], Exit]] = {
@@ -62,9 +61,6 @@ def exit_of(kind: type[BaseException]) -> Exit:
 
 def report(error: BaseException) -> Exit:
     """Print the error on stderr, in one line, and return the exit code. HEADWATER_DEBUG=1 adds the traceback."""
-    from headwater.values.author_text import traceback_text  # noqa: PLC0415  # only after an error
-    from headwater.values.text import inert  # noqa: PLC0415  # likewise
-
     if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
         sys.stderr.write(traceback_text(error))
     if isinstance(error, click.UsageError):
@@ -75,8 +71,6 @@ def report(error: BaseException) -> Exit:
 
 
 def _line(error: BaseException) -> str:
-    from headwater.values.author_text import describe, text_of  # noqa: PLC0415  # only after an error
-
     match error:
         case click.Abort() | KeyboardInterrupt():
             return "interrupted"

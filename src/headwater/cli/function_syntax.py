@@ -16,7 +16,7 @@ from headwater.cli.shared_syntax import (
     as_object,
     of_app,
     on_branch,
-    on_space_or_server,
+    on_server,
     to_file,
     wait_options,
     with_app,
@@ -71,29 +71,24 @@ def without_number(node: object) -> str:
 
 
 @click.command
-@click.option("--svg", "style", flag_value="svg", help="As a picture.")
-@click.option("--mermaid", "style", flag_value="mermaid", help="As a Mermaid diagram, for Markdown.")
-@click.option("--json", "style", flag_value="json", help="As one JSON object: nodes, sources, edges.")
+@click.option("--svg", "style", flag_value="svg", help="Draw an SVG picture.")
+@click.option("--mermaid", "style", flag_value="mermaid", help="Write a Mermaid diagram, for Markdown.")
+@click.option("--json", "style", flag_value="json", help="Print one JSON object: nodes, sources, edges.")
 @to_file
-@click.option("--live", is_flag=True, help="Draw it anew whenever it changes, until Ctrl-C.")
-@of_app
-@on_space_or_server
-@action("graph_actions")
+@click.option("--live", is_flag=True, help="Draw the graph again at each change, until Ctrl-C.")
+@action("graph_actions", of_app, on_server)
 def show_graph() -> None:
-    """Draw the functions of an app: what each reads, how often it ran, its status.
+    """Draw the functions of an app with reads, run counts and status.
 
-    Of a space that is open, as it is now; else as it was when it was last closed.
+    The graph of an open space is current. Otherwise it is as of the last closing.
     """
 
 
 @click.command
 @click.argument("node")
-@of_app
-@on_space_or_server
-@as_list(*EXPLANATION)
-@action("graph_actions")
+@action("graph_actions", of_app, on_server, as_list(*EXPLANATION))
 def explain_node() -> None:
-    """Explain why a function last ran, why it does not run now, and what would make it run.
+    """Explain why a function ran, and what would make it run again.
 
     NODE is a function, APP.FUNCTION, or one of several by its arguments: `row(3)`; in `row(…)` the dots stand for
     anything. One of a piece is `label of timer eggs`; `label of timer` are those of all pieces of the pattern.
@@ -101,38 +96,31 @@ def explain_node() -> None:
 
 
 @click.command
-@click.option("--once", is_flag=True, help="Print it once, also on a terminal.")
-@click.option("--sort", type=click.Choice(list(ORDERS)), default="total", show_default=True, help="The first is most.")
-@of_app
-@on_space_or_server
-@as_list(*ACTIVITY)
-@action("activity_actions")
+@click.option("--once", is_flag=True, help="Print the table once, also on a terminal.")
+@click.option(
+    "--sort", type=click.Choice(list(ORDERS)), default="total", show_default=True, help="Sort by this column."
+)
+@action("activity_actions", of_app, on_server, as_list(*ACTIVITY))
 def show_top() -> None:
-    """Show the busiest functions: how often they ran, how long that took, their status.
+    """Show the busiest functions with run counts, times and status.
 
     On a terminal the table stays and follows an open space, until Ctrl-C.
     """
 
 
 @click.command
-@click.option("--resume", is_flag=True, help="What was restored from the opening before, and what not, and why.")
-@of_app
-@on_space_or_server
-@as_list(*COUNTS)
-@action("activity_actions")
+@click.option("--resume", is_flag=True, help="Show which functions were restored, and why others were not.")
+@action("activity_actions", of_app, on_server, as_list(*COUNTS))
 def show_stats() -> None:
-    """Count everything there is to count in an app's opening of a space, since it was opened."""
+    """Show the counters of an app since it opened the space."""
 
 
 @click.command
-@click.option("--kind", metavar="KIND", help="Only one kind, such as started, finished, failed or invalidated.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on, until Ctrl-C.")
-@of_app
-@on_space_or_server
-@as_list(*STEP)
-@action("trace_actions")
+@click.option("--kind", metavar="KIND", help="Show only one kind, such as started, finished or invalidated.")
+@click.option("-f", "--follow", is_flag=True, help="Follow new steps until Ctrl-C.")
+@action("trace_actions", of_app, on_server, as_list(*STEP))
 def show_trace() -> None:
-    """Show what happened, step by step: what was invalidated by what, what ran, and its result.
+    """Show the recorded steps of functions: causes, runs and results.
 
     An open space records steps if its program says so. With --follow they are recorded while the command runs.
     """
@@ -172,13 +160,13 @@ DELIVERY: Final = (
 
 def which(command: F) -> F:
     """EVENT... or --all."""
-    command = click.option("--all", "every", is_flag=True, help="All that failed.")(command)
+    command = click.option("--all", "every", is_flag=True, help="Choose all failed events.")(command)
     return click.argument("names", metavar="[EVENT]...", nargs=-1)(command)
 
 
 @click.group("events", cls=Group)
 def events() -> None:
-    """List events that failed or wait, deliver them again, drop them.
+    """List, redeliver and drop events that failed or wait.
 
     An event that fails is stored, with its payload and the reason. EVENT is an id as `events ls` shows it, or the
     beginning of one. If a process has the space open, it answers, and carries out what is to be done.
@@ -186,57 +174,41 @@ def events() -> None:
 
 
 @events.command("ls")
-@click.option("--waiting", is_flag=True, help="List events that wait to be handled, instead of those that failed.")
-@on_branch
-@on_space_or_server
-@as_list(*EVENT)
-@action("event_actions")
+@click.option("--waiting", is_flag=True, help="List events that wait, instead of failed events.")
+@action("event_actions", on_branch, on_server, as_list(*EVENT))
 def list_events() -> None:
-    """List the events that failed, oldest first.
+    """List failed events, oldest first.
 
-    With --waiting those that wait, and why: in the process that has the space open, or in the file if there is none.
+    With --waiting, list waiting events with the reason. They are in the process that has the space open; if there is
+    none, in the file.
     """
 
 
 @events.command("show")
 @click.argument("event")
-@on_branch
-@on_space_or_server
-@as_object(*EVENT)
-@action("event_actions")
+@action("event_actions", on_branch, on_server, as_object(*EVENT))
 def show_event() -> None:
-    """Show all that is known of one event.
+    """Show one event: its payload, and why it failed or waits.
 
-    Its payload, why it failed and where, or what it waits for. Of one that was handled, by its whole id: its result, or
-    why it was rejected.
+    For a handled event, name the whole id. The output is then its result, or why it was rejected.
     """
 
 
 @events.command("redeliver")
-@which
-@wait_options
-@with_app
-@on_branch
-@on_space_or_server
-@as_list(*EVENT)
-@action("event_actions")
+@action("event_actions", which, wait_options, with_app, on_branch, on_server, as_list(*EVENT))
 def redeliver_events() -> None:
-    """Deliver failed events once more, and show the result of each.
+    """Redeliver failed events, and show their results.
 
     The process that has the space open does it; if there is none, and at a server, the app that --app names.
     """
 
 
 @events.command("drop")
-@which
-@on_branch
-@on_space_or_server
-@as_list("event", "stream")
-@action("event_actions")
+@action("event_actions", which, on_branch, on_server, as_list("event", "stream"))
 def drop_events() -> None:
-    """Delete events that failed or wait, for good.
+    """Drop events that failed or wait.
 
-    One that waits is not handled any more.
+    They are deleted for good, and not handled any more.
     """
 
 
@@ -283,14 +255,11 @@ def pieces() -> None:
 
 
 @pieces.command("ls")
-@click.option("--pattern", metavar="NAME", help="Only those of this pattern.")
-@click.option("--status", type=click.Choice(["running", "stopped"]), help="Only those with this status.")
-@on_branch
-@on_space_or_server
-@as_list(*PIECE)
-@action("piece_actions")
+@click.option("--pattern", metavar="NAME", help="List only pieces of this pattern.")
+@click.option("--status", type=click.Choice(["running", "stopped"]), help="List only pieces with this status.")
+@action("piece_actions", on_branch, on_server, as_list(*PIECE))
 def list_pieces() -> None:
-    """List pieces: pattern, key, status, generation, and inputs as they are now.
+    """List pieces with pattern, key, status, generation and inputs.
 
     `running` is a piece that was not stopped. After a restart it runs once the program has started it again: `at_work`
     in JSON, if a process has the space open.

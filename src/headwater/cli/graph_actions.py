@@ -10,33 +10,20 @@ from typing import Final
 import click
 import msgspec
 
+from headwater.cli import output as out
 from headwater.cli.function_syntax import EXPLANATION
-from headwater.cli.output import (
-    Form,
-    Line,
-    Record,
-    count_text,
-    is_terminal,
-    json_text,
-    note,
-    show,
-    stay,
-    utc,
-    width,
-    write,
-)
+from headwater.cli.output import Form, Line, Record
 from headwater.cli.target import Target
-from headwater.cli.whole_files import check_free, put_in_place, unfinished
 from headwater.draw.mermaid import mermaid
 from headwater.draw.svg import svg
 from headwater.draw.text_tree import text as text_tree
 from headwater.errors import NotFoundError
-from headwater.inspect.answers import Explanation, GraphView, WhyView
+from headwater.host.whole_files import check_free, put_in_place, unfinished
+from headwater.inspect.function_records import ExplainNode, Explanation, GetGraph, GraphView, WhyView
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.names import function_of
-from headwater.inspect.questions import ExplainNode, GetGraph
 from headwater.values.suggestions import did_you_mean
-from headwater.values.text import inert_lines
+from headwater.values.text import count_text, inert_lines
 
 _WIDE: Final = 1000
 """Columns where there is no terminal: nothing is cut."""
@@ -51,7 +38,7 @@ _EXPLAINED: Final = 10
 def show_graph(*, style: str | None, output: Path | None, force: bool, live: bool, target: Target) -> None:
     """Carry out `graph`."""
     if live:
-        if style not in (None, "json") or output is not None or (style is None and not is_terminal()):
+        if style not in (None, "json") or output is not None or (style is None and not out.is_terminal()):
             raise click.UsageError("--live draws on a terminal, or with --json writes a line for each change.")
         with target.inspector() as inspector:
             _follow(inspector, as_json=style == "json")
@@ -61,15 +48,15 @@ def show_graph(*, style: str | None, output: Path | None, force: bool, live: boo
     with target.inspector() as inspector:
         views = inspector.ask(GetGraph())
     if style is None and output is None:
-        columns = width() if is_terminal() else _WIDE
+        columns = out.width() if out.is_terminal() else _WIDE
         for number, view in enumerate(views):
-            write(("\n" if number else "") + _text(view, columns).removesuffix("\n"))
+            out.write(("\n" if number else "") + _text(view, columns).removesuffix("\n"))
         return
     view = _only(views)
     text = _drawn(view, style)
-    note(view.headline)
+    out.note(view.headline)
     if output is None:
-        write((inert_lines(text) if is_terminal() else text).removesuffix("\n"))
+        out.write((inert_lines(text) if out.is_terminal() else text).removesuffix("\n"))
         return
     with unfinished(output.parent, private=False) as part:
         part.write_text(text, encoding="utf-8")
@@ -79,11 +66,11 @@ def show_graph(*, style: str | None, output: Path | None, force: bool, live: boo
 def _follow(inspector: Inspector, *, as_json: bool) -> None:
     changes = inspector.changes(lambda _last: GetGraph())
     if not as_json:
-        stay(None if views is None else [Line(_text(view, width())) for view in views] for views in changes)
+        out.stay(None if views is None else [Line(_text(view, out.width())) for view in views] for views in changes)
         return
     for views in changes:
         if views is not None:
-            write(json_text(_as_json(_only(views))))
+            out.write(out.json_text(_as_json(_only(views))))
             sys.stdout.flush()
 
 
@@ -99,7 +86,7 @@ def _drawn(view: GraphView, style: str | None) -> str:
     snapshot = view.snapshot
     match style:
         case "json":
-            return json_text(_as_json(view)) + "\n"
+            return out.json_text(_as_json(view)) + "\n"
         case "svg" if snapshot is not None:
             return svg(snapshot)
         case "mermaid" if snapshot is not None:
@@ -117,7 +104,7 @@ def _text(view: GraphView, columns: int) -> str:
 def _as_json(view: GraphView) -> Record:
     """The fields of the snapshot, and where it comes from."""
     fields: dict[str, object] = {} if view.snapshot is None else msgspec.to_builtins(view.snapshot)
-    more = {"app": view.app, "branch": view.branch, "live": view.is_live, "at": utc(view.at_ms)}
+    more = {"app": view.app, "branch": view.branch, "live": view.is_live, "at": out.utc(view.at_ms)}
     return {**fields, **more, "busy": view.busy, "running": view.running, "left_out": view.left_out}
 
 
@@ -131,27 +118,27 @@ def explain_node(*, node: str, target: Target, form: Form) -> None:
     if not any(view.whys for view in views):
         raise _missing(node, views)
     if form is not None:
-        show(_records(views), EXPLANATION, form, empty="")
+        out.show(_records(views), EXPLANATION, form, empty="")
         return
     for view in views:
         if view.whys:
-            note(view.headline)
+            out.note(view.headline)
             _print(view.whys, len(view.whys) + (view.left_out if view.is_live else 0))
 
 
 def _print(whys: Sequence[Explanation], count: int) -> None:
     for number, why in enumerate(whys[:_EXPLAINED]):
-        write(("\n" if number else "") + inert_lines(why.words))
+        out.write(("\n" if number else "") + inert_lines(why.words))
     if count > _EXPLAINED:
         left = count_text(count - _EXPLAINED, "more of them", "more of them")
-        write(f"\nThere are {left}: name one, such as {inert_lines(whys[_EXPLAINED].title)}")
+        out.write(f"\nThere are {left}: name one, such as {inert_lines(whys[_EXPLAINED].title)}")
 
 
 def _records(views: Sequence[WhyView]) -> Iterator[Record]:
     for view in views:
         for why in view.whys:
             piece = {"piece": why.piece} if why.piece else {}
-            known = {"words": why.words.split("\n"), "live": view.is_live, "at": utc(view.at_ms)}
+            known = {"words": why.words.split("\n"), "live": view.is_live, "at": out.utc(view.at_ms)}
             yield {"app": view.app, "node": why.name, "id": why.id, **piece, **known}
 
 

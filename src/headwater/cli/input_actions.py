@@ -9,16 +9,15 @@ from typing import Final, Literal
 import click
 
 from headwater.cli.json_input import read_json
-from headwater.cli.output import Form, Record, count_text, is_terminal, note, show
+from headwater.cli.output import Form, Record, is_terminal, note, show
 from headwater.cli.target import Target
 from headwater.cli.workflow_actions import report_done
 from headwater.cli.workflow_hints import ago, clock, record_of
 from headwater.cli.workflow_syntax import INPUT
 from headwater.errors import UsageError
-from headwater.inspect.commands import ControlInput, PublishEvent
 from headwater.inspect.paging import input_pages
-from headwater.inspect.questions import ListInputs
-from headwater.inspect.workflow_answers import PublishReport
+from headwater.inspect.workflow_records import ControlInput, ListInputs, PublishEvent, PublishReport
+from headwater.values.text import count_text
 from headwater.workflow.wording.views import InputView
 
 # --- inputs ---------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ _FRAMES_MAX: Final = 4000
 """Of Python's stack. A document may be 512 levels deep, and writing it as JSON takes a few frames for each."""
 
 _EPILOG: Final = """
-Exit codes: 0 done, 1 failed or findings, 2 used wrongly, 3 not found,
+Exit codes: 0 done, 1 failed or findings, 2 usage error, 3 not found,
 4 conflict or refused, 5 waits for a person, 6 timed out, 130 interrupted."""
 
 
@@ -158,7 +158,7 @@ class Headwater(click.Group):
 )
 @click.version_option(__version__, "-V", "--version", message="headwater %(version)s")
 def cli() -> None:
-    """Durable documents: read them, change them, take care of them.
+    """Read, change and maintain durable documents.
 
     A PATH is document/key/key; numbers index lists. A slash inside a key is written ~1, a tilde ~0. Documents of
     one user are user:NAME!document.

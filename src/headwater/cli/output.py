@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from itertools import islice
 from typing import Any, Final, Literal, TextIO, TypeAlias
 
@@ -89,11 +90,9 @@ def is_terminal(stream: TextIO | None = None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def terminal() -> Any:  # the module  # noqa: ANN401  # a module
-    """The module that draws."""
-    from headwater.cli import terminal as drawing  # rich takes as long to import as a command to run  # noqa: PLC0415  # rich takes as long to import as most commands to run
-
-    return drawing
+def terminal() -> Any:  # noqa: ANN401  # a module
+    """The module that draws. It is loaded at its first use: rich takes as long to import as most commands to run."""
+    return import_module("headwater.cli.terminal")
 
 
 # --- one answer -----------------------------------------------------------------------------------------------
@@ -272,21 +271,6 @@ def preview(value: object) -> str:
     """The beginning of a value as JSON, for a table."""
     text = json_text(value)
     return text if len(text) <= _PREVIEW else text[: _PREVIEW - 1] + "…"
-
-
-def size_text(count: int) -> str:
-    """A number of bytes in units."""
-    size = float(count)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:  # what a unit is  # noqa: PLR2004  # what a unit is
-            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
-        size /= 1024
-    return f"{size:,.1f} TiB"
-
-
-def count_text(count: int, one: str, many: str = "") -> str:
-    """`1 document`, `2,000 documents`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def utc(ms: float) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from headwater.cli.function_syntax import PIECE
-from headwater.cli.output import Form, Record, count_text, is_terminal, note, show
+from headwater.cli.output import Form, Record, is_terminal, note, show
 from headwater.cli.target import Target
-from headwater.inspect.answers import PieceReport
-from headwater.inspect.questions import ListPieces
+from headwater.inspect.event_records import ListPieces, PieceReport
+from headwater.values.text import count_text
 
 
 def list_pieces(*, pattern: str | None, status: str | None, target: Target, form: Form) -> None:

@@ -10,33 +10,16 @@ from typing import Final
 import click
 import msgspec
 
+from headwater.cli import output as out
 from headwater.cli.json_input import read_json
-from headwater.cli.output import (
-    Column,
-    Form,
-    Line,
-    Picture,
-    Record,
-    columns_of,
-    draw,
-    is_terminal,
-    json_text,
-    note,
-    show,
-    width,
-    write,
-    write_fields,
-    write_row,
-)
+from headwater.cli.output import Column, Form, Line, Picture, Record
 from headwater.cli.run_story import lines_of, picture_of
 from headwater.cli.target import Target
 from headwater.cli.workflow_actions import report_done
 from headwater.cli.workflow_hints import answers, clock, due, hint_lines, record_of
 from headwater.cli.workflow_syntax import RUN, WAITING_RUN
-from headwater.inspect.commands import DecideRun, RunAction
 from headwater.inspect.paging import run_pages
-from headwater.inspect.questions import ListRuns, ShowRun
-from headwater.inspect.workflow_answers import RunsPage
+from headwater.inspect.workflow_records import DecideRun, ListRuns, RunAction, RunsPage, ShowRun
 from headwater.runtime.workflows.process_user import process_user
 from headwater.values.suggestions import did_you_mean
 from headwater.values.text import inert
@@ -75,7 +58,7 @@ def list_runs(  # one for each option
         pages = list(run_pages(inspector, question, limit))
     views = [run for page in pages for run in page.runs]
     now = max((page.at for page in pages), default=0)
-    if waiting and form is None and is_terminal():
+    if waiting and form is None and out.is_terminal():
         _draw_waiting(target, views)
         return
     records: list[Record] = list(map(record_of, views))
@@ -85,7 +68,7 @@ def list_runs(  # one for each option
         commands = [[command for command, _ in answers(target, view)] for view in views]
         records = [{**record, "answers": typed} for record, typed in zip(records, commands, strict=True)]
     empty = "no runs" if every else "no run has done anything; --all lists those that found nothing to do"
-    show(records, fields, form, empty=empty, without=_without(views), shown=_shown(views, now))
+    out.show(records, fields, form, empty=empty, without=_without(views), shown=_shown(views, now))
 
 
 def _status(text: str | None) -> str:
@@ -102,10 +85,10 @@ def _status(text: str | None) -> str:
 
 def _without(views: Sequence[RunView]) -> list[str]:
     """Columns that a terminal can do without: a narrow one, and the same workflow in each line."""
-    if not is_terminal():
+    if not out.is_terminal():
         return []
     same = len({view.workflow for view in views}) == 1
-    return [*(["workflow"] if same else []), *(["state"] if width() < _WIDE else [])]
+    return [*(["workflow"] if same else []), *(["state"] if out.width() < _WIDE else [])]
 
 
 def _shown(views: Sequence[RunView], now: int) -> dict[str, Callable[[Record], str]]:
@@ -119,7 +102,7 @@ def _shown(views: Sequence[RunView], now: int) -> dict[str, Callable[[Record], s
         "created_at": lambda record: clock(view(record).created_at, now),
         "state": lambda record: outcome(view(record), now),
     }
-    if is_terminal() and width() < _WIDE:
+    if out.is_terminal() and out.width() < _WIDE:
         shown["text"] = lambda record: in_short(view(record), now)
     return shown
 
@@ -127,14 +110,14 @@ def _shown(views: Sequence[RunView], now: int) -> dict[str, Callable[[Record], s
 def _draw_waiting(target: Target, views: Sequence[RunView]) -> None:
     """Each with the commands that a person can type about it."""
     if not views:
-        note("nothing waits for a person")
+        out.note("nothing waits for a person")
         return
     parts: list[Picture] = []
     for view in views:
         parts += [Line()] if parts else []
         parts += [Line(f"Run {view.id} of {inert(view.workflow)}", "bold", f"  {inert(view.text)}")]
-        parts += [Line(inert(view.sentence)), *hint_lines(answers(target, view), width())]
-    draw(*parts)
+        parts += [Line(inert(view.sentence)), *hint_lines(answers(target, view), out.width())]
+    out.draw(*parts)
 
 
 def in_short(run: RunView, now: int) -> str:
@@ -176,10 +159,10 @@ def _follow(target: Target, question: ListRuns, limit: int, form: Form) -> None:
                     _print(run, page.at, form)
             sys.stdout.flush()
             if page is not None and len(page.runs) >= _PAGE:
-                note("so much happens that some of it is left out; `runs ls` lists all")
+                out.note("so much happens that some of it is left out; `runs ls` lists all")
             if len(printed) > _PAGE * 2:
                 _forget(printed)
-    note("it was closed")
+    out.note("it was closed")
 
 
 def _forget(printed: dict[int, RunView]) -> None:
@@ -191,12 +174,12 @@ def _forget(printed: dict[int, RunView]) -> None:
 
 def _print(run: RunView, now: int, form: Form) -> None:
     if form is not None:
-        write(json_text(record_of(run)))
-    elif is_terminal():
-        what = in_short(run, now) if width() < _WIDE else f"{run.text}: {outcome(run, now)}"
-        draw(Line(inert(f"{clock(run.updated_at, now)}  {run.id:>5}  {run.workflow}  {what}"), cut=True))
+        out.write(out.json_text(record_of(run)))
+    elif out.is_terminal():
+        what = in_short(run, now) if out.width() < _WIDE else f"{run.text}: {outcome(run, now)}"
+        out.draw(Line(inert(f"{clock(run.updated_at, now)}  {run.id:>5}  {run.workflow}  {what}"), cut=True))
     else:
-        write_row(record_of(run), columns_of(RUN))
+        out.write_row(record_of(run), out.columns_of(RUN))
 
 
 # --- show -----------------------------------------------------------------------------------------------------
@@ -211,12 +194,12 @@ def show_run(*, number: int, timeline: bool, target: Target, form: Form) -> None
         calls = [call for call in details.calls if details.call is not None and call.run == details.call.run]
         details = msgspec.structs.replace(details, chain=[details.run], calls=calls)
     if form is not None:
-        write(json_text(record_of(details)))
-    elif is_terminal():
-        draw(*picture_of(target, details, found.at))
+        out.write(out.json_text(record_of(details)))
+    elif out.is_terminal():
+        out.draw(*picture_of(target, details, found.at))
     else:
         for line in lines_of(target, details, found.at):
-            write_fields(*line)
+            out.write_fields(*line)
 
 
 # --- decisions ------------------------------------------------------------------------------------------------

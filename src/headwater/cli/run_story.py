@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 import headwater
-from headwater.cli.output import Grid, Line, Picture, count_text, json_text, preview, utc, width
+from headwater.cli.output import Grid, Line, Picture, json_text, preview, utc, width
 from headwater.cli.target import Target
 from headwater.cli.workflow_hints import clock, hint_lines, run_hints
-from headwater.values.text import inert, inert_lines, span
+from headwater.values.text import count_text, inert, inert_lines, span
 from headwater.workflow.wording.views import CallView, EventView, RunDetails, RunView
 
 _NAMED: Final = 8

@@ -12,15 +12,15 @@ from typing import Final
 import click
 
 from headwater.access.private_files import opened_up
-from headwater.cli.care_syntax import LISTEN
 from headwater.cli.output import note
+from headwater.cli.target import listen_address
 from headwater.host.space_files import files_of, spaces_in
 from headwater.host.standard_streams import last
 from headwater.machine import machine
 from headwater.server.server import Server, Serving, end_on
 from headwater.server.server_log import set_up
+from headwater.values.text import listed_text
 
-_PORT_MAX: Final = 65535
 _SHOWN: Final = 3
 """Files that are named in one line."""
 
@@ -41,7 +41,7 @@ def serve(
 ) -> None:
     """Carry out `serve`."""
     last()
-    host, port = _address(listen)
+    host, port = listen_address("--listen", listen)
     if tls_key is None and tls_cert is not None and not _holds_key(tls_cert):
         raise click.UsageError(f"--tls-cert {tls_cert}: the private key is not in it; give it with --tls-key.")
     if log != "off":
@@ -84,19 +84,12 @@ def _warn(store: Path, log: str, *, quiet: bool) -> None:
     wide = opened_up([store, *(file for space in spaces_in(store) for file in files_of(space))])
     if not wide:
         return
-    shown = ", ".join(wide[:_SHOWN]) + (f" and {len(wide) - _SHOWN} more" if len(wide) > _SHOWN else "")
+    shown = listed_text(wide, _SHOWN)
     message = f"others on this machine can use {shown}, whatever tokens say; close them with: chmod -R go= {store}"
     if log != "off":
         logging.getLogger("headwater.server").warning(message)
     elif not quiet:
         note(message)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdecimal() or int(port) > _PORT_MAX:
-        raise click.UsageError(f"--listen {text}: HOST:PORT is expected, such as {LISTEN}")
-    return host.strip("[]"), int(port)
 
 
 def _holds_key(certificate: Path) -> bool:

@@ -25,19 +25,20 @@ CLOSE: Final = 0.65
 
 _FILES: Final = "FILE.db, FOLDER/ or memory:"
 _SERVERS: Final = "FILE.db, FOLDER/ or ws://HOST:PORT/SPACE"
-_ELSE: Final = "else $HEADWATER_URL, headwater.toml, or the only *.db here."
+_ELSE: Final = "Default: $HEADWATER_URL, headwater.toml, or the only *.db here."
 
 
 # --- commands -------------------------------------------------------------------------------------------------
 
 
-def action(module: str, **fixed: object) -> Callable[[Callable[[], None]], Callable[..., None]]:
+def action(module: str, *options: Decorator, **fixed: object) -> Decorator:
     """Link a command to the function of the same name in a module of actions.
 
-    The options that name a space arrive there as one `target`; `fixed` are arguments that are not options.
+    `options` are those that several commands have, in the order of the help text. Those that name a space arrive as one
+    `target`. `fixed` are arguments that are not options.
     """
 
-    def link(declared: Callable[[], None]) -> Callable[..., None]:
+    def link(declared: Callable[..., Any]) -> Callable[..., Any]:
         def run(**given: Any) -> None:  # what the options of the command are  # noqa: ANN401  # click's signature
             found = getattr(import_module(f"headwater.cli.{module}"), declared.__name__)
             if "url" in given:
@@ -46,7 +47,10 @@ def action(module: str, **fixed: object) -> Callable[[Callable[[], None]], Calla
                 given["target"] = target(**{name: given.pop(name) for name in names})
             found(**given, **fixed)
 
-        return update_wrapper(run, declared)
+        linked: Callable[..., Any] = update_wrapper(run, declared)
+        for option in reversed(options):
+            linked = option(linked)
+        return linked
 
     return link
 
@@ -88,34 +92,34 @@ def _not_empty(_ctx: click.Context, _option: click.Parameter, value: str | None)
 
 def on_space(command: F) -> F:
     """`--url` and `--space`."""
-    space_help = "Which space of a folder; main unless named."
+    space_help = "Choose a space of a folder. Default: main."
     command = click.option("--space", metavar="NAME", callback=_not_empty, help=space_help)(command)
-    return click.option("--url", metavar="URL", help=f"Where the data lives: {_FILES}; {_ELSE}")(command)
+    return click.option("--url", metavar="URL", help=f"Use the data at this URL: {_FILES}. {_ELSE}")(command)
 
 
-def on_space_or_server(command: F) -> F:
+def on_server(command: F) -> F:
     """`--url`, `--space` and `--token-file`."""
-    token_help = "For a server: a file with the token; else $HEADWATER_TOKEN, or that of this user's own server."  # noqa: S105
+    token_help = "Read the token for a server from a file. Default: $HEADWATER_TOKEN, or the token of your own server."  # noqa: S105
     path = click.Path(path_type=Path, dir_okay=False)
     command = click.option("--token-file", type=path, metavar="FILE", help=token_help)(command)
-    space_help = "Which space of a folder; main unless named."
+    space_help = "Choose a space of a folder. Default: main."
     command = click.option("--space", metavar="NAME", callback=_not_empty, help=space_help)(command)
-    return click.option("--url", metavar="URL", help=f"Where the data lives: {_SERVERS}; {_ELSE}")(command)
+    return click.option("--url", metavar="URL", help=f"Use the data at this URL: {_SERVERS}. {_ELSE}")(command)
 
 
 def on_branch(command: F) -> F:
     """`--branch`."""
-    return click.option("--branch", metavar="B", default="main", help="The branch; main unless named.")(command)
+    return click.option("--branch", metavar="B", default="main", help="Use this branch. Default: main.")(command)
 
 
 def of_app(command: F) -> F:
     """`--app`: an app that has the space open."""
-    return click.option("--app", metavar="NAME", help="Which app, if several have the space open.")(command)
+    return click.option("--app", metavar="NAME", help="Choose an app, if several have the space open.")(command)
 
 
 def with_app(command: F) -> F:
     """`--app`: also an app that the command opens."""
-    text = "MODULE:APP is imported, and opened if no process has the space open; a NAME says which of those that have."
+    text = "Use this app. MODULE:APP is imported, and opened if no process has the space open; NAME has it open."
     return click.option("--app", metavar="APP", help=text)(command)
 
 
@@ -124,14 +128,14 @@ def with_app(command: F) -> F:
 
 def at_seq(command: F) -> F:
     """`--at`, for reading the past."""
-    help_text = "Read as of this sequence number; else the newest."
+    help_text = "Read as of this sequence number. Default: the newest."
     return click.option("--at", metavar="SEQ", type=click.IntRange(min=0), help=help_text)(command)
 
 
 def wait_options(command: F) -> F:
     """`--timeout` and `--no-wait`."""
-    command = click.option("--no-wait", is_flag=True, help="Do not wait for what comes of it.")(command)
-    text = "How long to wait for what comes of it."
+    command = click.option("--no-wait", is_flag=True, help="Do not wait for the result.")(command)
+    text = "Wait at most this long for the result."
     return click.option("--timeout", metavar="DURATION", default="10s", show_default=True, help=text)(command)
 
 
@@ -157,15 +161,17 @@ def _fields(record: Iterable[Column | str]) -> str:
 
 def as_object(*record: Column | str) -> Decorator:
     """`--json`, for commands with one answer. `record`: its fields."""
-    return click.option("--json", "form", flag_value="json", default=None, help=f"One JSON object.{_fields(record)}")
+    return click.option(
+        "--json", "form", flag_value="json", default=None, help=f"Print one JSON object.{_fields(record)}"
+    )
 
 
 def as_list(*record: Column | str) -> Decorator:
     """`--json` and `--jsonl`, for commands with many answers."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        command = click.option("--jsonl", "form", flag_value="jsonl", help="JSON objects, one per line.")(command)
-        text = f"As JSON, in one piece.{_fields(record)}"
+        command = click.option("--jsonl", "form", flag_value="jsonl", help="Print JSON objects, one per line.")(command)
+        text = f"Print JSON in one piece.{_fields(record)}"
         return click.option("--json", "form", flag_value="json", default=None, help=text)(command)
 
     return decorate

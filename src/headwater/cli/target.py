@@ -13,6 +13,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Final, NamedTuple
 
+import click
+
 from headwater.client.server_url import ServerUrl, is_server, parse_server
 from headwater.errors import UsageError
 from headwater.host.space_files import Location, default_url, locate
@@ -23,6 +25,7 @@ from headwater.inspect.resolve import inspector_for
 
 _ENV_TOKEN: Final = "HEADWATER_TOKEN"  # its name, not the token  # noqa: S105  # its name, not the token
 _TOKEN_BYTES_MAX: Final = 4096
+_PORT_MAX: Final = 65535
 
 
 class ServerTarget(NamedTuple):
@@ -150,3 +153,11 @@ def _token(file: Path | None) -> str | None:
     if not text or len(text.split()) != 1 or not text.isprintable() or not text.isascii():
         raise UsageError(f"{file} does not hold a token: one word is expected, as `headwater token create` prints it")
     return text
+
+
+def listen_address(option: str, text: str) -> tuple[str, int]:
+    """HOST and PORT to listen at. Raises UsageError."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise click.UsageError(f"{option} {text}: HOST:PORT is expected, such as 127.0.0.1:8400")
+    return host.strip("[]"), int(port)

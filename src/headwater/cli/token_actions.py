@@ -16,23 +16,14 @@ from headwater.access.grants import Grant
 from headwater.access.rights import WORDS
 from headwater.cli.care_syntax import AUDIT, GRANT
 from headwater.cli.exits import Exit
-from headwater.cli.output import (
-    Form,
-    answer,
-    count_text,
-    json_text,
-    local,
-    note,
-    show,
-    utc,
-    write,
-)
-from headwater.cli.whole_files import check_free
+from headwater.cli.output import Form, answer, json_text, local, note, show, utc, write
 from headwater.errors import NotFoundError, UsageError
 from headwater.host.space_files import file_name
 from headwater.host.system_clock import SystemClock
+from headwater.host.whole_files import check_free
 from headwater.values.duration import to_ms
 from headwater.values.suggestions import did_you_mean
+from headwater.values.text import count_text
 
 _ACCESS: Final = "access.json"
 

@@ -8,28 +8,15 @@ from typing import Final
 
 import click
 
+from headwater.cli import output as out
 from headwater.cli.function_syntax import STEP, shorter_ids, without_number
-from headwater.cli.output import (
-    Column,
-    Form,
-    Record,
-    columns_of,
-    count_text,
-    is_terminal,
-    json_text,
-    note,
-    number,
-    show,
-    utc,
-    write,
-    write_row,
-)
+from headwater.cli.output import Column, Form, Record
 from headwater.cli.target import Target
 from headwater.errors import UsageError
-from headwater.inspect.questions import GetTrace
+from headwater.inspect.function_records import GetTrace
 from headwater.scheduler.inspect.trace import TRACE_KINDS
 from headwater.values.suggestions import did_you_mean
-from headwater.values.text import inert
+from headwater.values.text import count_text, inert
 
 # --- in words -------------------------------------------------------------------------------------------------
 
@@ -46,17 +33,17 @@ def _started(record: Record) -> str:
 
 def _finished(record: Record) -> str:
     result = "changed" if record["changed"] else "nothing changed"
-    return f"run {record['number']}, {number(record['ms']):.2f} ms, read {record['reads']}, {result}"
+    return f"run {record['number']}, {out.number(record['ms']):.2f} ms, read {record['reads']}, {result}"
 
 
 def _parked(record: Record) -> str:
     until = record.get("until_ms")
-    left = "" if until is None else f", for {number(until) - number(record['at_ms']):,.0f} ms"
+    left = "" if until is None else f", for {out.number(until) - out.number(record['at_ms']):,.0f} ms"
     return f"{record['event']}: {record['reason']}{left}"
 
 
 def _dispatched(record: Record) -> str:
-    tries = int(number(record["number"]))
+    tries = int(out.number(record["number"]))
     return f"{record['event']}" + (f", try {tries:,}" if tries > 1 else "")
 
 
@@ -71,9 +58,9 @@ _DETAILS: Final[dict[str, Callable[[Record], str]]] = {
     "taken-back": lambda it: f"run {it['number']}: {it['reason']}",
     "suspended": lambda it: f"run {it['number']} waits",
     "demand": lambda it: "is live" if it["live"] else "is dormant",
-    "gated": lambda it: f"{it['reason']}, for {number(it['until_ms']) - number(it['at_ms']):,.0f} ms",
+    "gated": lambda it: f"{it['reason']}, for {out.number(it['until_ms']) - out.number(it['at_ms']):,.0f} ms",
     "restless": lambda it: f"after {it['runs']} runs",
-    "pass": lambda it: f"{it['number']} ended, {count_text(int(number(it['runs'])), 'run')}",
+    "pass": lambda it: f"{it['number']} ended, {count_text(int(out.number(it['runs'])), 'run')}",
     "sent": lambda it: f"{it['event']}, number {it['ordinal']}" + (", with a transaction" if it.get("origin") else ""),
     "parked": _parked,
     "dispatched": _dispatched,
@@ -110,10 +97,10 @@ def show_trace(*, kind: str | None, follow: bool, target: Target, form: Form) ->
         views = inspector.ask(GetTrace(kind=kind or ""))
     if form is None:
         for view in views:
-            note(view.headline)
+            out.note(view.headline)
     records = (_record(view.label, step) for view in views for step in view.trace)
     empty = "no records were kept; --follow shows what happens from now on"
-    show(records, _FIELDS, form, empty=empty, without=["app"] if len(views) == 1 else [])
+    out.show(records, _FIELDS, form, empty=empty, without=["app"] if len(views) == 1 else [])
 
 
 def _follow(target: Target, kind: str, form: Form) -> None:
@@ -122,27 +109,27 @@ def _follow(target: Target, kind: str, form: Form) -> None:
         lines = inspector.follow(kind)
         if form is None:
             for view in views:
-                note(view.headline)
+                out.note(view.headline)
         for line in lines:
             if line.missed:
-                note(f"{count_text(line.missed, 'record')} missed: they came faster than they were read")
+                out.note(f"{count_text(line.missed, 'record')} missed: they came faster than they were read")
             if line.record is not None:
                 _write(_record(line.app, line.record), form)
-    note("it was closed")
+    out.note("it was closed")
 
 
 def _write(record: Record, form: Form) -> None:
     """At once: a follower wants to see it now."""
-    columns = columns_of(_FIELDS, ["app"])
+    columns = out.columns_of(_FIELDS, ["app"])
     if form is not None:
-        write(json_text(record))
-    elif is_terminal():
+        out.write(out.json_text(record))
+    elif out.is_terminal():
         when, node, what, detail = (inert(column.on_screen(record)) for column in columns)
-        write(f"{when}  {node:20}  {what:11}  {detail}".rstrip())
+        out.write(f"{when}  {node:20}  {what:11}  {detail}".rstrip())
     else:
-        write_row(record, columns)
+        out.write_row(record, columns)
     sys.stdout.flush()
 
 
 def _record(app: str, step: Record) -> Record:
-    return {"app": app, "at": utc(number(step["at_ms"])), **step}
+    return {"app": app, "at": out.utc(out.number(step["at_ms"])), **step}

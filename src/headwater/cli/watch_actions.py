@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
 
-from headwater.cells.pending_commit import Pulled
 from headwater.cli.output import is_terminal, json_text, note, write
-from headwater.cli.target import ServerTarget, Target
-from headwater.client.credentials import Credentials
-from headwater.client.server_link import ServerLink
-from headwater.errors import HeadwaterError, UsageError
-from headwater.machine import Empty, ThreadQueue, machine
-from headwater.store.commit import CommitOutcome, Committed
-from headwater.store.document import apply_operation
-from headwater.sync.client_session import ClientPhase, Item
-from headwater.sync.frames import Docs, Open, Watch
-from headwater.values.address import parse_address, settle_path, split_key
+from headwater.cli.target import Target
+from headwater.client.value_watch import values_of
+from headwater.errors import UsageError
 from headwater.values.codec import to_json
-from headwater.values.ids import BranchId, DocKey
-from headwater.values.tree import ABSENT, Maybe, get, same
-
-_POLL_S: Final = 0.5
-"""How often it is checked whether the connection has ended for good, while nothing comes."""
-
-_NO_SEQ: Final = 2**62
-"""Of no commit: the server sends the document, whatever it is."""
+from headwater.values.tree import ABSENT
 
 
 def watch_value(*, path: str, jsonl: bool, count: int | None, target: Target) -> None:
@@ -40,7 +22,7 @@ def watch_value(*, path: str, jsonl: bool, count: int | None, target: Target) ->
         )
         raise UsageError(message)
     printed = 0
-    for seq, value in _values(server, path, target.branch):
+    for seq, value in values_of(server.url, server.token, path, target.branch):
         if jsonl:
             write(json_text({"seq": seq} | ({} if value is ABSENT else {"value": to_json(value)})))
         elif value is not ABSENT:
@@ -54,68 +36,3 @@ def watch_value(*, path: str, jsonl: bool, count: int | None, target: Target) ->
         printed += 1
         if count == printed:
             return
-
-
-@contextmanager
-def _linked(
-    server: ServerTarget, branch: str, actor: str, deliver: Callable[[list[Item]], None]
-) -> Iterator[ServerLink]:
-    """A connection to a space that exists. Raises OfflineError, AccessError."""
-    opening = Open(server.url.space, BranchId(branch), actor, create=False)
-    link = ServerLink(
-        server.url, opening, Credentials(token=server.token), deliver=deliver, decided=lambda _number: None
-    )
-    link.start()
-    try:
-        yield link
-    finally:
-        link.stop()
-
-
-def _values(server: ServerTarget, text: str, branch: str) -> Iterator[tuple[int, Maybe]]:
-    """The value at an address now, and then each other value."""
-    doc, steps = parse_address(text)
-    received: ThreadQueue[Item] = machine().queue()
-
-    def deliver(items: list[Item]) -> None:
-        for item in items:
-            received.put(item)
-
-    with _linked(server, branch, split_key(doc)[0].user, deliver) as link:
-        answer = link.ask(Watch(0, ((doc, _NO_SEQ),)))
-        assert isinstance(answer, Docs)
-        root: Maybe = ABSENT
-        seq = 0
-        for found in answer.docs:
-            root, seq = found.content, found.seq
-        last = get(root, settle_path(root, steps))
-        yield seq, last
-        for at, then in _roots(link, received, doc, root, seq):
-            value = get(then, settle_path(then, steps))
-            if not same(value, last):
-                last = value
-                yield at, value
-
-
-def _roots(
-    link: ServerLink, received: ThreadQueue[Item], doc: DocKey, root: Maybe, seq: int
-) -> Iterator[tuple[int, Maybe]]:
-    """The document after each commit that changes it."""
-    while True:
-        try:
-            item = received.get(timeout=_POLL_S)
-        except Empty:
-            if link.phase is ClientPhase.OVER:
-                error = link.session.error
-                raise error if error is not None else HeadwaterError("the connection has ended") from None
-            continue
-        if isinstance(item, Pulled) and item.doc == doc and item.found.seq > seq:
-            root, seq = item.found.value, item.found.seq
-            yield seq, root
-        elif isinstance(item, CommitOutcome) and isinstance(item.verdict, Committed) and item.verdict.seq > seq:
-            mine = [each for each in item.commit.operations if each.doc == doc]
-            for operation in mine:
-                root, _ = apply_operation(root, operation)
-            if mine:
-                seq = item.verdict.seq
-                yield seq, root

@@ -8,37 +8,16 @@ from typing import Final
 
 import click
 
+from headwater.cli import output as out
 from headwater.cli.exits import Exit
-from headwater.cli.output import (
-    Form,
-    Grid,
-    Line,
-    Picture,
-    Record,
-    Table,
-    answer,
-    columns_of,
-    count_text,
-    draw,
-    is_terminal,
-    json_text,
-    note,
-    show,
-    stay,
-    utc,
-    width,
-    write,
-    write_fields,
-)
+from headwater.cli.output import Form, Grid, Line, Picture, Record, Table
 from headwater.cli.target import Target
 from headwater.cli.workflow_hints import ago, due, flow_hints, hint_lines, record_of
 from headwater.cli.workflow_syntax import WORKFLOW
-from headwater.inspect.commands import ControlWorkflow, WorkflowAction
 from headwater.inspect.inspector import Inspector
-from headwater.inspect.questions import ListWorkflows
-from headwater.inspect.workflow_answers import FlowReport, WorkflowsPage
+from headwater.inspect.workflow_records import ControlWorkflow, FlowReport, ListWorkflows, WorkflowAction, WorkflowsPage
 from headwater.machine import machine
-from headwater.values.text import inert
+from headwater.values.text import count_text, inert
 from headwater.workflow.wording.views import FlowView
 
 _SENTENCE_MAX: Final = 400
@@ -77,14 +56,14 @@ def _sentence(view: FlowView) -> str:
 def list_workflows(*, every: bool, follow: bool, tells: bool, target: Target, form: Form) -> None:
     """Carry out `workflow ls`."""
     # On a terminal a line below the table says how many wait.
-    without = ["waiting"] if is_terminal() else []
+    without = ["waiting"] if out.is_terminal() else []
 
     def picture(page: WorkflowsPage, now: int) -> list[Picture]:
-        return [Table(_records(page), columns_of(WORKFLOW, without, _shown(page, now)))]
+        return [Table(_records(page), out.columns_of(WORKFLOW, without, _shown(page, now)))]
 
     def print_page(page: WorkflowsPage) -> None:
         as_form: Form = "jsonl" if follow and form else form
-        show(_records(page), WORKFLOW, as_form, empty=_NONE, without=without, shown=_shown(page, page.at))
+        out.show(_records(page), WORKFLOW, as_form, empty=_NONE, without=without, shown=_shown(page, page.at))
 
     question = ListWorkflows(every=every)
     with target.inspector() as inspector:
@@ -94,12 +73,12 @@ def list_workflows(*, every: bool, follow: bool, tells: bool, target: Target, fo
         found = inspector.ask(question)
     print_page(found)
     waiting = sum(view.waiting for view in found.flows)
-    if form is None and is_terminal() and waiting:
+    if form is None and out.is_terminal() and waiting:
         wait = f"{count_text(waiting, 'run waits', 'runs wait')} for you"
-        note(f"{wait}: `{target.command('runs', '--waiting')}` tells what to type")
+        out.note(f"{wait}: `{target.command('runs', '--waiting')}` tells what to type")
     active = [view for view in found.flows if view.intent == "active"]
-    if form is None and is_terminal() and active and not found.hosted:
-        note(
+    if form is None and out.is_terminal() and active and not found.hosted:
+        out.note(
             f"no process runs {'it' if len(active) == 1 else 'them'} now; `{target.command('run', 'MODULE:APP')}` does"
         )
     if tells and any(view.block_kind is not None for view in found.flows):
@@ -116,12 +95,12 @@ def _follow(
 ) -> None:
     """On a terminal one picture that is drawn anew; else each answer that is different."""
     changes = inspector.changes(lambda _last: question)
-    if plainly or not is_terminal():
+    if plainly or not out.is_terminal():
         for page in changes:
             if page is not None:
                 print_page(page)
                 sys.stdout.flush()
-        note("it was closed")
+        out.note("it was closed")
         return
 
     def frames() -> Iterator[Sequence[Picture]]:
@@ -134,7 +113,7 @@ def _follow(
                 # Also if nothing has happened: "in 3 s" is no longer true.
                 yield picture(last, last.at + int((machine().monotonic() - received) * 1000))
 
-    stay(frames())
+    out.stay(frames())
 
 
 # --- show -----------------------------------------------------------------------------------------------------
@@ -148,12 +127,12 @@ def show_workflow(*, name: str, follow: bool, tells: bool, target: Target, form:
         hosted = view.name in page.hosted
         if form is not None:
             hints = [command for command, _ in flow_hints(target, view, hosted=hosted)]
-            write(json_text({**record_of(view), "hosted": hosted, "hints": hints}))
-        elif is_terminal():
-            draw(*_picture(target, page, page.at))
+            out.write(out.json_text({**record_of(view), "hosted": hosted, "hints": hints}))
+        elif out.is_terminal():
+            out.draw(*_picture(target, page, page.at))
         else:
             for line in _lines(target, view, hosted=hosted):
-                write_fields(*line)
+                out.write_fields(*line)
 
     question = ListWorkflows(workflow=name)
     with target.inspector() as inspector:
@@ -175,13 +154,13 @@ def show_workflow(*, name: str, follow: bool, tells: bool, target: Target, form:
 def _lines(target: Target, view: FlowView, *, hosted: bool) -> list[tuple[str, str]]:
     """For a pipe: a name and a value in each line."""
     lines = [("name", view.name), ("state", view.state), ("sentence", view.sentence), ("schedule", view.schedule)]
-    lines += [("next", utc(view.due_at))] if view.due_at is not None else []
+    lines += [("next", out.utc(view.due_at))] if view.due_at is not None else []
     lines += [(f"pending {topic}", str(count)) for topic, count in view.pending.items()]
     lines += [("parked", str(view.parked)), ("waiting", str(view.waiting)), ("stale", str(view.stale))]
     lines += [("failures", str(view.failures))] if view.failures else []
     lines += [("run", str(view.run))] if view.run is not None else []
     lines += [("version", str(view.version)), ("hosted", "yes" if hosted else "no")]
-    lines += [("recent", f"{utc(line.at)} {line.text}") for line in view.recent]
+    lines += [("recent", f"{out.utc(line.at)} {line.text}") for line in view.recent]
     return [*lines, *(("hint", command) for command, _ in flow_hints(target, view, hosted=hosted))]
 
 
@@ -203,7 +182,7 @@ def _picture(target: Target, page: WorkflowsPage, now: int) -> list[Picture]:
         parts += [Line(), Line("recently", "bold"), Grid(recent)]
     hints = flow_hints(target, view, hosted=hosted)
     if hints:
-        parts += [Line(), Line("what you can do", "bold"), *hint_lines(hints, width())]
+        parts += [Line(), Line("what you can do", "bold"), *hint_lines(hints, out.width())]
     return parts
 
 
@@ -247,7 +226,7 @@ def control_workflow(*, act: WorkflowAction, name: str, target: Target, form: Fo
 
 def report_done(target: Target, done: FlowReport, form: Form, *, sentence: str, record: Record, plain: object) -> None:
     """What was done; and if no process runs the workflow, what would."""
-    answer(record, sentence=sentence, plain=plain, form=form)
+    out.answer(record, sentence=sentence, plain=plain, form=form)
     is_idle = not done.then and not done.is_hosted and done.flow.intent == "active"
-    if form is None and is_terminal() and is_idle:
-        note(f"no process runs {done.flow.name} now; `{target.command('run', 'MODULE:APP')}` does")
+    if form is None and out.is_terminal() and is_idle:
+        out.note(f"no process runs {done.flow.name} now; `{target.command('run', 'MODULE:APP')}` does")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import click
 
-from headwater.cli.exits import RefusalError
 from headwater.cli.json_input import read_json
 from headwater.cli.output import Form, answer, note
 from headwater.cli.target import Target
 from headwater.errors import RejectedError
-from headwater.inspect.answers import MISSING
-from headwater.inspect.commands import SetValue
+from headwater.host.whole_files import RefusalError
+from headwater.inspect.document_records import MISSING, SetValue
 from headwater.values.address import parse_address
 from headwater.values.codec import from_json
 from headwater.values.tree import freeze

@@ -1,23 +1,22 @@
-"""Inspection of a file that no process has open: documents by a third of the modules, so that `get` starts quickly."""
+"""Inspection of a file that no process has open: the value at an address needs a third of the modules, and no more."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headwater.host.storage import Storage
-from headwater.inspect.answers import TraceLine
-from headwater.inspect.commands import AnyCommand, SetValue
-from headwater.inspect.document_reading import history_page, value_at
-from headwater.inspect.inspector import BaseInspector
+from headwater.inspect.document_reading import read_document
+from headwater.inspect.document_records import GetHistory, GetValue
+from headwater.inspect.envelope import TraceLine
+from headwater.inspect.inspector import AnsweringInspector, Inspector
 from headwater.inspect.names import InspectScope, check_space
-from headwater.inspect.questions import AnyQuestion, GetHistory, GetValue, ListDocuments, Question
-from headwater.inspect.stored_inspector import StoredInspector
+from headwater.inspect.request import Question
 
 A = TypeVar("A")
 
 
-class ClosedFile(BaseInspector):
+class ClosedFile(AnsweringInspector):
     """Of a file that this process has opened for it. Closing the inspector closes it."""
 
     def __init__(self, storage: Storage, scope: InspectScope) -> None:
@@ -25,28 +24,15 @@ class ClosedFile(BaseInspector):
         self._scope = scope
         check_space(storage.name, scope.space)
 
-    def answer(self, question: AnyQuestion) -> object:
+    def answer(self, question: Any) -> object:  # noqa: ANN401  # all that exist
         """From the file."""
-        branch, call = self._scope.branch, self._storage.call
-        match question:
-            case GetValue():
-                return call(lambda engine: value_at(engine, branch, question))
-            case GetHistory():
-                return call(lambda engine: history_page(engine, branch, question))
-            case ListDocuments():
-                from headwater.inspect.documents import documents_page  # noqa: PLC0415  # see above
+        if isinstance(question, GetValue | GetHistory):
+            return read_document(self._storage, self._scope.branch, question)
+        return self._stored().ask(question)
 
-                return call(lambda engine: documents_page(engine, branch, question))
-            case _:
-                return self._stored().answer(question)
-
-    def carry_out(self, command: AnyCommand) -> object:
+    def carry_out(self, command: Any) -> object:  # noqa: ANN401  # all that exist
         """In the file."""
-        if isinstance(command, SetValue):
-            from headwater.inspect.documents import write  # noqa: PLC0415  # see above
-
-            return write(self._storage, self._scope.branch, command)
-        return self._stored().carry_out(command)
+        return self._stored().do(command)
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
         """Nothing changes in a closed space."""
@@ -60,7 +46,7 @@ class ClosedFile(BaseInspector):
         """Release the file."""
         self._storage.close()
 
-    def _stored(self) -> StoredInspector:
-        from headwater.inspect.stored_inspector import StoredInspector  # noqa: PLC0415  # see above
+    def _stored(self) -> Inspector:
+        from headwater.inspect.stored_inspector import StoredInspector  # noqa: PLC0415  # events, functions, workflows
 
         return StoredInspector(self._storage, self._scope)

@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from headwater.inspect.answers import MISSING, ChangeView, HistoryPage, ValueView
+from headwater.host.storage import Storage
+from headwater.inspect.document_records import (
+    CHANGES_MAX,
+    MISSING,
+    ChangeView,
+    GetHistory,
+    GetValue,
+    HistoryPage,
+    ValueView,
+)
 from headwater.inspect.lookup import find_branch, find_value, missing_document
-from headwater.inspect.questions import CHANGES_MAX, GetHistory, GetValue
 from headwater.store.browsing import HistoryEntry, history, read
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
 from headwater.values.codec import to_json
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe, get, same
+
+
+def read_document(storage: Storage, branch: str, question: GetValue | GetHistory) -> ValueView | HistoryPage:
+    """The answer from an open store. Raises NotFoundError, HistoryError."""
+    if isinstance(question, GetValue):
+        return storage.call(lambda engine: value_at(engine, branch, question))
+    return storage.call(lambda engine: history_page(engine, branch, question))
 
 
 def value_at(engine: Engine, branch: str, question: GetValue) -> ValueView:

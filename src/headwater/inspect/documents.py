@@ -12,16 +12,19 @@ import msgspec
 
 from headwater.errors import AddressError, InvariantError, NotFoundError, RejectedError
 from headwater.host.storage import Storage
-from headwater.inspect.answers import (
+from headwater.inspect.declared_types import check_document, check_write, declared_in
+from headwater.inspect.document_reading import read_document
+from headwater.inspect.document_records import (
+    DOCUMENTS_MAX,
     MISSING,
+    DocumentQuestion,
     DocumentRow,
     DocumentsPage,
+    ListDocuments,
+    SetValue,
     WriteReport,
 )
-from headwater.inspect.commands import SetValue
-from headwater.inspect.declared_types import check_document, check_write, declared_in
 from headwater.inspect.lookup import find_branch, key_prefixes, missing_document, missing_value
-from headwater.inspect.questions import DOCUMENTS_MAX, ListDocuments
 from headwater.inspect.stored_events import SYSTEM, is_system
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.type_records import PREFIX, Declared
@@ -36,6 +39,18 @@ from headwater.values.tree import ABSENT, Maybe, Path, Value, freeze, get
 
 PAGE_BYTES: Final = 1024 * 1024
 """Bytes of values, about, after which a page of documents ends."""
+
+
+def answer(
+    storage: Storage, branch: str, question: DocumentQuestion, may_see: Callable[[DocKey], bool] | None = None
+) -> object:
+    """The answer from an open store. `may_see`: only these documents exist for the asker."""
+    if isinstance(question, ListDocuments):
+        return storage.call(lambda engine: documents_page(engine, branch, question, may_see))
+    doc, _ = parse_address(question.address)
+    if may_see is not None and not may_see(doc):
+        raise NotFoundError(f"there is no document {address_text(doc)}; `headwater ls` lists them", doc=doc)
+    return read_document(storage, branch, question)
 
 
 # --- listing --------------------------------------------------------------------------------------------------

@@ -5,21 +5,28 @@ The local socket and the page of a server use the same records.
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from headwater import errors
 from headwater.errors import HeadwaterError, UnavailableError
-from headwater.inspect.commands import AnyCommand, Command
 from headwater.inspect.names import InspectScope
-from headwater.inspect.questions import AnyQuestion, Question, answer_type
+from headwater.inspect.request import Command, Question, answer_type
+from headwater.machine import machine
 
 VERSION: Final = 4
 """Of requests and responses. A request of another version is refused, and the response names the version."""
 
 WAIT_MS: Final = 300
 """How long a question waits for the end of a pass: hardly noticed by a person."""
+
+POLL_S: Final = 0.25
+"""How often a view that stays asks whether anything has happened: as fast as a person can follow."""
+
+REST: Final = 4
+"""Times as long as an answer took, before the next question: a slow program is asked less often."""
 
 A = TypeVar("A")
 
@@ -29,8 +36,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     v: int = VERSION
     scope: InspectScope = InspectScope()
-    ask: AnyQuestion | None = None
-    do: AnyCommand | None = None
+    ask: Question[Any] | None = None
+    do: Command[Any] | None = None
     follow: str | None = None
     """The kind of records; empty: all."""
     unless: str = ""
@@ -90,27 +97,40 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise UnavailableError(f"{whose} does not answer: {self.refused}", pid=self.pid)
 
 
-class _Versioned(msgspec.Struct):
-    v: int
+class TraceLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step of a trace that is followed."""
 
-
-_request: Final = msgspec.json.Decoder(Request)
-
-
-def read_request(data: bytes) -> Request | str:
-    """A request; or why it is not understood."""
-    try:
-        version = msgspec.json.decode(data, type=_Versioned).v
-        if version != VERSION:
-            return f"it speaks version {VERSION} of this protocol, not {version}"
-        return _request.decode(data)
-    except msgspec.MsgspecError as error:
-        text = str(error)
-        if text.endswith(("`$.ask.question`", "`$.do.command`")):
-            return f"the question is unknown there: {text.partition(' - at')[0]}; it runs another version of Headwater"
-        return f"the request is not understood: {text}"
+    app: str
+    record: dict[str, object] | None = None
+    missed: int = 0
+    """Records that were left out because the reader was too slow."""
 
 
 def answered(found: object, *, pid: int = 0, mark: str = "") -> Response:
     """A response with an answer."""
     return Response(v=VERSION, pid=pid, mark=mark, answer=msgspec.Raw(msgspec.json.encode(found)))
+
+
+def polled(
+    send: Callable[[Request], Response],
+    scope: InspectScope,
+    question: Callable[[A | None], Question[A]],
+    whose: str,
+    least_s: float,
+) -> Iterator[A | None]:
+    """Ask again and again: the answers that differ from the one before; None if nothing has happened.
+
+    `question` is given the answer before; `whose` answers, for messages; `least_s` lie between two requests.
+    """
+    mark, last = "", None
+    while True:
+        begin = machine().monotonic()
+        asked = question(last)
+        response = send(Request(scope=scope, ask=asked, unless=mark))
+        response.check(whose)
+        news = response.read(asked, whose) if bytes(response.answer) else None
+        took = machine().monotonic() - begin
+        mark = response.mark
+        last = last if news is None else news
+        yield news
+        machine().sleep(max(least_s, took * REST))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
-from headwater.inspect.answers import TraceLine
-from headwater.inspect.commands import AnyCommand, Command
-from headwater.inspect.questions import AnyQuestion, Question
+from headwater.inspect.envelope import TraceLine
+from headwater.inspect.request import Command, Question
 
 A = TypeVar("A")
 
@@ -51,26 +51,10 @@ class Inspector(Protocol):
     def __exit__(self, *_error: object) -> None: ...
 
 
-class BaseInspector:
-    """What the implementations share."""
+class ClosingInspector:
+    """An inspector that is closed at the end of a `with` block."""
 
     is_live = False
-
-    def answer(self, question: AnyQuestion) -> object:
-        """The answer, of the type that the question declares."""
-        raise NotImplementedError
-
-    def carry_out(self, command: AnyCommand) -> object:
-        """The report, of the type that the command declares."""
-        raise NotImplementedError
-
-    def ask(self, question: Question[A]) -> A:
-        """The answer. Raises HeadwaterError."""
-        return cast("A", self.answer(cast("AnyQuestion", question)))
-
-    def do(self, command: Command[A]) -> A:
-        """The report. Raises HeadwaterError: then nothing was done."""
-        return cast("A", self.carry_out(cast("AnyCommand", command)))
 
     def close(self) -> None:
         """Nothing is open, unless an implementation says so."""
@@ -80,3 +64,23 @@ class BaseInspector:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+class AnsweringInspector(ClosingInspector, ABC):
+    """An inspector that computes the answers itself, by the class of the question."""
+
+    @abstractmethod
+    def answer(self, question: Any) -> object:  # noqa: ANN401  # each implementation lists the questions it knows
+        """The answer, of the type that the question declares."""
+
+    @abstractmethod
+    def carry_out(self, command: Any) -> object:  # noqa: ANN401  # likewise
+        """The report, of the type that the command declares."""
+
+    def ask(self, question: Question[A]) -> A:
+        """The answer. Raises HeadwaterError."""
+        return cast("A", self.answer(question))
+
+    def do(self, command: Command[A]) -> A:
+        """The report. Raises HeadwaterError: then nothing was done."""
+        return cast("A", self.carry_out(command))

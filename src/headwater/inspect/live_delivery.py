@@ -13,8 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from headwater.declare.events.handler import Handler
 from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UsageError
-from headwater.inspect.answers import EventReport
-from headwater.inspect.commands import DropEvent, EventCommand, RedeliverEvent, SendEvent
+from headwater.inspect.event_records import DropEvent, EventCommand, EventReport, RedeliverEvent, SendEvent
 from headwater.inspect.live_events import choose, show_event
 from headwater.inspect.names import InspectScope, is_called
 from headwater.inspect.opening_port import OpeningPort
@@ -95,7 +94,7 @@ def _addressee(openings: list[OpeningPort], text: str) -> tuple[OpeningPort, Han
     there: dict[str, None] = {}
     known: dict[str, None] = {}
     for opening in openings:
-        for function, record in list(opening.space.handlers.items()):
+        for function, record in list(opening.space.events.handlers.items()):
             app, stream, piece = opening.app, record.spec.stream, record.spec.piece
             title = titled(record.name, piece)
             there |= dict.fromkeys((title, stream.removeprefix(f"{app}.")) if not piece else (title,))
@@ -183,7 +182,7 @@ def _drop(openings: list[OpeningPort], scope: InspectScope, command: DropEvent) 
 
 def _find(opening: OpeningPort, branch: str, event: str) -> EventReport:
     opening.space.wait_for_disk(_DISK_S)
-    if opening.space.connection.state != "local":
+    if not opening.is_local:
         return find_failed(opening.space.replica.read, event)
     return opening.storage.call(lambda engine: find_failed(reader(engine, BranchId(branch)), event))
 

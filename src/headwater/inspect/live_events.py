@@ -10,7 +10,8 @@ import msgspec
 from headwater.cells.context import open_spaces
 from headwater.errors import NotFoundError, UnavailableError, UsageError
 from headwater.inspect import stored_events, stored_pieces
-from headwater.inspect.answers import Activity, EventReport, PieceReport, PiecesPage
+from headwater.inspect.event_records import EventReport, PieceReport, PiecesPage
+from headwater.inspect.function_records import Activity
 from headwater.inspect.names import InspectScope, check_space, kind_of, labels
 from headwater.inspect.opening_port import OpeningPort
 from headwater.runtime.inspection_port import InspectedSpace

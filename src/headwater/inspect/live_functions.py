@@ -15,7 +15,7 @@ import msgspec
 
 from headwater.declare.resources.resource_captions import why_requested
 from headwater.errors import UsageError
-from headwater.inspect.answers import Activity, Explanation, Missed, TakenOver, WhyView
+from headwater.inspect.function_records import Activity, Explanation, Missed, TakenOver, WhyView
 from headwater.inspect.live_events import handler_activities
 from headwater.inspect.names import function_of, is_called, kind_of
 from headwater.inspect.opening_port import OpeningPort

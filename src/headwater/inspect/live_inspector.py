@@ -7,48 +7,23 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from headwater.errors import ClosedError, UsageError
-from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.inspect import documents, live_delivery, live_events, live_functions, workflow_commands, workflow_queries
-from headwater.inspect.answers import (
-    ActivityView,
-    CountsView,
-    EventReport,
-    GraphView,
-    OpeningView,
-    ResumeView,
-    TakenOver,
-    TraceLine,
-    TraceView,
-)
-from headwater.inspect.commands import AnyCommand, DropEvent, RedeliverEvent, SendEvent, SetValue
-from headwater.inspect.document_reading import history_page, value_at
-from headwater.inspect.envelope import WAIT_MS
-from headwater.inspect.inspector import BaseInspector
+from headwater.inspect import function_records as records
+from headwater.inspect.document_records import DocumentQuestion, SetValue
+from headwater.inspect.envelope import WAIT_MS, TraceLine
+from headwater.inspect.event_records import EventCommand, EventReport, ListEvents, ListPieces, ShowEvent
+from headwater.inspect.function_records import NODES_MAX, FunctionQuestion, OpeningView
+from headwater.inspect.incoming import AnyCommand, AnyQuestion
+from headwater.inspect.inspector import AnsweringInspector
 from headwater.inspect.names import InspectScope, check_space, labelled
 from headwater.inspect.opening_port import OpeningPort
-from headwater.inspect.questions import (
-    NODES_MAX,
-    AnyQuestion,
-    ExplainNode,
-    FunctionQuestion,
-    GetActivity,
-    GetCounts,
-    GetGraph,
-    GetHistory,
-    GetResume,
-    GetTrace,
-    GetValue,
-    ListDocuments,
-    ListEvents,
-    ListPieces,
-    Question,
-    ShowEvent,
-    WorkflowQuestion,
-)
+from headwater.inspect.request import Question
 from headwater.inspect.snapshot import fewer
+from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.machine import machine
 from headwater.runtime.workflows.hub import Hub, hub_of
+from headwater.values.ids import BranchId
 
 A = TypeVar("A")
 
@@ -56,7 +31,7 @@ _WAIT_MAX_MS: Final = 5000
 """How long any question may wait for its turn: others are answered after it."""
 
 
-class LiveInspector(BaseInspector):
+class LiveInspector(AnsweringInspector):
     """Of all openings that this process has of one file."""
 
     is_live = True
@@ -91,25 +66,21 @@ class LiveInspector(BaseInspector):
 
     # -- questions -----------------------------------------------------------------------------------------
 
-    def answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each question
+    def answer(self, question: AnyQuestion) -> object:
         """Within a bounded time."""
-        branch = self._scope.branch
+        if isinstance(question, FunctionQuestion):
+            return self._functions(question)
+        self._check_open()
+        if isinstance(question, DocumentQuestion):
+            live_events.settle_disk(self._openings[0])
+            return documents.answer(self._openings[0].storage, self._scope.branch, question)
         match question:
             case ListEvents():
                 return self._events(waiting=question.waiting)
             case ShowEvent():
                 return live_events.show_event(self._openings, self._scope, question.event, self._wait_s)
             case ListPieces():
-                self._check_open()
-                return live_events.pieces(self._openings, branch, question.pattern)
-            case ListDocuments():
-                return self._settled().call(lambda engine: documents.documents_page(engine, branch, question))
-            case GetValue():
-                return self._settled().call(lambda engine: value_at(engine, branch, question))
-            case GetHistory():
-                return self._settled().call(lambda engine: history_page(engine, branch, question))
-            case GetGraph() | ExplainNode() | GetActivity() | GetCounts() | GetResume() | GetTrace():
-                return self._functions(question)
+                return live_events.pieces(self._openings, self._scope.branch, question.pattern)
             case _:
                 apps = tuple(opening.app for opening in self._openings if opening.space.is_main)
                 return workflow_queries.answer(self._hub(), question, apps)
@@ -126,7 +97,6 @@ class LiveInspector(BaseInspector):
         return found
 
     def _events(self, *, waiting: bool) -> tuple[EventReport, ...]:
-        self._check_open()
         events: dict[str, EventReport] = {}
         for opening in self._openings:
             if opening.branch != self._scope.branch:
@@ -139,17 +109,12 @@ class LiveInspector(BaseInspector):
             events |= {event.event: event for event in found}
         return tuple(events.values())
 
-    def _settled(self) -> Storage:
-        """The store, after what the program has written so far is on disk."""
-        self._check_open()
-        live_events.settle_disk(self._openings[0])
-        return self._openings[0].storage
-
     def _hub(self) -> Hub:
         self._check_open()
         for opening in self._openings:
             if opening.space.is_main:
-                return opening.space.flows
+                opening.space.check_open()
+                return hub_of(opening.storage, opening.wall, BranchId(opening.branch))
         # Only branches are open here; workflows are on none of them, but in the file.
         return hub_of(self._openings[0].storage, SystemClock().now_ms)
 
@@ -162,14 +127,12 @@ class LiveInspector(BaseInspector):
 
     def carry_out(self, command: AnyCommand) -> object:
         """In this process, as the program would."""
-        match command:
-            case SetValue():
-                self._check_open()
-                return documents.write(self._openings[0].storage, self._scope.branch, command)
-            case SendEvent() | RedeliverEvent() | DropEvent():
-                return live_delivery.deliver(self._openings, self._scope, command, apart=self._apart)
-            case _:
-                return workflow_commands.carry_out(self._hub(), command)
+        if isinstance(command, EventCommand):
+            return live_delivery.deliver(self._openings, self._scope, command, apart=self._apart)
+        self._check_open()
+        if isinstance(command, SetValue):
+            return documents.write(self._openings[0].storage, self._scope.branch, command)
+        return workflow_commands.carry_out(self._hub(), command)
 
 
 def _view(opening: OpeningPort, label: str, question: FunctionQuestion, wait_s: float) -> OpeningView | None:  # noqa: PLR0911  # one for each question
@@ -179,31 +142,31 @@ def _view(opening: OpeningPort, label: str, question: FunctionQuestion, wait_s: 
             return None
         fields = {"label": label, "pid": os.getpid(), **live_functions.opening_fields(opening, busy=not has_turn)}
         match question:
-            case GetGraph():
+            case records.GetGraph():
                 return _graph(opening, fields, question.limit)
-            case ExplainNode():
+            case records.ExplainNode():
                 return live_functions.explain(opening, fields, question.node)
-            case GetActivity():
+            case records.GetActivity():
                 activities = live_functions.seen(lambda: live_functions.activities_of(opening)) or ()
-                return ActivityView(**fields, activities=activities)
-            case GetCounts():
+                return records.ActivityView(**fields, activities=activities)
+            case records.GetCounts():
                 # Counting the nodes that wait for their time also forgets some that do not: only between passes.
-                return CountsView(**fields, counts=live_functions.counts_of(opening) if has_turn else {})
-            case GetTrace():
-                return TraceView(**fields, trace=live_functions.trace_of(opening, question.kind or None))
-            case GetResume():
+                return records.CountsView(**fields, counts=live_functions.counts_of(opening) if has_turn else {})
+            case records.GetTrace():
+                return records.TraceView(**fields, trace=live_functions.trace_of(opening, question.kind or None))
+            case records.GetResume():
                 pass
-        taken = live_functions.seen(lambda: live_functions.taken_over(opening)) or TakenOver()
+        taken = live_functions.seen(lambda: live_functions.taken_over(opening)) or records.TakenOver()
     # The disk is waited for without a turn.
     try:
-        return ResumeView(**fields, taken=live_functions.with_size(opening, taken))
+        return records.ResumeView(**fields, taken=live_functions.with_size(opening, taken))
     except ClosedError:
         return None
 
 
-def _graph(opening: OpeningPort, fields: dict[str, Any], limit: int) -> GraphView:
+def _graph(opening: OpeningPort, fields: dict[str, Any], limit: int) -> records.GraphView:
     snapshot = live_functions.seen(lambda: live_functions.snapshot_of(opening))
     if snapshot is None:
-        return GraphView(**fields)
+        return records.GraphView(**fields)
     shown = fewer(snapshot, min(limit, NODES_MAX))
-    return GraphView(**fields, snapshot=shown, left_out=len(snapshot.nodes) - len(shown.nodes))
+    return records.GraphView(**fields, snapshot=shown, left_out=len(snapshot.nodes) - len(shown.nodes))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from headwater.inspect.answers import Activity, Explanation
+from headwater.inspect.function_records import Activity, Explanation
 from headwater.inspect.names import kind_of
 from headwater.inspect.snapshot import StoredOpening
 from headwater.inspect.stored_pieces import piece_in, piece_of

@@ -11,10 +11,9 @@ from headwater.inspect.live_functions import drawn, last_state
 from headwater.inspect.snapshot import StoredOpening, store_opening
 from headwater.inspect.sockets import socket_registry
 from headwater.runtime.attached_replica import AttachedReplica
-from headwater.runtime.inspection_port import GraphForm
+from headwater.runtime.inspection_port import GraphForm, InspectedSpace
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
-from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.values.address import address_text
 
 _END_S: Final = 0.5
@@ -24,13 +23,14 @@ _END_S: Final = 0.5
 class OpeningInspection:
     """One opening. Its `turn` is the lock of its scheduler. A space in memory has no socket."""
 
-    def __init__(self, space: SpaceRuntime, lease: Lease, options: Options, replica: AttachedReplica) -> None:
+    def __init__(self, space: InspectedSpace, lease: Lease, options: Options, replica: AttachedReplica) -> None:
         self.space = space
         self._replica = replica
         self.app = str(getattr(space.owner, "name", ""))
         self.branch = options.branch
         # The monotonic clock of the scheduler, in milliseconds.
         self.now = options.now
+        self.wall = options.wall
         # Called when the lock was released.
         self.after: Callable[[], None] = _nothing
         self._turn = space.lock
@@ -70,6 +70,11 @@ class OpeningInspection:
         """The store in this process."""
         return storage_of(self._lease)
 
+    @property
+    def is_local(self) -> bool:
+        """The space is in a file or in memory, not at a server."""
+        return self._lease.storage.connection().state == "local"
+
     def drawn(self, form: GraphForm) -> str:
         """The graph as it is now."""
         return drawn(self, form)
@@ -101,7 +106,7 @@ def _nothing() -> None:
     """Nothing follows."""
 
 
-def inspection_of(space: SpaceRuntime) -> OpeningInspection:
+def inspection_of(space: InspectedSpace) -> OpeningInspection:
     """The inspection of an open space."""
     found = space.inspection
     assert isinstance(found, OpeningInspection)

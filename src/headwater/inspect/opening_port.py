@@ -7,21 +7,29 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from headwater.host.storage import Storage
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.inspection_port import InspectedSpace
+from headwater.values.ids import Millis
 
 
 class OpeningPort(Protocol):
     """An opening that can be inspected."""
 
-    space: SpaceRuntime
+    space: InspectedSpace
     app: str
     branch: str
     now: Callable[[], float]
     """The monotonic clock of its scheduler, in milliseconds."""
+    wall: Callable[[], Millis]
+    """The time since 1970, in milliseconds."""
 
     @property
     def storage(self) -> Storage:
         """The store in this process."""
+        ...
+
+    @property
+    def is_local(self) -> bool:
+        """The space is in a file or in memory, not at a server."""
         ...
 
     def in_turn(self, wait_s: float) -> AbstractContextManager[bool]:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from headwater.inspect.answers import ChangeView, DocumentsPage, HistoryPage
+from headwater.inspect.document_records import ChangeView, DocumentsPage, GetHistory, HistoryPage, ListDocuments
 from headwater.inspect.inspector import Inspector
-from headwater.inspect.questions import GetHistory, ListDocuments, ListInputs, ListRuns
-from headwater.inspect.workflow_answers import InputsPage, RunsPage
+from headwater.inspect.workflow_records import InputsPage, ListInputs, ListRuns, RunsPage
 
 
 def document_pages(inspector: Inspector, question: ListDocuments) -> Iterator[DocumentsPage]:

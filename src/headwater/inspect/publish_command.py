@@ -15,8 +15,7 @@ import msgspec
 from headwater.cells.reading import FIX_ADVICE
 from headwater.declare.workflows.topic import TITLE_MAX, check_id
 from headwater.errors import NotFoundError, SchemaError, UsageError
-from headwater.inspect.commands import PublishEvent
-from headwater.inspect.workflow_answers import News, PublishedEvent
+from headwater.inspect.workflow_records import News, PublishedEvent, PublishEvent
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.values.codec import encode, from_json
 from headwater.values.tree import Value, freeze

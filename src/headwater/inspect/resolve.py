@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 from headwater.client.server_url import is_server, parse_server
 from headwater.errors import ClosedError, SpaceHeldError
 from headwater.host import space_files
-from headwater.inspect.answers import TraceLine
 from headwater.inspect.closed_file import ClosedFile
-from headwater.inspect.commands import Command, SetValue
-from headwater.inspect.inspector import Inspector
+from headwater.inspect.document_records import SetValue
+from headwater.inspect.envelope import TraceLine
+from headwater.inspect.inspector import ClosingInspector, Inspector
 from headwater.inspect.lookup import open_space
 from headwater.inspect.names import InspectScope
-from headwater.inspect.questions import Question
+from headwater.inspect.request import Command, Question
 from headwater.inspect.socket_client import SocketInspector
 from headwater.machine import machine
 
@@ -69,7 +69,7 @@ def reach(
         machine().sleep(_PAUSE_S)
 
 
-class LocalInspector:
+class LocalInspector(ClosingInspector):
     """A file: the process that has it open is asked, or else the file is opened. Found anew if that changes."""
 
     def __init__(self, url: str, space: str | None, scope: InspectScope) -> None:
@@ -79,7 +79,7 @@ class LocalInspector:
         self._found: SocketInspector | ClosedFile | None = None
 
     @property
-    def is_live(self) -> bool:
+    def is_live(self) -> bool:  # type: ignore[override]  # known when it is reached
         """A process has the space open."""
         return self._reached().is_live
 
@@ -105,12 +105,6 @@ class LocalInspector:
         found, self._found = self._found, None
         if found is not None:
             found.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     def _try(self, work: Callable[[SocketInspector | ClosedFile], T], *, create: bool = False) -> T:
         for _ in range(_TRIES):

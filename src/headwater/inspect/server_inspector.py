@@ -7,8 +7,8 @@ Documents and events are read and written by a session, as a program does. Every
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final, TypeVar, cast
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from headwater.client.remote_storage import RemoteStorage
 from headwater.client.server_link import ServerLink
 from headwater.client.server_pages import OK, page, refusal, space_path
 from headwater.client.server_url import ServerUrl
+from headwater.client.space_link import linked
 from headwater.errors import (
     HeadwaterError,
     HistoryError,
@@ -26,40 +27,33 @@ from headwater.errors import (
     UsageError,
 )
 from headwater.inspect import stored_events
-from headwater.inspect.answers import (
+from headwater.inspect.document_records import (
     MISSING,
     DocumentRow,
     DocumentsPage,
-    EventReport,
-    TraceLine,
-    ValueView,
-    WriteReport,
-)
-from headwater.inspect.commands import AnyCommand, Command, DropEvent, RedeliverEvent, SendEvent, SetValue
-from headwater.inspect.documents import hides_system, write_through
-from headwater.inspect.envelope import Request, Response
-from headwater.inspect.inspector import BaseInspector
-from headwater.inspect.lookup import key_prefixes, missing_value
-from headwater.inspect.names import InspectScope
-from headwater.inspect.questions import (
-    AnyQuestion,
     GetHistory,
     GetValue,
     ListDocuments,
-    ListEvents,
-    Question,
-    ShowEvent,
+    SetValue,
+    ValueView,
+    WriteReport,
 )
-from headwater.inspect.socket_client import POLL_S, REST
+from headwater.inspect.documents import hides_system, write_through
+from headwater.inspect.envelope import POLL_S, REST, Request, Response, TraceLine, polled
+from headwater.inspect.event_records import DropEvent, EventReport, ListEvents, RedeliverEvent, SendEvent, ShowEvent
+from headwater.inspect.incoming import AnyCommand, AnyQuestion
+from headwater.inspect.inspector import AnsweringInspector
+from headwater.inspect.lookup import key_prefixes, missing_value
+from headwater.inspect.names import InspectScope
+from headwater.inspect.request import Question
 from headwater.inspect.stored_inspector import takes_app
-from headwater.machine import machine
 from headwater.runtime.type_records import PREFIX, Declared
 from headwater.scheduler.events.failed_events import FAILED, record_of
 from headwater.scheduler.events.outbox import OUTBOX
-from headwater.sync.frames import Docs, Open, Pull
+from headwater.sync.frames import Docs, Pull
 from headwater.values.address import address_text, parse_address, parse_scope, settle_path, split_key, user_scope
 from headwater.values.codec import to_json
-from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.ids import DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe, get
 
 A = TypeVar("A")
@@ -74,7 +68,7 @@ _NO_PAGE: Final = (": Not Found", ": Method Not Allowed")
 _response: Final = msgspec.json.Decoder(Response)
 
 
-class ServerInspector(BaseInspector):
+class ServerInspector(AnsweringInspector):
     """Of one space of a server; every question has its own session or request."""
 
     def __init__(self, url: ServerUrl, token: str | None = None, scope: InspectScope | None = None) -> None:
@@ -100,7 +94,7 @@ class ServerInspector(BaseInspector):
                 request = Request(scope=self._scope, ask=question, actor=_actor_in(text))
             case _:
                 request = Request(scope=self._scope, ask=question)
-        return self._post(request).read(cast("Question[object]", question), self._whose())
+        return self._post(request).read(question, self._whose())
 
     def carry_out(self, command: AnyCommand) -> object:
         """By a session or at the page. Raises OfflineError, AccessError."""
@@ -113,21 +107,11 @@ class ServerInspector(BaseInspector):
                 raise takes_app(command, server=True)
             case _:
                 request = Request(scope=self._scope, do=command)
-                return self._post(request).read(cast("Command[object]", command), self._whose())
+                return self._post(request).read(command, self._whose())
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
-        """Asks again and again; None if nothing has happened."""
-        mark, last = "", None
-        while True:
-            begin = machine().monotonic()
-            asked = question(last)
-            response = self._post(Request(scope=self._scope, ask=cast("AnyQuestion", asked), unless=mark))
-            response.check(self._whose())
-            news = response.read(asked, self._whose()) if bytes(response.answer) else None
-            mark = response.mark
-            last = last if news is None else news
-            yield news
-            machine().sleep(max(POLL_S * REST, (machine().monotonic() - begin) * REST))
+        """As long as the server answers."""
+        return polled(self._post, self._scope, question, self._whose(), POLL_S * REST)
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:  # noqa: ARG002  # as `Inspector` has it
         """Not at a server."""
@@ -158,22 +142,8 @@ class ServerInspector(BaseInspector):
 
     # -- sessions ------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _linked(self, actor: str = "") -> Iterator[ServerLink]:
-        """A connection to a space that exists. Raises OfflineError, AccessError."""
-        opening = Open(self._url.space, BranchId(self._scope.branch), actor, create=False)
-        link = ServerLink(
-            self._url,
-            opening,
-            Credentials(token=self._token),
-            deliver=lambda _items: None,
-            decided=lambda _number: None,
-        )
-        link.start()
-        try:
-            yield link
-        finally:
-            link.stop()
+    def _linked(self, actor: str = "") -> AbstractContextManager[ServerLink]:
+        return linked(self._url, self._token, self._scope.branch, actor)
 
     def _value(self, question: GetValue) -> ValueView:
         doc, steps = parse_address(question.address)

@@ -19,7 +19,7 @@ import msgspec
 
 from headwater.errors import HeadwaterError
 from headwater.host.storage import Storage
-from headwater.inspect.answers import Activity, Explanation, TakenOver
+from headwater.inspect.function_records import Activity, Explanation, TakenOver
 from headwater.scheduler.inspect.graph_snapshot import NodeView, Snapshot
 from headwater.store.engine import Engine
 

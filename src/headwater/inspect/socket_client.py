@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import msgspec
 
 from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UnavailableError
-from headwater.inspect.answers import TraceLine
-from headwater.inspect.commands import AnyCommand, Command
-from headwater.inspect.envelope import WAIT_MS, Request, Response
-from headwater.inspect.inspector import BaseInspector
+from headwater.inspect.envelope import POLL_S, WAIT_MS, Request, Response, TraceLine, polled
+from headwater.inspect.inspector import ClosingInspector
 from headwater.inspect.names import InspectScope
-from headwater.inspect.questions import AnyQuestion, Question
+from headwater.inspect.request import Command, Question
 from headwater.inspect.socket_paths import socket_of
-from headwater.machine import machine
 
 A = TypeVar("A")
-
-POLL_S: Final = 0.25
-"""How often a view that stays asks whether anything has happened: as fast as a person can follow."""
-
-REST: Final = 4
-"""Times as long as an answer took, before the next question: a slow program is asked less often."""
 
 _CHUNK: Final = 256 * 1024
 _SILENCE_S: Final = 20.0
@@ -34,7 +25,7 @@ _response: Final = msgspec.json.Decoder(Response)
 _line: Final = msgspec.json.Decoder(TraceLine)
 
 
-class SocketInspector(BaseInspector):
+class SocketInspector(ClosingInspector):
     """Asks the process that has a file open. Raises ConnectionError if the space is closed meanwhile."""
 
     is_live = True
@@ -65,13 +56,12 @@ class SocketInspector(BaseInspector):
 
     def ask(self, question: Question[A]) -> A:
         """The answer of the process. Raises ConnectionError, TimeoutError."""
-        return self._request(Request(scope=self._scope, ask=cast("AnyQuestion", question), wait_ms=self._wait_ms)).read(
-            question, self._whose()
-        )
+        request = Request(scope=self._scope, ask=question, wait_ms=self._wait_ms)
+        return self._request(request).read(question, self._whose())
 
     def do(self, command: Command[A]) -> A:
         """The report of the process. Raises EventTimeoutError, UnavailableError if it is not known what was done."""
-        request = Request(scope=self._scope, do=cast("AnyCommand", command))
+        request = Request(scope=self._scope, do=command)
         try:
             response = self._request(request, (getattr(command, "timeout_ms", None) or 0.0) / 1000)
         except TimeoutError:
@@ -83,27 +73,18 @@ class SocketInspector(BaseInspector):
         return response.read(command, self._whose())
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
-        """Asks again and again; None if nothing has happened. Ends when the space is closed."""
-        mark, last = "", None
-        while True:
-            begin = machine().monotonic()
-            asked = question(last)
-            try:
-                response = self._request(Request(scope=self._scope, ask=cast("AnyQuestion", asked), unless=mark))
-                response.check(self._whose())
-                news = response.read(asked, self._whose()) if bytes(response.answer) else None
-            except (ConnectionError, ClosedError):
-                return
-            except NotFoundError:
-                # The app was there before.
-                if not mark:
-                    raise
-                return
-            took = machine().monotonic() - begin
-            mark = response.mark
-            last = last if news is None else news
-            yield news
-            machine().sleep(max(POLL_S, took * REST))
+        """Ends when the space is closed."""
+        was_answered = False
+        try:
+            for news in polled(self._request, self._scope, question, self._whose(), POLL_S):
+                was_answered = True
+                yield news
+        except (ConnectionError, ClosedError):
+            return
+        except NotFoundError:
+            # Unless the app was there before.
+            if not was_answered:
+                raise
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:
         """The steps of all functions from now on, until the space is closed."""

@@ -107,9 +107,9 @@ def _clear(path: str) -> None:
 
 def _own_folder() -> Path:
     """A folder that only this user can read, with a short path."""
-    from tempfile import gettempdir  # noqa: PLC0415  # seldom needed, and it takes longer than all the rest
-
-    for base in (os.environ.get("XDG_RUNTIME_DIR") or gettempdir(), "/tmp"):  # noqa: S108  # checked below
+    # Not by `tempfile`: it takes longer to load than all the rest.
+    bases = (os.environ.get("XDG_RUNTIME_DIR"), os.environ.get("TMPDIR"), "/tmp")  # noqa: S108  # checked below
+    for base in [base for base in bases if base and Path(base).is_dir()]:
         folder = Path(base) / f"headwater-{os.getuid()}"
         if len(os.fsencode(folder)) > PATH_MAX - 32:
             continue

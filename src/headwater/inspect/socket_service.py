@@ -20,13 +20,12 @@ import msgspec
 
 from headwater.errors import HeadwaterError
 from headwater.inspect import socket_paths
-from headwater.inspect.answers import TraceLine
-from headwater.inspect.commands import AnyCommand
-from headwater.inspect.envelope import VERSION, ErrorRecord, Request, Response, answered, read_request
+from headwater.inspect.envelope import VERSION, ErrorRecord, Response, TraceLine, answered
+from headwater.inspect.function_records import GetTrace
+from headwater.inspect.incoming import AnyCommand, IncomingRequest, read_request
 from headwater.inspect.live_functions import since_1970
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.opening_port import OpeningPort
-from headwater.inspect.questions import GetTrace
 from headwater.inspect.sockets import LINGER_S, LOOK_S, FileSocket, SocketRegistry, WakePipe, log
 from headwater.machine import machine
 from headwater.scheduler.inspect.trace import TRACE_KINDS, TraceRecord
@@ -269,7 +268,7 @@ class SocketService:
             log.debug("a question about %s could not be answered", peer.file_socket.file, exc_info=True)
             return self._refused(describe(bug))
 
-    def _asked(self, inspector: LiveInspector, request: Request) -> Response:
+    def _asked(self, inspector: LiveInspector, request: IncomingRequest) -> Response:
         question = request.ask
         if question is None:
             return Response(v=VERSION, pid=self._pid)
@@ -357,10 +356,6 @@ class SocketService:
         for listener in self._listeners.values():
             listener.close()
         self._peers, self._listeners = [], {}
-
-
-class _Versioned(msgspec.Struct):
-    v: int
 
 
 def _line(record: Response | TraceLine) -> bytes:

@@ -12,7 +12,7 @@ from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import NotFoundError, UsageError
 from headwater.inspect import stored_pieces
-from headwater.inspect.answers import EventReport
+from headwater.inspect.event_records import EventReport
 from headwater.scheduler.events import failed_events, outbox, receipts
 from headwater.store.browsing import read
 from headwater.store.engine import Engine

@@ -14,56 +14,39 @@ from headwater.errors import NotFoundError, UsageError
 from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.inspect import documents, stored_events, stored_pieces, workflow_commands, workflow_queries
-from headwater.inspect.answers import (
-    ActivityView,
-    CountsView,
+from headwater.inspect import function_records as records
+from headwater.inspect.document_records import DocumentQuestion, SetValue
+from headwater.inspect.envelope import TraceLine
+from headwater.inspect.event_records import (
+    DropEvent,
     EventReport,
-    GraphView,
-    OpeningView,
-    Origin,
+    ListEvents,
+    ListPieces,
     PiecesPage,
-    ResumeView,
-    TakenOver,
-    TraceLine,
-    TraceView,
-    WhyView,
+    RedeliverEvent,
+    SendEvent,
+    ShowEvent,
 )
-from headwater.inspect.commands import AnyCommand, DropEvent, RedeliverEvent, SendEvent, SetValue
-from headwater.inspect.document_reading import history_page, value_at
-from headwater.inspect.inspector import BaseInspector
+from headwater.inspect.function_records import FunctionQuestion, OpeningView, Origin, TakenOver
+from headwater.inspect.incoming import AnyCommand, AnyQuestion
+from headwater.inspect.inspector import AnsweringInspector
 from headwater.inspect.live_events import PIECES_MAX
 from headwater.inspect.lookup import find_branch
 from headwater.inspect.names import InspectScope, check_space, is_called, labelled
 from headwater.inspect.observed_functions import observed_openings
-from headwater.inspect.questions import (
-    AnyQuestion,
-    ExplainNode,
-    FunctionQuestion,
-    GetActivity,
-    GetCounts,
-    GetGraph,
-    GetHistory,
-    GetResume,
-    GetTrace,
-    GetValue,
-    ListDocuments,
-    ListEvents,
-    ListPieces,
-    Question,
-    ShowEvent,
-    WorkflowQuestion,
-)
+from headwater.inspect.request import Question
 from headwater.inspect.snapshot import StoredOpening, fewer, stored_openings
+from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.runtime.workflows.hub import Hub, hub_of
 from headwater.store.engine import Engine
 from headwater.store.resumption import observations_size
-from headwater.values.address import address_text, doc_key, parse_address
+from headwater.values.address import doc_key
 from headwater.values.ids import BranchId, DocKey
 
 A = TypeVar("A")
 
 
-class StoredInspector(BaseInspector):
+class StoredInspector(AnsweringInspector):
     """Of one open store. Closing the inspector closes it, if it belongs to the inspector."""
 
     def __init__(
@@ -111,9 +94,13 @@ class StoredInspector(BaseInspector):
 
     # -- questions -----------------------------------------------------------------------------------------
 
-    def answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each question
+    def answer(self, question: AnyQuestion) -> object:
         """From the store."""
-        branch, call, may_see = self._scope.branch, self._storage.call, self._may_see
+        call = self._storage.call
+        if isinstance(question, FunctionQuestion):
+            return self._functions(question)
+        if isinstance(question, DocumentQuestion):
+            return documents.answer(self._storage, self._scope.branch, question, self._may_see)
         match question:
             case ListEvents():
                 listing = stored_events.waiting if question.waiting else stored_events.failed
@@ -122,16 +109,6 @@ class StoredInspector(BaseInspector):
                 return call(lambda engine: stored_events.shown(self._reader(engine), question.event))
             case ListPieces():
                 return call(lambda engine: self._pieces(engine, question.pattern))
-            case ListDocuments():
-                return call(lambda engine: documents.documents_page(engine, branch, question, may_see))
-            case GetValue():
-                self._check_visible(question.address)
-                return call(lambda engine: value_at(engine, branch, question))
-            case GetHistory():
-                self._check_visible(question.address)
-                return call(lambda engine: history_page(engine, branch, question))
-            case GetGraph() | ExplainNode() | GetActivity() | GetCounts() | GetResume() | GetTrace():
-                return self._functions(question)
             case _:
                 return workflow_queries.answer(self._hub(), question)
 
@@ -146,13 +123,6 @@ class StoredInspector(BaseInspector):
         return PiecesPage(
             pieces=tuple(found), left_out={"all apps": len(docs) - len(shown)} if len(docs) > len(shown) else {}
         )
-
-    def _check_visible(self, address: str) -> None:
-        """The document of another user is answered like one that does not exist."""
-        doc, _ = parse_address(address)
-        if self._may_see is not None and not self._may_see(doc):
-            name = address_text(doc)
-            raise NotFoundError(f"there is no document {name}; `headwater ls` lists them", doc=doc)
 
     def _functions(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
         # An opening for a user has read the documents of that user, and names them.
@@ -192,25 +162,25 @@ class StoredInspector(BaseInspector):
             "observed": opening.counts.get("seq", 0) if is_observed else 0,
         }
         match question:
-            case GetGraph():
+            case records.GetGraph():
                 snapshot = None if opening.snapshot is None else fewer(opening.snapshot, question.limit)
-                return GraphView(**fields, snapshot=snapshot)
-            case ExplainNode():
+                return records.GraphView(**fields, snapshot=snapshot)
+            case records.ExplainNode():
                 whys = [
                     why for why in opening.whys if is_called(why.id, why.name, question.node, opening.app, why.piece)
                 ]
                 names = () if whys else tuple(dict.fromkeys(why.title for why in opening.whys))
-                return WhyView(**fields, whys=tuple(whys), names=names)
-            case GetActivity():
-                return ActivityView(**fields, activities=opening.activities)
-            case GetCounts():
-                return CountsView(**fields, counts=opening.counts)
-            case GetTrace():
+                return records.WhyView(**fields, whys=tuple(whys), names=names)
+            case records.GetActivity():
+                return records.ActivityView(**fields, activities=opening.activities)
+            case records.GetCounts():
+                return records.CountsView(**fields, counts=opening.counts)
+            case records.GetTrace():
                 wanted = question.kind
                 trace = tuple(record for record in opening.trace if not wanted or record.get("type") == wanted)
-                return TraceView(**fields, trace=trace)
-            case GetResume():
-                return ResumeView(**fields, taken=self._taken(opening))
+                return records.TraceView(**fields, trace=trace)
+            case records.GetResume():
+                return records.ResumeView(**fields, taken=self._taken(opening))
 
     def _taken(self, opening: StoredOpening) -> TakenOver:
         """With what the file holds for the next opening: it may have changed since the last."""

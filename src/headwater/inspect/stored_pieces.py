@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
-from headwater.inspect.answers import PieceReport
+from headwater.inspect.event_records import PieceReport
 from headwater.store.browsing import listing, read
 from headwater.store.engine import Engine
 from headwater.values.address import address_text

@@ -13,10 +13,17 @@ from headwater.declare.workflows.controls import Controls
 from headwater.declare.workflows.handler_specs import ConsumerDeclaration, operation_of
 from headwater.declare.workflows.plan import Applied, NotApplied, Skipped, Unknown
 from headwater.errors import AddressError, TransitionError, UsageError
-from headwater.inspect.commands import ControlInput, ControlWorkflow, DecideRun, PublishEvent, WorkflowCommand
 from headwater.inspect.publish_command import publish_event
-from headwater.inspect.workflow_answers import ControlReport, PublishReport
 from headwater.inspect.workflow_queries import flow_view, full_name, hosted_by, hosts_of
+from headwater.inspect.workflow_records import (
+    ControlInput,
+    ControlReport,
+    ControlWorkflow,
+    DecideRun,
+    PublishEvent,
+    PublishReport,
+    WorkflowCommand,
+)
 from headwater.runtime.workflows.hub import Hub
 from headwater.runtime.workflows.repair import handler_of
 from headwater.values.codec import from_json

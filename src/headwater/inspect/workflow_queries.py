@@ -6,15 +6,18 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from headwater.errors import NotFoundError
-from headwater.inspect.questions import (
+from headwater.inspect.workflow_records import (
     RUNS_MAX,
+    InputsPage,
     ListInputs,
     ListRuns,
     ListWorkflows,
+    RunReport,
+    RunsPage,
     ShowRun,
     WorkflowQuestion,
+    WorkflowsPage,
 )
-from headwater.inspect.workflow_answers import InputsPage, RunReport, RunsPage, WorkflowsPage
 from headwater.runtime.workflows.hub import Hub
 from headwater.workflow import run_queries
 from headwater.workflow.host_state import Hosts

@@ -1,8 +1,9 @@
-"""Text for people: control and invisible characters are escaped; durations are written in one way."""
+"""Text for people: control and invisible characters are escaped; durations, sizes and counts are written in one way."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 _ACTIVE: Final = re.compile(
@@ -75,3 +76,24 @@ def rough_span(ms: float) -> str:
         if step > _SECOND and rounded < below:
             return span(rounded)
     return span(int((ms + _HOUR // 2) // _HOUR) * _HOUR)
+
+
+def size_text(count: int) -> str:
+    """A number of bytes in units."""
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:  # noqa: PLR2004  # what a unit is
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"
+
+
+def count_text(count: int, one: str, many: str = "") -> str:
+    """`1 document`, `2,000 documents`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed_text(names: Sequence[str], limit: int) -> str:
+    """`a, b and 3 more`: at most so many names, and the number of the others."""
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 import headwater as hw
 from headwater.cli.main import cli
 from headwater.errors import UserCodeError
+from headwater.inspect.function_records import ExplainNode
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.opening_inspection import inspection_of
-from headwater.inspect.questions import ExplainNode
 from headwater.scheduler.inspect.trace import RunStarted
 from tests.runtime.pieces.kit import stored
 

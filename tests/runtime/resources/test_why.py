@@ -6,10 +6,10 @@ import pytest
 
 import headwater as hw
 from headwater.errors import SchemaError, UsageError
+from headwater.inspect.function_records import ExplainNode, GetActivity
 from headwater.inspect.live_functions import last_state
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.opening_inspection import inspection_of
-from headwater.inspect.questions import ExplainNode, GetActivity
 from headwater.testing import probe
 from tests.runtime.resources.outside import World
 from tests.runtime.resources.test_resources import Town

@@ -16,9 +16,12 @@ from starlette.responses import Response as HttpResponse
 from headwater.access.grants import Grant
 from headwater.access.rights import Right
 from headwater.errors import ClosedError, HistoryError, UsageError, WorkflowError
-from headwater.inspect.commands import DropEvent, PublishEvent, RedeliverEvent, SendEvent, SetValue
-from headwater.inspect.envelope import VERSION, ErrorRecord, Request, Response, answered, read_request
+from headwater.inspect.document_records import SetValue
+from headwater.inspect.envelope import VERSION, ErrorRecord, Request, Response, answered
+from headwater.inspect.event_records import DropEvent, RedeliverEvent, SendEvent
+from headwater.inspect.incoming import read_request
 from headwater.inspect.stored_inspector import StoredInspector
+from headwater.inspect.workflow_records import PublishEvent
 from headwater.machine import machine
 from headwater.server.authenticator import Authenticator
 from headwater.server.pages.page_access import check_right, grant_of, peer_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from headwater import __version__
+from headwater._version import __version__
 from headwater.access.local_token import find_local
-from headwater.cli.target import ServerTarget
 from headwater.client.credentials import Credentials
 from headwater.client.server_link import ServerLink
 from headwater.client.server_pages import OK, REFUSAL_MAX, page
+from headwater.client.server_url import ServerUrl
 from headwater.errors import HeadwaterError, OfflineError
 from headwater.machine import machine
 from headwater.sync.frames import Open, Ping, Proof, Welcome
@@ -23,10 +23,10 @@ SLOW_MS: Final = 250.0
 Found = tuple[str, Literal["ok", "warning", "failed"], str]
 
 
-def examine_server(server: ServerTarget) -> Iterator[Found]:
+def check_server(url: ServerUrl, token: str | None) -> Iterator[Found]:
     """One check after the other, as far as it goes."""
     try:
-        with page(server.url, server.token, "/readyz") as response:
+        with page(url, token, "/readyz") as response:
             is_ready, words = response.status == OK, response.read(REFUSAL_MAX).decode(errors="replace").strip()
     except OfflineError as error:
         yield "server", "failed", error.message
@@ -34,20 +34,20 @@ def examine_server(server: ServerTarget) -> Iterator[Found]:
     except HeadwaterError as error:
         yield "server", "warning", error.message
     else:
-        yield "server", "ok" if is_ready else "failed", f"{server.url.origin} is reached, and says: {words}"
-    yield _way(server)
-    yield from _session(server)
+        yield "server", "ok" if is_ready else "failed", f"{url.origin} is reached, and says: {words}"
+    yield _way(url)
+    yield from _session(url, token)
 
 
-def _way(server: ServerTarget) -> Found:
-    if server.url.secure:
+def _way(url: ServerUrl) -> Found:
+    if url.secure:
         return "way", "ok", "encrypted (TLS)"
-    if find_local(server.url.host, server.url.port) is not None or server.url.host in ("localhost", "127.0.0.1", "::1"):
+    if find_local(url.host, url.port) is not None or url.host in ("localhost", "127.0.0.1", "::1"):
         return "way", "ok", "not encrypted, and does not leave this machine"
     return "way", "warning", "not encrypted: what is said, tokens too, can be read on the way; use wss://"
 
 
-def _session(server: ServerTarget) -> Iterator[Found]:
+def _session(url: ServerUrl, token: str | None) -> Iterator[Found]:
     welcomes: list[Welcome] = []
 
     class Listening(ServerLink):
@@ -57,10 +57,8 @@ def _session(server: ServerTarget) -> Iterator[Found]:
             welcomes.append(welcome)
             return super().prove(welcome, session)
 
-    opening = Open(server.url.space, BranchId(MAIN), "", create=False)
-    link = Listening(
-        server.url, opening, Credentials(token=server.token), deliver=lambda _items: None, decided=lambda _number: None
-    )
+    opening = Open(url.space, BranchId(MAIN), "", create=False)
+    link = Listening(url, opening, Credentials(token=token), deliver=lambda _items: None, decided=lambda _number: None)
     try:
         link.start()
     except HeadwaterError as error:

@@ -1,4 +1,4 @@
-"""The records that answer questions about functions, events and documents of a space.
+"""The records about functions: what can be asked, and what answers it.
 
 The same records come from the process that has the space open, from its file, and from a server.
 """
@@ -9,16 +9,18 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from headwater.inspect.request import Question
 from headwater.machine import machine
 from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
+
+NODES_MAX: Final = 20_000
+"""Nodes in one answer: more than a picture shows; a program is stopped for half a second at most."""
 
 Origin: TypeAlias = Literal["live", "file", "server"]
 """Where an answer comes from: an open space, the file of a closed one, the store of a server."""
 
-MISSING: Final = msgspec.UNSET
-"""The value of a document that does not exist."""
 
-# --- functions ------------------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------------------
 
 
 class OpeningView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -181,127 +183,39 @@ class TraceView(OpeningView, frozen=True, kw_only=True):
     trace: tuple[dict[str, object], ...] = ()
 
 
-class TraceLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One step of a trace that is followed."""
-
-    app: str
-    record: dict[str, object] | None = None
-    missed: int = 0
-    """Records that were left out because the reader was too slow."""
+# --- questions: one answer for each opening -------------------------------------------------------------------
 
 
-# --- events and pieces ----------------------------------------------------------------------------------------
+class GetGraph(Question[tuple[GraphView, ...]], frozen=True, kw_only=True, tag="graph"):
+    """The functions, and what lies between them."""
+
+    limit: int = NODES_MAX
 
 
-class EventReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event: what is stored of it, what it waits for, or its outcome."""
+class ExplainNode(Question[tuple[WhyView, ...]], frozen=True, kw_only=True, tag="why"):
+    """Why a node ran, or does not run."""
 
-    event: str
-    stream: str
-    state: str
-    """As of a ticket; "waiting" if it is in the file of a closed space."""
-    handler: str = ""
-    app: str = ""
-    at_ms: int = 0
-    """When it failed, or was sent; 0 if unknown."""
-    attempts: int = 0
-    reason: str = ""
-    """Why it failed, was refused or rejected, or waits."""
-    traceback: str = ""
-    payload: str | None = None
-    """As JSON; None: left out."""
-    result: str | None = None
-    """What its handler returned, as JSON."""
-    facts: str | None = None
-    """The facts of a rejection, as JSON."""
-    handled_before: bool = False
+    node: str
+    """A function, `app.function`, an instance, `function of pattern key`."""
 
 
-class PieceReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One piece, as its document describes it."""
-
-    piece: str
-    """The address of the document."""
-    app: str
-    pattern: str
-    key: str
-    status: str
-    generation: int
-    inputs: str
-    """As JSON."""
-    by: str = ""
-    """The function that built it."""
-    at_work: bool = False
-    """It is running in an opening. A piece that the file says is running may wait to be started."""
+class GetActivity(Question[tuple[ActivityView, ...]], frozen=True, kw_only=True, tag="activity"):
+    """What each function has done."""
 
 
-class PiecesPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Pieces by app, pattern and key."""
-
-    pieces: tuple[PieceReport, ...]
-    left_out: dict[str, int] = {}
-    """Pieces that exist besides, by app."""
+class GetCounts(Question[tuple[CountsView, ...]], frozen=True, kw_only=True, tag="counts"):
+    """All counters."""
 
 
-# --- documents ------------------------------------------------------------------------------------------------
+class GetResume(Question[tuple[ResumeView, ...]], frozen=True, kw_only=True, tag="resume"):
+    """What was taken over from earlier openings, and what not, and why."""
 
 
-class DocumentRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A document in a list."""
+class GetTrace(Question[tuple[TraceView, ...]], frozen=True, kw_only=True, tag="trace"):
+    """The recorded steps."""
 
-    address: str
-    seq: int
-    deleted: bool = False
-    value: object = MISSING
-    """As JSON, if it was asked for."""
+    kind: str = ""
+    """Only records of this kind."""
 
 
-class DocumentsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Documents in the order of their keys."""
-
-    documents: tuple[DocumentRow, ...]
-    hidden: int = 0
-    """Documents of events that are not listed unless asked for."""
-    next: str = ""
-    """The key after which the next page begins; empty: this is the last."""
-    is_complete: bool = True
-    """False: more documents exist that cannot be listed without a longer prefix."""
-
-
-class ValueView(msgspec.Struct, frozen=True, kw_only=True):
-    """A value at an address."""
-
-    address: str
-    branch: str
-    seq: int
-    value: object
-    """As JSON."""
-
-
-class ChangeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One commit that changed a document."""
-
-    seq: int
-    at_ms: int
-    branch: str
-    session: str
-    change: str
-    value: object = MISSING
-    """Of a path into the document: what the value became."""
-
-
-class HistoryPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Changes, newest first."""
-
-    changes: tuple[ChangeView, ...]
-    next: int = 0
-    """The number before which the next page begins; 0: this is the last."""
-
-
-class WriteReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A commit that was accepted, on disk."""
-
-    seq: int
-    changed: bool
-    made_space: str = ""
-    """The name of the space, if this is its first commit."""
+FunctionQuestion: TypeAlias = GetGraph | ExplainNode | GetActivity | GetCounts | GetResume | GetTrace

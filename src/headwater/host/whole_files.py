@@ -9,8 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from headwater.cli.exits import RefusalError
 from headwater.machine import machine
+
+
+class RefusalError(Exception):
+    """A request that is understood and possible, but rejected: a conflict, or a file that would be overwritten."""
+
 
 SIDES: Final = ("-wal", "-journal", "-shm")
 """Suffixes of the files that SQLite may have beside a database."""
@@ -18,11 +22,12 @@ SIDES: Final = ("-wal", "-journal", "-shm")
 
 def check_free(path: Path, *, force: bool) -> None:
     """Raise if there is a file already, or cannot be one."""
-    if path.is_dir():
+    files = machine().files
+    if files.is_dir(path):
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
-    if path.exists() and not force:
+    if files.exists(path) and not force:
         raise RefusalError(f"{path} exists; --force replaces it")
-    if not path.parent.is_dir():
+    if not files.is_dir(path.parent):
         raise FileNotFoundError(errno.ENOENT, "", str(path.parent))
 
 
@@ -33,12 +38,12 @@ def unfinished(folder: Path, *, private: bool = True) -> Iterator[Path]:
     Only this user can use it, as it may have the data of a space. Without `private` it follows the umask.
     """
     path = folder / f".headwater-{machine().token_hex(6)}.part"
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
+    machine().files.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666).close()
     try:
         yield path
     finally:
         for name in (path, *beside(path)):
-            name.unlink(missing_ok=True)
+            machine().files.remove(name)
 
 
 def beside(path: Path) -> list[Path]:
@@ -48,14 +53,8 @@ def beside(path: Path) -> list[Path]:
 
 def put_in_place(path: Path, target: Path) -> None:
     """Give a finished file its name, replacing what has it. After a power cut either the old or the new one exists."""
-    _sync(path)
-    path.replace(target)
-    _sync(target.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    files = machine().files
+    with files.open(path, os.O_RDONLY) as file:
+        file.sync()
+    files.replace(path, target)
+    files.sync_folder(target.parent)

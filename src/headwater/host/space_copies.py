@@ -1,0 +1,91 @@
+"""Copies of the file of a space: checked before they are put in place, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from headwater.errors import CorruptError, HeadwaterError, MigrationError, NotFoundError, SpaceHeldError, StoreError
+from headwater.host.space_files import open_space
+from headwater.host.storage import Storage
+from headwater.host.whole_files import RefusalError, beside, put_in_place
+from headwater.machine import machine
+from headwater.store.backends.sqlite_file import held, holder
+from headwater.store.verification import verify
+from headwater.values.author_text import kind_of, text_of
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with how much is done and how much there is; 0 for unknown."""
+
+_CHUNK: Final = 1024 * 1024
+
+
+def check_backup(part: Path, advance: Progress) -> None:
+    """A backup of a damaged space is found today, not on the day it is needed. Raises CorruptError."""
+    with open_space(str(part), create=False) as copy:
+        findings = copy.call(lambda engine: verify(engine, advance)).findings
+    if findings:
+        message = f"the space is damaged: {findings[0]}; no backup was made (--unverified copies it as it is)"
+        raise CorruptError(message, findings=tuple(findings))
+
+
+def copy_space(source: Path, target: Path, advance: Progress) -> None:
+    """The file, and its write-ahead log, which holds the newest commits if its process was interrupted."""
+    files = machine().files
+    if holder(str(source)) is not None:
+        raise held(str(source))
+    pairs = [
+        (source, target),
+        *((a, b) for a, b in zip(beside(source), beside(target), strict=True) if files.is_file(a)),
+    ]
+    total, done = sum(files.stat(path).st_size for path, _ in pairs), 0
+    for path, copy in pairs:
+        with path.open("rb") as reading, copy.open("wb") as writing:
+            while chunk := reading.read(_CHUNK):
+                writing.write(chunk)
+                done += len(chunk)
+                advance(done, total)
+
+
+def check_restored(part: Path, file: Path, advance: Progress, prepare: Callable[[Storage], None]) -> None:
+    """Verify the copy of a backup, and prepare it for its new place. Raises what keeps it from being restored.
+
+    Messages name the backup: the copy has a name that people do not know.
+    """
+    try:
+        with open_space(str(part), create=False) as storage:
+            checked = storage.call(lambda engine: verify(engine, advance))
+            prepare(storage)
+    except HeadwaterError as error:
+        message = error.message.replace(str(part), str(file))
+        raise type(error)(f"nothing was restored: {message}", **error.facts) from error
+    except Exception as error:
+        # In a damaged file anything may turn up.
+        message = f"nothing was restored: {file} cannot be read: {kind_of(error)} {text_of(error)}".strip()
+        raise CorruptError(message, path=str(file)) from error
+    if checked.findings:
+        findings = "; ".join(checked.findings[:3]).replace(str(part), str(file))
+        message = f"nothing was restored: {file} is damaged: {findings}"
+        raise CorruptError(message, path=str(file), findings=tuple(checked.findings))
+
+
+def replace_space(part: Path, target: Path) -> None:
+    """Put a finished file where a space belongs. A file that exists there must be a space that no process has open."""
+    files = machine().files
+    if files.is_symlink(target):
+        raise RefusalError(f"{target} is a symbolic link; name the file itself")
+    if files.exists(target):
+        if holder(str(target)) is not None:
+            raise held(str(target))
+        try:
+            # Opened and closed, it leaves no log of its own behind that SQLite would take for the new one's.
+            open_space(str(target), create=False).close()
+        except (SpaceHeldError, MigrationError):
+            raise
+        except (StoreError, NotFoundError):
+            # Damaged: that is why it is replaced.
+            pass
+        for leftover in beside(target):
+            files.remove(leftover)
+    put_in_place(part, target)
