@@ -275,9 +275,9 @@ def test_event_whose_handler_wants_to_end_the_command_has_failed(run: Run, order
     assert "EventFailedError HW161" in error
 
 
-def test_help_says_where_an_event_is_that_nobody_waits_for(run: Run) -> None:
+def test_help_says_where_an_event_is_without_a_wait(run: Run) -> None:
     told = " ".join(run("send", "--help").stdout.split())
-    assert "With --no-wait, an event that is not handled yet is only in the memory of that process" in told
+    assert "With --no-wait, an event that is not handled yet is in the memory of that process only" in told
 
 
 def test_what_another_process_cannot_do_in_time_is_not_done(run: Run) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.inspect.names import function_of, is_called, labels
-from headwater.inspect.snapshot import fewer, shorter
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
+from headwater.scheduler.inspect.smaller_snapshots import fewer, shorter
 
 
 @pytest.mark.parametrize(

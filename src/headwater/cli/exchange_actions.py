@@ -21,8 +21,8 @@ from headwater.host.standard_streams import abandon
 from headwater.host.storage import Storage
 from headwater.host.text_source import lines_of, reread
 from headwater.host.whole_files import check_free, put_in_place, unfinished
-from headwater.inspect.declared_types import check_all, declared_in
 from headwater.inspect.lookup import find_branch
+from headwater.runtime.type_checks import check_all, declared_in
 from headwater.store.backend import LogRow
 from headwater.store.commit import Operation, SetDoc
 from headwater.store.engine import Engine

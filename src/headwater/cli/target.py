@@ -18,9 +18,9 @@ import click
 from headwater.client.server_url import ServerUrl, is_server, parse_server
 from headwater.errors import UsageError
 from headwater.host.space_files import Location, default_url, locate
+from headwater.host.space_lookup import is_folder, open_space
 from headwater.host.storage import Storage
 from headwater.inspect.inspector import Inspector
-from headwater.inspect.lookup import is_folder, open_space
 from headwater.inspect.resolve import inspector_for
 
 _ENV_TOKEN: Final = "HEADWATER_TOKEN"  # its name, not the token  # noqa: S105  # its name, not the token

@@ -5,14 +5,13 @@ All of it works on an open store: that of a file, of the process that has the sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from headwater.errors import AddressError, InvariantError, NotFoundError, RejectedError
 from headwater.host.storage import Storage
-from headwater.inspect.declared_types import check_document, check_write, declared_in
 from headwater.inspect.document_reading import read_document
 from headwater.inspect.document_records import (
     DOCUMENTS_MAX,
@@ -27,8 +26,9 @@ from headwater.inspect.document_records import (
 from headwater.inspect.lookup import find_branch, key_prefixes, missing_document, missing_value
 from headwater.inspect.stored_events import SYSTEM, is_system
 from headwater.runtime.attached_replica import AttachedReplica
+from headwater.runtime.type_checks import check_document, check_write, declared_in
 from headwater.runtime.type_records import PREFIX, Declared
-from headwater.store.browsing import ListedDocument, keys, read_seq
+from headwater.store.browsing import keys, read_seq
 from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
@@ -56,44 +56,44 @@ def answer(
 # --- listing --------------------------------------------------------------------------------------------------
 
 
-def hides_system(question: ListDocuments) -> bool:
-    """Whether documents of events and of declared types are left out."""
-    return not question.every and not question.prefix.removeprefix("space!").startswith((*SYSTEM, PREFIX))
-
-
 def documents_page(
     engine: Engine, branch: str, question: ListDocuments, may_see: Callable[[DocKey], bool] | None = None
 ) -> DocumentsPage:
     """One page of documents. `may_see`: only these exist for the asker."""
-    on = find_branch(engine, branch)
-    hides = hides_system(question)
-    limit = max(min(question.limit, DOCUMENTS_MAX), 1)
+    found = _listed(engine, find_branch(engine, branch), question)
+    visible = (each for each in found if may_see is None or may_see(each[0]))
+    return page_of(visible, question, max(min(question.limit, DOCUMENTS_MAX), 1))
+
+
+def page_of(
+    found: Iterable[tuple[DocKey, Seq, Maybe]], question: ListDocuments, limit: int | None = None
+) -> DocumentsPage:
+    """These documents, so many at most, without those that the question does not ask for."""
+    # Documents of events and of declared types.
+    hides = not question.every and not question.prefix.removeprefix("space!").startswith((*SYSTEM, PREFIX))
     rows: list[DocumentRow] = []
     hidden, size = 0, 0
-    for listed, value in _listed(engine, on, question):
-        doc = listed.doc
-        if may_see is not None and not may_see(doc):
-            continue
+    for doc, seq, value in found:
         if hides and doc.startswith(f"space/{PREFIX}"):
             continue
-        if hides and is_system(doc, lambda value=value: value):  # type: ignore[misc]  # bound
+        if hides and is_system(doc, value):
             hidden += 1
             continue
         shown = to_json(value) if question.values and value is not ABSENT else MISSING
-        rows.append(DocumentRow(address=address_text(doc), seq=listed.seq, deleted=not listed.live, value=shown))
-        size += len(msgspec.json.encode(shown)) if question.values else 0
-        if len(rows) >= limit or size >= PAGE_BYTES:
+        rows.append(DocumentRow(address=address_text(doc), seq=seq, deleted=value is ABSENT, value=shown))
+        size += len(msgspec.json.encode(shown)) if question.values and limit is not None else 0
+        if limit is not None and (len(rows) >= limit or size >= PAGE_BYTES):
             return DocumentsPage(documents=tuple(rows), hidden=hidden, next=doc)
     return DocumentsPage(documents=tuple(rows), hidden=hidden)
 
 
-def _listed(engine: Engine, branch: BranchId, question: ListDocuments) -> Iterator[tuple[ListedDocument, Maybe]]:
+def _listed(engine: Engine, branch: BranchId, question: ListDocuments) -> Iterator[tuple[DocKey, Seq, Maybe]]:
     through = read_seq(engine, branch, None if question.at is None else Seq(question.at))
     for prefix in key_prefixes(question.prefix):
         for doc in keys(engine, branch, prefix, question.after):
             found = engine.documents.at(branch, doc, through)
             if found.seq and (question.deleted or found.value is not ABSENT):
-                yield ListedDocument(doc, found.seq, found.value is not ABSENT), found.value
+                yield doc, found.seq, found.value
 
 
 # --- writing --------------------------------------------------------------------------------------------------

@@ -21,30 +21,24 @@ class Inspector(Protocol):
     @property
     def is_live(self) -> bool:
         """A process has the space open, and answers."""
-        ...
 
     def ask(self, question: Question[A]) -> A:
         """The answer. Raises HeadwaterError."""
-        ...
 
     def do(self, command: Command[A]) -> A:
         """The report. Raises HeadwaterError: then nothing was done."""
-        ...
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
         """Answers that differ from the one before, as things happen; None from time to time if nothing happens.
 
         `question` is given the answer before. Ends when the space is closed. Raises NotFoundError if it is closed.
         """
-        ...
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:
         """Steps of the functions as they happen, until the space is closed. Raises NotFoundError if it is closed."""
-        ...
 
     def close(self) -> None:
         """End connections and release the file."""
-        ...
 
     def __enter__(self) -> Self: ...
 

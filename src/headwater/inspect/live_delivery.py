@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from headwater.declare.events.handler import Handler
@@ -25,6 +24,8 @@ from headwater.scheduler.events.outcomes import HANDLED
 from headwater.scheduler.graph.node import titled
 from headwater.values.codec import from_json
 from headwater.values.ids import BranchId
+from headwater.values.suggestions import did_you_mean
+from headwater.values.text import listed_text
 
 TURN_MS: Final = 10_000.0
 """How long a command without a timeout waits for its turn."""
@@ -129,18 +130,14 @@ def _several(text: str, found: list[tuple[OpeningPort, Record]]) -> UsageError:
             for (_, record), name in zip(found, names, strict=True)
         ]
     names = list(dict.fromkeys(names))
-    more = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
-    message = f"{text} could be any of {len(found):,} here ({', '.join(names[:_NAMED_MAX])}{more}); {hint}"
-    return UsageError(message, handler=text)
+    listed = listed_text(names, _NAMED_MAX)
+    return UsageError(f"{text} could be any of {len(found):,} here ({listed}); {hint}", handler=text)
 
 
 def no_handler(text: str, known: list[str], there: list[str]) -> NotFoundError:
     """The error for a handler that does not exist, with similar names."""
-    close = get_close_matches(text, known, n=3, cutoff=0.65)
-    more = f" and {len(there) - _NAMED_MAX:,} more" if len(there) > _NAMED_MAX else ""
-    listed = ", ".join(there[:_NAMED_MAX]) + more
-    hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed}" if there else "there is none"
-    return NotFoundError(f"there is no handler {text}; {hint}", handler=text)
+    hint = did_you_mean(text, known) or f"; there is {listed_text(there, _NAMED_MAX) or 'none'}"
+    return NotFoundError(f"there is no handler {text}{hint}", handler=text)
 
 
 # --- events that are there --------------------------------------------------------------------------------------------

@@ -19,11 +19,12 @@ from headwater.inspect.function_records import Activity, Explanation, Missed, Ta
 from headwater.inspect.live_events import handler_activities
 from headwater.inspect.names import function_of, is_called, kind_of
 from headwater.inspect.opening_port import OpeningPort
-from headwater.inspect.snapshot import StoredOpening, fewer
+from headwater.inspect.snapshot import StoredOpening
 from headwater.machine import machine
 from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.graph.node import Node, NodeStatus, titled
 from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
+from headwater.scheduler.inspect.smaller_snapshots import fewer
 from headwater.scheduler.inspect.trace import EventParked, NodeGated, RunStarted, TraceRecord
 from headwater.store.resumption import observations_size
 from headwater.values.address import doc_key

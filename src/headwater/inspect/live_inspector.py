@@ -19,10 +19,10 @@ from headwater.inspect.inspector import AnsweringInspector
 from headwater.inspect.names import InspectScope, check_space, labelled
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.request import Question
-from headwater.inspect.snapshot import fewer
 from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.machine import machine
 from headwater.runtime.workflows.hub import Hub, hub_of
+from headwater.scheduler.inspect.smaller_snapshots import fewer
 from headwater.values.ids import BranchId
 
 A = TypeVar("A")

@@ -25,25 +25,19 @@ class OpeningPort(Protocol):
     @property
     def storage(self) -> Storage:
         """The store in this process."""
-        ...
 
     @property
     def is_local(self) -> bool:
         """The space is in a file or in memory, not at a server."""
-        ...
 
     def in_turn(self, wait_s: float) -> AbstractContextManager[bool]:
         """Take the lock of the scheduler, or go on without it after that long. Says which."""
-        ...
 
     def refresh(self) -> None:
         """Apply what others have written to the file. The caller has the turn."""
-        ...
 
     def name_of(self, address: str) -> str:
         """The node that writes a document with a generated name; the address itself if there is none."""
-        ...
 
     def end(self) -> None:
         """The program ends and has not closed it."""
-        ...

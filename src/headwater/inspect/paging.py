@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 
 from headwater.inspect.document_records import ChangeView, DocumentsPage, GetHistory, HistoryPage, ListDocuments
 from headwater.inspect.inspector import Inspector
+from headwater.inspect.request import Question
 from headwater.inspect.workflow_records import InputsPage, ListInputs, ListRuns, RunsPage
+
+A = TypeVar("A")
 
 
 def document_pages(inspector: Inspector, question: ListDocuments) -> Iterator[DocumentsPage]:
@@ -36,21 +40,20 @@ def changes(inspector: Inspector, question: GetHistory, limit: int | None = None
 
 def run_pages(inspector: Inspector, question: ListRuns, limit: int) -> Iterator[RunsPage]:
     """The newest runs, so many at most."""
-    while limit > 0:
-        page = inspector.ask(msgspec.structs.replace(question, limit=limit))
-        if not page.runs:
-            return
-        yield page
-        question = msgspec.structs.replace(question, before=page.runs[-1].id)
-        limit -= len(page.runs)
+    return _pages(inspector, question, limit, lambda page: [run.id for run in page.runs])
 
 
 def input_pages(inspector: Inspector, question: ListInputs, limit: int) -> Iterator[InputsPage]:
     """The newest inputs, so many at most."""
+    return _pages(inspector, question, limit, lambda page: [each.id for each in page.inputs])
+
+
+def _pages(inspector: Inspector, question: Question[A], limit: int, ids_of: Callable[[A], list[int]]) -> Iterator[A]:
     while limit > 0:
         page = inspector.ask(msgspec.structs.replace(question, limit=limit))
-        if not page.inputs:
+        ids = ids_of(page)
+        if not ids:
             return
         yield page
-        question = msgspec.structs.replace(question, before=page.inputs[-1].id)
-        limit -= len(page.inputs)
+        question = msgspec.structs.replace(question, before=ids[-1])
+        limit -= len(ids)

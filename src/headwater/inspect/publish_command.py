@@ -6,8 +6,6 @@ If the app is open, the value must be of the type of its topic; else it is check
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from difflib import get_close_matches
 from hashlib import blake2b
 
 import msgspec
@@ -18,6 +16,7 @@ from headwater.errors import NotFoundError, SchemaError, UsageError
 from headwater.inspect.workflow_records import News, PublishedEvent, PublishEvent
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.values.codec import encode, from_json
+from headwater.values.suggestions import did_you_mean
 from headwater.values.tree import Value, freeze
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.tables import WorkflowTables
@@ -28,9 +27,8 @@ def publish_event(hub: Hub, name: str, command: PublishEvent) -> PublishedEvent:
     """Publish to a topic of a workflow: on disk when this returns. Raises what refuses it."""
     topics = hub.look(lambda tables: _topics(tables, name))
     if command.topic not in topics:
-        raise NotFoundError(
-            f"workflow {name} has no topic {command.topic!r}{_meant(command.topic, topics)}", topic=command.topic
-        )
+        hint = did_you_mean(command.topic, topics) or f"; there is {', '.join(topics)}"
+        raise NotFoundError(f"workflow {name} has no topic {command.topic!r}{hint}", topic=command.topic)
     address = f"{name}.{command.topic}"
     try:
         given: object = json.loads(command.value)
@@ -77,8 +75,3 @@ def _put(tables: WorkflowTables, event: Publication) -> tuple[News, str]:
         return "new", "pending"
     is_changed = known[0] == "pending" and known[1] != event.payload
     return "changed" if is_changed else "known", known[0]
-
-
-def _meant(word: str, names: Collection[str]) -> str:
-    close = get_close_matches(word, names, n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(close)}?" if close else f"; there is {', '.join(names)}"

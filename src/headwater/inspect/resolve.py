@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 from headwater.client.server_url import is_server, parse_server
 from headwater.errors import ClosedError, SpaceHeldError
 from headwater.host import space_files
+from headwater.host.space_lookup import open_space
 from headwater.inspect.closed_file import ClosedFile
 from headwater.inspect.document_records import SetValue
 from headwater.inspect.envelope import TraceLine
 from headwater.inspect.inspector import ClosingInspector, Inspector
-from headwater.inspect.lookup import open_space
 from headwater.inspect.names import InspectScope
 from headwater.inspect.request import Command, Question
 from headwater.inspect.socket_client import SocketInspector

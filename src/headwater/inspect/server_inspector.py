@@ -28,8 +28,6 @@ from headwater.errors import (
 )
 from headwater.inspect import stored_events
 from headwater.inspect.document_records import (
-    MISSING,
-    DocumentRow,
     DocumentsPage,
     GetHistory,
     GetValue,
@@ -38,7 +36,7 @@ from headwater.inspect.document_records import (
     ValueView,
     WriteReport,
 )
-from headwater.inspect.documents import hides_system, write_through
+from headwater.inspect.documents import page_of, write_through
 from headwater.inspect.envelope import POLL_S, REST, Request, Response, TraceLine, polled
 from headwater.inspect.event_records import DropEvent, EventReport, ListEvents, RedeliverEvent, SendEvent, ShowEvent
 from headwater.inspect.incoming import AnyCommand, AnyQuestion
@@ -170,18 +168,7 @@ class ServerInspector(AnsweringInspector):
 
     def _documents(self, question: ListDocuments) -> DocumentsPage:
         found, is_complete = self._listed(question.prefix)
-        hides = hides_system(question)
-        rows: list[DocumentRow] = []
-        hidden = 0
-        for doc, seq, value in found:
-            if hides and doc.startswith(f"space/{PREFIX}"):
-                continue
-            if hides and stored_events.is_system(doc, lambda value=value: value):  # type: ignore[misc]  # bound
-                hidden += 1
-                continue
-            shown = to_json(value) if question.values and value is not ABSENT else MISSING
-            rows.append(DocumentRow(address=address_text(doc), seq=seq, value=shown))
-        return DocumentsPage(documents=tuple(rows), hidden=hidden, is_complete=is_complete)
+        return msgspec.structs.replace(page_of(found, question), is_complete=is_complete)
 
     def _listed(self, prefix: str) -> tuple[list[tuple[DocKey, Seq, Maybe]], bool]:
         """Documents whose address starts so, in order; and whether these are all."""
@@ -193,8 +180,8 @@ class ServerInspector(AnsweringInspector):
             return [], True
         with self._linked(actor) as link:
             found = _pulled(link, prefixes=prefixes)
-        rows = [(each.doc, each.seq, each.content) for each in found.docs]
-        return sorted((row for row in rows if row[2] is not ABSENT), key=lambda row: row[0]), found.complete
+        rows = [(each.doc, each.seq, each.content) for each in found.docs if each.content is not ABSENT]
+        return sorted(rows, key=lambda row: row[0]), found.complete
 
     @contextmanager
     def _documents_of_events(self) -> Iterator[stored_events.Reader]:

@@ -19,6 +19,7 @@ from headwater.store.engine import Engine
 from headwater.values.address import doc_key
 from headwater.values.codec import to_json
 from headwater.values.ids import BranchId, DocKey
+from headwater.values.text import listed_text
 from headwater.values.tree import ABSENT, Maybe, Value
 
 PAYLOAD_MAX: Final = 2000
@@ -123,9 +124,8 @@ def meant_by(text: str, known: Iterable[EventReport]) -> EventReport | None:
 
 def _only(text: str, meant: list[str]) -> str:
     if len(meant) > 1:
-        names = ", ".join(f"{_WORD}{letters}" for letters in meant[:_NAMED_MAX])
-        more = f" and {len(meant) - _NAMED_MAX:,} more" if len(meant) > _NAMED_MAX else ""
-        message = f"{text} could be any of {len(meant):,} events: {names}{more}; give more of its letters"
+        names = listed_text([f"{_WORD}{letters}" for letters in meant], _NAMED_MAX)
+        message = f"{text} could be any of {len(meant):,} events: {names}; give more of its letters"
         raise UsageError(message, event=text)
     return meant[0]
 
@@ -217,14 +217,13 @@ SYSTEM: Final = ("receipt:", "failed:", "events:")
 """Beginnings of the names of documents of events."""
 
 
-def is_system(doc: DocKey, value: Callable[[], Maybe]) -> bool:
+def is_system(doc: DocKey, found: Maybe) -> bool:
     """Whether a document is one of these, and not one that an author named so."""
     kind, _, letters = doc.removeprefix("space/").partition(":")
     if kind == "events":
         return doc in (outbox.OUTBOX, failed_events.FAILED)
     if kind not in ("receipt", "failed"):
         return False
-    found = value()
     if found is ABSENT:
         return True
     if kind == "receipt":

@@ -35,9 +35,10 @@ from headwater.inspect.lookup import find_branch
 from headwater.inspect.names import InspectScope, check_space, is_called, labelled
 from headwater.inspect.observed_functions import observed_openings
 from headwater.inspect.request import Question
-from headwater.inspect.snapshot import StoredOpening, fewer, stored_openings
+from headwater.inspect.snapshot import StoredOpening, stored_openings
 from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.runtime.workflows.hub import Hub, hub_of
+from headwater.scheduler.inspect.smaller_snapshots import fewer
 from headwater.store.engine import Engine
 from headwater.store.resumption import observations_size
 from headwater.values.address import doc_key

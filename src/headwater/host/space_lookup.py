@@ -1,0 +1,55 @@
+"""The space that a URL and a name mean, for messages with similar names if there is none."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from headwater.errors import HeadwaterError, NotFoundError
+from headwater.host import space_files
+from headwater.host.storage import Storage
+from headwater.machine import machine
+from headwater.values.suggestions import did_you_mean
+
+_SPACES_MAX: Final = 20
+"""Spaces of a folder that are opened to learn their names for a suggestion."""
+
+
+def open_space(url: str | None, space: str | None, *, create: bool = False) -> Storage:
+    """Open the space of a command. Creates nothing unless `create` says so."""
+    url = url if url is not None else space_files.default_url()
+    try:
+        storage = space_files.open_space(url, space, create=create)
+    except NotFoundError as error:
+        raise NotFoundError(error.message + _suggest_space(url, space), **error.facts) from None
+    if space is not None and storage.name != space:
+        storage.close()
+        message = f"{url} holds the space {storage.name!r}, not {space!r}; leave out --space, or name the folder"
+        raise NotFoundError(message, url=url, space=space, found=storage.name)
+    return storage
+
+
+def is_folder(url: str) -> bool:
+    """Whether the URL means many spaces."""
+    return url != "memory:" and (url.endswith(("/", os.sep)) or machine().files.is_dir(url))
+
+
+def _suggest_space(url: str, space: str | None) -> str:
+    """The end of a message that a space does not exist: a similar name, or those that exist."""
+    path, files = Path(url), machine().files
+    if files.is_file(path):
+        return ""
+    if not is_folder(url):
+        beside = [str(other) for other in space_files.spaces_in(path.parent)] if files.is_dir(path.parent) else []
+        return did_you_mean(url, beside)
+    if not files.is_dir(path):
+        return ""
+    names: list[str] = []
+    for file in space_files.spaces_in(path)[:_SPACES_MAX]:
+        with suppress(HeadwaterError), space_files.open_space(str(file), create=False) as storage:
+            names.append(storage.name)
+    if space is not None and (close := did_you_mean(space, names)):
+        return close
+    return f"; the spaces there are: {', '.join(names)} (choose with --space)" if names else ""

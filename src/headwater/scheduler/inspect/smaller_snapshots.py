@@ -1,0 +1,38 @@
+"""Smaller snapshots of a graph: fewer nodes, or fewer reads of each."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.scheduler.inspect.graph_snapshot import NodeView, Snapshot
+
+
+def fewer(snapshot: Snapshot, limit: int) -> Snapshot:
+    """At most so many nodes, functions before instances; of sources, those that these read."""
+    if len(snapshot.nodes) <= limit:
+        return snapshot
+    ordered = sorted(snapshot.nodes, key=lambda node: node.name.endswith(")"))
+    chosen = {node.id for node in ordered[:limit]}
+    return _of_nodes(snapshot, tuple(node for node in snapshot.nodes if node.id in chosen))
+
+
+def shorter(snapshot: Snapshot, reads: int) -> Snapshot:
+    """Of every node at most so many of its reads and of its edges."""
+    nodes = tuple(msgspec.structs.replace(node, reads=node.reads[:reads]) for node in snapshot.nodes)
+    counts: dict[str, int] = {}
+    edges = []
+    for edge in snapshot.edges:
+        counts[edge.target] = counts.get(edge.target, 0) + 1
+        if counts[edge.target] <= reads:
+            edges.append(edge)
+    return _of_nodes(msgspec.structs.replace(snapshot, edges=tuple(edges)), nodes)
+
+
+def _of_nodes(snapshot: Snapshot, nodes: tuple[NodeView, ...]) -> Snapshot:
+    """With these nodes, the edges between them, and the sources that they read."""
+    chosen = {node.id for node in nodes}
+    ends = chosen | {source.id for source in snapshot.sources}
+    edges = tuple(edge for edge in snapshot.edges if edge.source in ends and edge.target in chosen)
+    read = {edge.source for edge in edges}
+    sources = tuple(source for source in snapshot.sources if source.id in read)
+    return msgspec.structs.replace(snapshot, nodes=nodes, sources=sources, edges=edges)
