@@ -104,7 +104,7 @@ def test_delete_of_what_is_not_there_is_not_found(run: Run, path: str) -> None:
         ("[1,\n2,\n}", "at line 3, column 1"),
         ("NaN", "NaN is not a number that JSON has"),
         ("[1e999]", "cannot store 0 in d: inf is not a number"),
-        ('{"a": 1, "b": 2, "a": 3}', "the key 'a' stands in a map twice"),
+        ('{"a": 1, "b": 2, "a": 3}', "the key 'a' is in a map twice"),
         ("18446744073709551616", "an integer beyond 64 bits"),
         ("9" * 5000, "this is not JSON: Exceeds the limit"),
         ('"\\ud800"', "lone surrogate"),

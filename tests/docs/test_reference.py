@@ -94,6 +94,16 @@ def test_every_public_name_has_a_docstring() -> None:
     assert [name for name, _ in entries() if not is_documented(name)] == []
 
 
+def test_every_error_names_its_code() -> None:
+    shown = re.findall(
+        r"^::: headwater\.errors\.(\w+)\n(?: {4}.*\n)+\nCode: \[(HW\d+)\]\(\.\./\.\./errors/\2\.md\)\.$",
+        read(REFERENCE / "python" / "errors.md"),
+        re.MULTILINE,
+    )
+    kinds = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.HeadwaterError)}
+    assert dict(shown) == {kind.__name__: kind.code for kind in kinds - {errors.HeadwaterError}}
+
+
 # --- the command line ------------------------------------------------------------------------------------------
 
 

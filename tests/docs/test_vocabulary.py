@@ -1,9 +1,14 @@
 """Words that the style guide replaces do not come back: none in the pages for users, fewer and fewer elsewhere."""
 
+import re
+from collections.abc import Iterator
+
+import click
 import pytest
 
+from headwater.cli.main import cli
 from tests.docs.pages import ROOT, new_pages
-from tests.docs.vocabulary import counted, files, findings_of, in_markdown, in_python, stored
+from tests.docs.vocabulary import counted, files, find_in, findings_of, in_markdown, in_python, stored
 
 CLEAN = (
     "README.md",
@@ -33,6 +38,25 @@ def test_pages_for_users_have_none() -> None:
     pages = [page for page in new_pages() if page.relative_to(ROOT).as_posix().startswith(CLEAN)]
     found = [shown(page.relative_to(ROOT).as_posix()) for page in pages if findings_of(page)]
     assert not found, "write instead:\n" + "\n".join(found)
+
+
+def commands(command: click.Command, *names: str) -> Iterator[tuple[str, click.Command]]:
+    yield " ".join(names), command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from commands(below, *names, name)
+
+
+def test_help_texts_have_none() -> None:
+    found = []
+    for name, command in commands(cli, "headwater"):
+        with click.Context(command, info_name=name) as context:
+            text = re.sub(r"\s+", " ", command.get_help(context))
+        found += [f"{name} --help: {word!r}: {instead}" for word, instead in find_in(text)]
+    assert not found, "\n".join(found)
 
 
 # --- the search itself ---------------------------------------------------------------------------------------

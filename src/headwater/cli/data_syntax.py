@@ -194,7 +194,7 @@ def import_space() -> None:
 
     All lines are checked first: if one is wrong, it is named and nothing is imported. Documents that are the same
     already are left alone, so importing twice is idempotent. An export with --history makes a new space, or continues
-    one that has the same past.
+    a space that has the same past.
 
     An export that was altered is refused: its last line has a digest of the others. Documents that were edited on
     purpose are imported once "digest" is removed from that line.

@@ -134,7 +134,7 @@ class Missed(msgspec.Struct, frozen=True):
 
 
 class TakenOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an opening took over from earlier ones."""
+    """What an opening restored from earlier ones."""
 
     restored: int = 0
     dirty: int = 0
@@ -143,13 +143,13 @@ class TakenOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: int = 0
     """Functions that are missing in this list."""
     rows: int = 0
-    """Functions whose results the next opening can take over;"""
+    """Functions whose results the next opening can restore;"""
     size: int = 0
     """and the bytes of these records in the file."""
 
 
 class ResumeView(OpeningView, frozen=True, kw_only=True):
-    """What the opening took over."""
+    """What the opening restored."""
 
     taken: TakenOver
 
@@ -208,7 +208,7 @@ class GetCounts(Question[tuple[CountsView, ...]], frozen=True, kw_only=True, tag
 
 
 class GetResume(Question[tuple[ResumeView, ...]], frozen=True, kw_only=True, tag="resume"):
-    """What was taken over from earlier openings, and what not, and why."""
+    """What was restored from earlier openings, and what not, and why."""
 
 
 class GetTrace(Question[tuple[TraceView, ...]], frozen=True, kw_only=True, tag="trace"):

@@ -43,5 +43,5 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice!r} stands in a map twice")
+        raise ValueError(f"the key {twice!r} is in a map twice")
     return found
