@@ -237,7 +237,7 @@ def test_a_run_is_given_up_before_it_acts(run: Run, post: Post) -> None:
     number = head(run)
     assert run("runs", "cancel", number).stdout == f"{number}\tcancelled\tskipped\n"
     told = run("runs", "cancel", number, exit=4).stderr
-    assert f"run {number} cannot be cancelled: it was skipped already, and `next` has to be told" in told
+    assert f"run {number} cannot be cancelled: it was skipped already, and `next` has to run" in told
     post.work()
     assert json.loads(run("inputs", "ls", "--json").stdout)[0]["status"] == "skipped"
     assert json.loads(run("get", "post.sent").stdout) == 1, "`next` was called"

@@ -88,7 +88,7 @@ def test_a_second_answer_is_told_what_the_first_one_was(desk: Desk) -> None:
     desk.do(operator_actions.cancel, run.id)
     assert "it was skipped already; `headwater" in refused(desk, operator_actions.reconcile_skip, run.id)
     assert "it was cancelled already; a host tells `next` so" in refused(desk, operator_actions.reject, run.id)
-    assert "it was skipped already, and `next` has to be told" in refused(desk, operator_actions.cancel, run.id)
+    assert "it was skipped already, and `next` has to run" in refused(desk, operator_actions.cancel, run.id)
 
 
 def test_what_a_run_waits_for_instead_is_said_with_what_to_type(desk: Desk) -> None:
@@ -104,7 +104,7 @@ def test_what_a_run_waits_for_instead_is_said_with_what_to_type(desk: Desk) -> N
     assert "it is about to be tried again anyway" in refused(desk, operator_actions.retry, run.id)
     run = desk.begin()
     desk.fail(run, FailureKind.LOGIC, "it is wrong")
-    told = f"it failed (it is wrong); when that is mended, `headwater workflow resume {FLOW}` tries it again"
+    told = f"it failed (it is wrong); when that is fixed, `headwater workflow resume {FLOW}` tries it again"
     assert refused(desk, operator_actions.approve, run.id).endswith(told)
     desk.do(operator_actions.cancel, run.id)
     assert refused(desk, operator_actions.retry, run.id).endswith(
@@ -113,7 +113,7 @@ def test_what_a_run_waits_for_instead_is_said_with_what_to_type(desk: Desk) -> N
     run = desk.doubt("b")
     assert f"say so: `headwater reconcile {run.id} --applied JSON`" in refused(desk, operator_actions.approve, run.id)
     assert f"`headwater reconcile {run.id} --skip` goes on" in refused(desk, operator_actions.cancel, run.id)
-    assert "it waits to be told what became of run" in refused(desk, operator_actions.retry, run.id)
+    assert "it waits for the outcome of run" in refused(desk, operator_actions.retry, run.id)
 
 
 def test_a_producer_is_not_cancelled_but_its_workflow_paused(desk: Desk) -> None:
@@ -222,4 +222,4 @@ def test_what_was_put_aside_in_another_workflow_is_tried_again_there(desk: Desk)
     desk.prepare(other, "about a")
     desk.fail(other, FailureKind.LOGIC)
     told = refused(desk, operator_actions.reprocess, FLOW, 1)
-    assert told.endswith("what came of it was put aside elsewhere: `headwater workflow reprocess app.other`")
+    assert told.endswith("events that follow from it are parked: `headwater workflow reprocess app.other`")

@@ -216,7 +216,7 @@ def test_it_is_told_as_abandoned_and_then_as_what_became_of_it(desk: Desk) -> No
     view = run_queries.run_view(desk.tables, desk.run(run.id))
     assert (view.state, view.aside) == ("abandoned", "kept")
     assert view.sentence == (
-        "Failed after its call had happened: no such field. A person put it aside, with its plan and what came of it."
+        "Failed after its call had happened: no such field. A person put it aside, with its plan and result."
     )
     desk.do(operator_actions.retry, run.id)
     view = run_queries.run_view(desk.tables, desk.run(run.id))

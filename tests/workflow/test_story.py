@@ -87,7 +87,7 @@ def test_a_crash_during_the_call_is_told_before_and_after_it_is_known(desk: Desk
     assert view(desk, run).sentence == "Crashed while its call was under way; found out later that it had happened."
     assert known(desk, run) == "It happened: that was found out by looking it up."
     after = view(desk, desk.begin())
-    assert after.because == "it was found out what became of its call"
+    assert after.because == "the outcome of its call was found out"
     assert after.reached == f"went on after the call of run {run.id}"
 
 

@@ -1,1 +1,1 @@
-"""Work that goes on over days: what starts it, what it has done, and what has to be asked."""
+"""Workflows: the rules and tables of work that lasts for days and acts on outside services."""

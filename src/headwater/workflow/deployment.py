@@ -1,7 +1,7 @@
 """A declared workflow against its stored version: new, unchanged or upgraded.
 
-Everything is checked before anything changes. Topics, events, states and inputs are kept; what waits goes on under the
-new version. What would lose something silently is refused, unless it is forced.
+All checks run before the first write. Topics, events, states and inputs are kept, and unfinished work continues under
+the new version. A deployment that would drop events or a run is refused, unless it is forced.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from headwater.workflow.workflow_spec import FlowSpec
 
 
 class Deployed(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """The result of a deployment."""
 
     flow: FlowRow
     is_new: bool
-    """Another version than before, or the first."""
+    """The version is new, or it is the first."""
     flags: Flags
     code: bytes | None
-    """What a repairer has put in place of the program's own handlers, if that is still so."""
+    """Handlers that a repair has put in place of the program's own, if the repaired version is still the newest."""
 
 
 def check(spec: FlowSpec) -> None:
-    """Refuse what could never work. Raises DeclarationError."""
+    """Check the declaration on its own: topics, producers and consumers fit. Raises DeclarationError."""
     name = spec.name
     if not spec.producers and not spec.consumers:
         raise DeclarationError(f"workflow {name} has neither a producer nor a consumer", flow=name)
@@ -54,7 +54,7 @@ def check(spec: FlowSpec) -> None:
 
 
 def deploy(tables: WorkflowTables, spec: FlowSpec, print_: str, salt: str, *, force: bool = False) -> Deployed:
-    """Make what is kept fit the program. Raises TransitionError if that would lose something."""
+    """Store the declared workflow. Raises TransitionError if events or a run would be lost without `force`."""
     config = msgspec.msgpack.encode(spec)
     flow = tables.flow_named(spec.name)
     if flow is None:
@@ -98,7 +98,7 @@ def _upgrade(
         tables.execute("insert into flow_topic(flow, name) values (?, ?) on conflict do nothing", flow.id, topic)
     wanted = [("producer", p.name) for p in spec.producers] + [("consumer", c.name) for c in spec.consumers]
     for kind, name in wanted:
-        # Everything is due: a producer runs, a consumer looks.
+        # Everything is due now: producers run, consumers check their topics.
         tables.execute(
             "insert into flow_handler(flow, kind, name, next_run_at) values (?, ?, ?, ?) "
             "on conflict do update set gone = 0, next_run_at = excluded.next_run_at",
@@ -128,7 +128,7 @@ def _can_go_on(tables: WorkflowTables, flow: FlowRow) -> bool:
 def add_version(  # noqa: PLR0917  # one for each column
     tables: WorkflowTables, flow: int, version: int, print_: str, config: bytes, code: bytes | None, why: str
 ) -> None:
-    """One more version: what runs from now on are pinned to."""
+    """Store one more version. Runs that begin from now on are pinned to it."""
     tables.execute(
         "insert into flow_version(flow, version, print, config, code, why, at) values (?, ?, ?, ?, ?, ?, ?)",
         flow,
@@ -142,7 +142,7 @@ def add_version(  # noqa: PLR0917  # one for each column
 
 
 def _check_loss(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force: bool) -> None:
-    """L14: events without a consumer, and a chain that no handler could finish."""
+    """L14: refuse events without a consumer, and a chain whose handler is gone."""
     consumed = {topic for consumer in spec.consumers for topic in consumer.topics}
     for name, topic in tables.topics(flow.id).items():
         left = topic.unfinished + topic.parked
@@ -180,7 +180,7 @@ def _holds(tables: WorkflowTables, run_id: int, topic: int) -> bool:
 
 
 def _give_up(tables: WorkflowTables, flow: FlowRow, head: RunRow) -> FlowRow:
-    """The chain ends here, because a person insists. What it holds is skipped."""
+    """End the chain, because a person forced the deployment. The events it holds are skipped."""
     run_rows.release(tables, head, "skipped", "skipped")
     run_rows.mark(tables, head, cancelled=1)
     return set_flow(tables, flow, head=None, retry_at=None, block=None, block_kind=None, failures=0)

@@ -1,6 +1,6 @@
 """The state of workflows that no host executes.
 
-The rows do not know: the caller says which hosts have the file open.
+The tables do not contain the hosts. The caller passes the hosts that have the file open.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from headwater.workflow.wording.views import FlowView
 
 
 class Hosts(msgspec.Struct, frozen=True):
-    """Who has a file open."""
+    """The hosts that have a file open."""
 
     running: tuple[str, ...] = ()
     """Workflows that a host executes."""
     apps: tuple[str, ...] = ()
-    """Apps that have it open."""
+    """Apps that have the file open."""
     declared: tuple[str, ...] = ()
-    """Workflows that these have."""
+    """Workflows of these apps."""
 
 
 def as_seen(tables: WorkflowTables, row: FlowRow, view: FlowView, hosts: Hosts) -> FlowView:
-    """A workflow as it is with these hosts: without a host, nothing is said to go on."""
+    """The view of a workflow with these hosts: without a host, it is not shown as running."""
     if row.intent == Intent.ARCHIVED:
         return view
-    # What belongs to an app that is not open is not gone: it is only not executed.
+    # A workflow of an app that is not open is not gone: it is only not executed.
     if row.name not in hosts.declared and row.name.partition(".")[0] in hosts.apps:
         state = STOPPED if row.block is None else view.state
         text = _gone(tables, row, view)
@@ -43,7 +43,7 @@ def as_seen(tables: WorkflowTables, row: FlowRow, view: FlowView, hosts: Hosts) 
 
 
 def _unhosted(tables: WorkflowTables, row: FlowRow, view: FlowView) -> str | None:
-    """What waits for a host; None: nothing does, or it is executed all the same, by a program that does no more."""
+    """What waits for a host. None if nothing waits, or if a program executes it without being its host."""
     head = None if row.head is None else tables.run(row.head)
     count = sum(view.pending.values())
     said = None
@@ -65,7 +65,7 @@ def _unfinished(row: FlowRow, head: RunRow | None, view: FlowView) -> str:
 
 
 def _gone(tables: WorkflowTables, row: FlowRow, view: FlowView) -> str:
-    """That it is not in the program, what waits in it, and what to do."""
+    """That the workflow is not in the program, what waits in it, and what to do."""
     count = sum(view.pending.values()) + view.parked
     waits = [f"{_events(count)} in it"] if count else []
     head = None if row.head is None else tables.run(row.head)

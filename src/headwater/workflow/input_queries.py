@@ -25,7 +25,7 @@ _STATUS: Final = (
     f"when exists {_OF_IT} and e.status = 'consumed') then 'done' "
     f"when exists {_OF_IT}) then 'skipped' else 'pending' end"
 )
-"""Derived: an input is what its events are."""
+"""The status of an input, derived from the statuses of its events."""
 
 _AMONG: Final = {
     "pending": "input.id in (select c.input from flow_event as e join flow_cause as c on c.event = e.id "
@@ -36,7 +36,7 @@ _AMONG: Final = {
     "skipped": "(input.skipped_at is not null or input.id in (select c.input from flow_event as e "
     "join flow_cause as c on c.event = e.id where e.status = 'skipped'))",
 }
-"""Who can be of a status at all, found by an index: there may be a hundred thousand that are done."""
+"""Inputs that can have a status, selected by an index: there can be a hundred thousand finished ones."""
 
 
 def inputs(
@@ -48,11 +48,11 @@ def inputs(
     status: str | None = None,
     only: int | None = None,
 ) -> list[InputView]:
-    """The newest first: of one workflow or all, in one state."""
+    """The inputs of one workflow or of all, in one state if given; newest first."""
     where: list[str] = ["1"]
     values: list[object] = []
     if name is not None:
-        # With a plus, SQLite goes from the newest on, and ends when there are enough.
+        # The plus makes SQLite read from the newest row on, and stop at the limit.
         where.append("+input.flow = ?")
         values.append(find_flow(tables, name).id)
     if before is not None:
@@ -88,7 +88,7 @@ def inputs(
 
 
 def input_view(tables: WorkflowTables, input_id: int) -> InputView:
-    """One of them. Raises NotFoundError."""
+    """One input. Raises NotFoundError."""
     find_input(tables, input_id)
     return inputs(tables, only=input_id)[0]
 
@@ -97,7 +97,7 @@ def input_view(tables: WorkflowTables, input_id: int) -> InputView:
 
 
 def next_in_words(tables: WorkflowTables, row: FlowRow, hosts: Hosts) -> str:
-    """What runs next of a workflow: a sentence for people who have just changed what waits."""
+    """The next run of a workflow as a sentence, for a person who has just changed what waits."""
     if row.intent == Intent.ARCHIVED:
         return f"Nothing runs before `headwater workflow restore {row.name}`: it is archived."
     if row.intent == Intent.PAUSED:
@@ -129,7 +129,7 @@ def _events(count: int) -> str:
 
 
 def outputs_of(tables: WorkflowTables, input_id: int, limit: int = 20) -> list[str]:
-    """What was done because of an input: the calls that had an effect, by the title of their plan."""
+    """The effects of an input: the calls that happened because of it, by the title of their plan."""
     query = (
         "select distinct run.id, run.title, run.handler from flow_cause as cause "
         "join flow_take as take on take.event = cause.event join flow_run as run on run.id = take.run "

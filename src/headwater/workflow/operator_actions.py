@@ -1,6 +1,6 @@
 """Actions of people on workflows and runs, one transaction each.
 
-A second click finds that the first one was heard: it is refused and says what is so now.
+Repeating an action is refused: the message says what the state is now.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from headwater.workflow.wording import refusals
 from headwater.workflow.workflow_rows import set_flow, set_handler
 
 _ANSWERED_ONLY: Final = ("ask", "indeterminate", "hung")
-"""What only an answer ends."""
+"""Blocks that only an answer of a person ends."""
 
 _OPEN: Final = (CallStatus.NEEDS_RECONCILE, CallStatus.INDETERMINATE)
 
 
 def find_flow(tables: WorkflowTables, name: str) -> FlowRow:
-    """By its name in full, or without its app's if that is clear. Raises NotFoundError."""
+    """The name of a workflow from its full name, or without the app if that is unambiguous. Raises NotFoundError."""
     flow = tables.flow_named(name)
     if flow is not None:
         return flow
@@ -55,7 +55,7 @@ def find_flow(tables: WorkflowTables, name: str) -> FlowRow:
 
 
 def pause(tables: WorkflowTables, name: str) -> FlowRow:
-    """D14: nothing starts; a run that is under way stops before it acts. What blocks it is not touched."""
+    """D14: nothing starts, and an active run stops before its mutation. The block of the workflow stays."""
     flow = find_flow(tables, name)
     if flow.intent == Intent.PAUSED:
         why = f"it is paused already; `headwater workflow resume {flow.name}` lets it go on"
@@ -66,7 +66,7 @@ def pause(tables: WorkflowTables, name: str) -> FlowRow:
 
 
 def resume(tables: WorkflowTables, name: str) -> FlowRow:
-    """Go on: the person says that the cause is fixed. If not, it stops again."""
+    """Continue: the person says that the cause is fixed. If it is not, the workflow stops again."""
     flow = find_flow(tables, name)
     head = None if flow.head is None else tables.run(flow.head)
     if flow.intent == Intent.ARCHIVED:
@@ -86,7 +86,7 @@ def resume(tables: WorkflowTables, name: str) -> FlowRow:
 
 
 def run_now(tables: WorkflowTables, name: str) -> FlowRow:
-    """D11: every producer, one after the other. W14: refused while anything is under way, or in the way."""
+    """D11: run every producer, one after the other. W14: refused while a run is active or the workflow is blocked."""
     flow = find_flow(tables, name)
     active = tables.active(flow.id)
     if active is not None:
@@ -101,13 +101,13 @@ def run_now(tables: WorkflowTables, name: str) -> FlowRow:
         why = "it has no producer; it runs when something is published (`headwater publish`)"
         raise refusals.of_flow(flow, "run now", why)
     for row in producers:
-        # Kept: the run that begins says so, also if no host runs it before a restart.
+        # Stored, so that the cause of the run survives a restart of the host.
         set_handler(tables, row, next_run_at=tables.now, asked=1)
     return flow
 
 
 def archive(tables: WorkflowTables, name: str) -> FlowRow:
-    """Out of the way, with everything that is known of it."""
+    """Hide a paused workflow, with everything that is stored of it."""
     flow = find_flow(tables, name)
     if flow.intent == Intent.ARCHIVED:
         why = f"it is archived already; `headwater workflow restore {flow.name}` brings it back"
@@ -123,7 +123,7 @@ def archive(tables: WorkflowTables, name: str) -> FlowRow:
 
 
 def restore(tables: WorkflowTables, name: str) -> FlowRow:
-    """Back, paused: that it runs again is a step of its own."""
+    """Bring an archived workflow back, paused. Resuming it is a separate step."""
     flow = find_flow(tables, name)
     if flow.intent != Intent.ARCHIVED:
         how = "paused; `headwater workflow resume` lets it go on" if flow.intent == Intent.PAUSED else "active"
@@ -135,7 +135,7 @@ def restore(tables: WorkflowTables, name: str) -> FlowRow:
 
 
 def _head(tables: WorkflowTables, run_id: int, what: str) -> tuple[FlowRow, RunRow]:
-    """The run that a chain has stopped at. Raises TransitionError for any other."""
+    """The head of a chain that has stopped. Raises TransitionError for any other run."""
     run = tables.run(run_id)
     flow = tables.flow(run.flow)
     if flow.head != run.id or run.status in (RunStatus.ACTIVE, RunStatus.COMMITTED):
@@ -144,7 +144,7 @@ def _head(tables: WorkflowTables, run_id: int, what: str) -> tuple[FlowRow, RunR
 
 
 def approve(tables: WorkflowTables, run_id: int) -> RunRow:
-    """Yes to the plan as it was shown; or: what was in the way is mended."""
+    """Approve the plan that was shown, or confirm that the missing grant or sign-in is there."""
     flow, run = _head(tables, run_id, "approved")
     if run.status != RunStatus.APPROVAL:
         why = f"it does not wait for an approval: {refusals.waits_for_other(flow, run)}"
@@ -158,17 +158,17 @@ def approve(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def plan_digest(run: RunRow) -> bytes:
-    """What an approval is of."""
+    """The digest of a run's plan, which identifies what a person approves."""
     return digest_of(run.prepare_result or b"")
 
 
 def digest_of(plan: bytes) -> bytes:
-    """The same, of a plan that is not kept yet."""
+    """The digest of a plan that is not stored yet."""
     return sha256(plan).digest()
 
 
 def reject(tables: WorkflowTables, run_id: int) -> RunRow:
-    """No: it is not done, what it was about is skipped, and `next` is told so."""
+    """Reject the plan: it is not carried out, its events are skipped, and `next` gets the rejection."""
     flow, run = _head(tables, run_id, "rejected")
     if run.error_kind != FailureKind.ASK:
         why = f"it has no plan that waits for an answer: {refusals.waits_for_other(flow, run)}"
@@ -179,14 +179,14 @@ def reject(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def _decline(tables: WorkflowTables, flow: FlowRow, run: RunRow) -> RunRow:
-    """What a run has planned is not done: its chain goes on with `next`, which is told so."""
+    """Continue a chain with `next` and without its mutation: the plan was rejected or cancelled."""
     run = run_rows.move(tables, run, RunStep.SKIPPED)
     set_flow(tables, flow, block=None, block_kind=None, retry_at=tables.now)
     return run
 
 
 def retry(tables: WorkflowTables, run_id: int) -> RunRow:
-    """Now, not later; and as if it had not failed before."""
+    """Retry now, with the failure count reset."""
     if is_held(tables, tables.run(run_id)):
         return _take_up_again(tables, tables.run(run_id))
     flow, run = _head(tables, run_id, "tried again")
@@ -202,7 +202,7 @@ def retry(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def _take_up_again(tables: WorkflowTables, run: RunRow) -> RunRow:
-    """A run that was put aside after its effect goes on with `next`."""
+    """A run that was set aside after its effect continues with `next`."""
     flow = tables.flow(run.flow)
     if run.aside == "again":
         why = "it is taken up again anyway, as soon as a host runs it; nothing more is to be done"
@@ -214,7 +214,7 @@ def _take_up_again(tables: WorkflowTables, run: RunRow) -> RunRow:
 
 
 def abandon(tables: WorkflowTables, run_id: int) -> RunRow:
-    """After its effect: `next` is not called any more. Plan and result are kept, and what it was about is parked."""
+    """Set a run aside after its effect: `next` is not called again. Plan and result are kept, its events are parked."""
     run = tables.run(run_id)
     if is_held(tables, run):
         raise refusals.of_run(run, "abandoned", refusals.put_aside(run))
@@ -226,7 +226,7 @@ def abandon(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def cancel(tables: WorkflowTables, run_id: int) -> RunRow:
-    """Before its mutation: it does not act, and what it was about is skipped. After it, only forward."""
+    """Cancel a run before its mutation: its events are skipped. After the mutation the run can only continue."""
     run = tables.run(run_id)
     if run.kind == "producer":
         why = f"it is of a producer, which changes nothing outside; pause the workflow: {_pausing(tables, run)}"
@@ -240,7 +240,7 @@ def cancel(tables: WorkflowTables, run_id: int) -> RunRow:
     if restart_of(EffectOutcome(run.outcome)) is not Restart.FRESH:
         raise refusals.has_effect(run)
     if run.error_kind == FailureKind.ASK and (flow.block_kind == "ask" or run.approval is not None):
-        # It holds its plan and what that takes: as if it was rejected, `next` is told.
+        # The run holds its plan and its events. As after a rejection, `next` gets the answer.
         return run_rows.mark(tables, _decline(tables, flow, run), cancelled=1)
     run_rows.release(tables, run, "skipped", "skipped")
     tables.execute(
@@ -269,19 +269,19 @@ def _unknown(tables: WorkflowTables, run_id: int) -> CallRow:
 
 
 def reconcile_applied(tables: WorkflowTables, run_id: int, result: bytes) -> RunRow:
-    """A person says that it happened, and what came of it: `next` gets that."""
+    """A person reports that the call happened, and its result, which `next` gets."""
     _unknown(tables, run_id)
     return applied(tables, run_id, result, "user_applied")
 
 
 def reconcile_not_applied(tables: WorkflowTables, run_id: int) -> RunRow:
-    """A person says that it did not happen: it is prepared anew."""
+    """A person reports that the call did not happen: the run is prepared again."""
     _unknown(tables, run_id)
     return not_applied(tables, run_id, "a person said that it did not happen", "user_not_applied")
 
 
 def reconcile_skip(tables: WorkflowTables, run_id: int) -> RunRow:
-    """Whatever it was: go on without it."""
+    """Continue without the call, whatever its outcome was."""
     _unknown(tables, run_id)
     run = tables.run(run_id)
     run_rows.resolve_call(tables, run, "user_skip", result=None, error="skipped by a person")
@@ -291,13 +291,13 @@ def reconcile_skip(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def reconcile_again(tables: WorkflowTables, run_id: int) -> RunRow:
-    """Ask the connector again, as if it had not been asked."""
+    """Ask the connector again, with the count of tries reset."""
     call = _unknown(tables, run_id)
     run = tables.run(run_id)
     if tables.flow(run.flow).block_kind == "hung":
         why = (
             "its call has not come back, and may still act; it is looked up when it has, or when the host was started "
-            f"anew. Or say what became of it: `headwater reconcile {run_id} --applied JSON`, `--not-applied`, `--skip`"
+            f"anew. Or report the outcome: `headwater reconcile {run_id} --applied JSON`, `--not-applied`, `--skip`"
         )
         raise refusals.of_run(run, "looked up", why)
     if not tables.reconciles(run):
@@ -314,7 +314,7 @@ def reconcile_again(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def find_input(tables: WorkflowTables, input_id: int) -> InputRow:
-    """Raises NotFoundError."""
+    """The row of an input. Raises NotFoundError."""
     row = None if abs(input_id) > NUMBER_MAX else tables.one(f"select {INPUT} from flow_input where id = ?", input_id)
     if row is None:
         raise NotFoundError(f"there is no input {input_id}; `headwater inputs ls` lists them", input=input_id)
@@ -329,14 +329,14 @@ _CITED_IN: Final = (
 
 
 def skip_input(tables: WorkflowTables, input_id: int) -> int:
-    """What waits because of it is done with; how many events that were. What a run holds is finished by it."""
+    """Skip the waiting events of an input and return how many. Events that a run holds are finished by that run."""
     found = find_input(tables, input_id)
-    # Also those that were published to another workflow because of it.
+    # Events that follow from it in other workflows are skipped, too.
     for row in tables.execute(_CITED_IN, input_id):
         flow = tables.flow(row[0])
         head = None if flow.head is None else tables.run(flow.head)
         if head is not None and flow.block_kind == "ask" and _cites(tables, head, input_id):
-            # It was about to be acted on: that plan is void, and the others of it are planned anew.
+            # A plan with one of these events is void. The other events of the plan are planned again.
             run_rows.release(tables, head)
             set_flow(tables, flow, block=None, block_kind=None, retry_at=tables.now)
         tables.touch(flow.id)
@@ -355,10 +355,10 @@ def _cites(tables: WorkflowTables, run: RunRow, input_id: int) -> bool:
 
 
 def reprocess(tables: WorkflowTables, name: str, input_id: int | None = None) -> int:
-    """Parked events wait again: those of one input, or all of a workflow. How many that are."""
+    """Make parked events pending again: those of one input, or all of a workflow. Returns how many."""
     found = None if input_id is None else find_input(tables, input_id)
     flow = find_flow(tables, name) if found is None else tables.flow(found.flow)
-    # W5: what was put aside with a run goes on with that run, after its effect.
+    # W5: events that were set aside with a run after its effect continue with that run.
     asides = held(tables, flow, input_id)
     here = [run for run in asides if not tables.handler(run.flow, run.kind, run.handler).gone]
     query = (

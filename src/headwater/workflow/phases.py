@@ -1,8 +1,8 @@
 """The table of steps of a run, and how a stopped run restarts.
 
-Phase, status and outcome are three things: how far it came, what it waits for, and what is known of its effect. A step
-moves them; a pair that is not in the table is refused. What becomes of a run that stopped, and of the events it
-held, is decided by the outcome alone (`restart_of`): never by the phase.
+A run has three states: the phase (how far it came), the status (what it waits for) and the outcome (what is known of
+its effect). A step changes them; a step that the table does not allow is refused. Only the outcome decides how a
+stopped run and its events continue (`restart_of`), never the phase.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RunPosition(msgspec.Struct, frozen=True):
 
 
 class StepRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a step is allowed, and where it leads. A part without a target stays."""
+    """Where a step is allowed, and where it leads. A state without a target stays the same."""
 
     phases: tuple[RunPhase, ...]
     statuses: tuple[RunStatus, ...] = (_S.ACTIVE,)
@@ -65,9 +65,10 @@ _UNFINISHED: Final = (_P.PREPARING, _P.PREPARED, _P.MUTATING, _P.MUTATED, _P.EMI
 
 STEPS: Final[dict[RunStep, tuple[StepRule, ...]]] = {
     RunStep.PREPARED: (StepRule(phases=(_P.PREPARING,), outcomes=(_O.NONE,), phase=_P.PREPARED),),
-    # Unknown from here on: written before the call leaves (W6). W4: from `prepared` only, so a run calls once.
+    # W6: written before the call leaves; its outcome is unknown from here on. W4: from `prepared` only, so a run calls
+    # once.
     RunStep.IN_FLIGHT: (StepRule(phases=(_P.PREPARED,), outcomes=(_O.NONE,), phase=_P.MUTATING, outcome=_O.UNKNOWN),),
-    # What became of a call may be learnt long after the run was stopped: its status stays what it was.
+    # The outcome of a call can be reported long after the run has stopped: the status stays the same.
     RunStep.APPLIED: (
         StepRule(phases=(_P.MUTATING,), statuses=_WAITS, outcomes=(_O.UNKNOWN,), phase=_P.MUTATED, outcome=_O.APPLIED),
     ),
@@ -119,7 +120,7 @@ STEPS: Final[dict[RunStep, tuple[StepRule, ...]]] = {
         ),
     ),
     RunStep.RECONCILIATION: (StepRule(phases=(_P.MUTATING,), outcomes=(_O.UNKNOWN,), status=_S.RECONCILIATION),),
-    # Never with an unknown outcome: a repair must not be handed a call that may have happened.
+    # Never with an unknown outcome: a repair must not get a call that may have happened.
     RunStep.LOGIC: (
         StepRule(
             phases=(_P.PREPARING, _P.PREPARED, _P.MUTATED, _P.EMITTING),
@@ -144,7 +145,7 @@ STEPS: Final[dict[RunStep, tuple[StepRule, ...]]] = {
 def apply_step(place: RunPosition, what: RunStep, whose: str = "a run") -> RunPosition:
     """The position after a step. Raises TransitionError.
 
-    W2: no rule leads to an earlier phase, nor away from where a run has ended.
+    W2: no rule leads to an earlier phase, and none leaves a final status.
     """
     for rule in STEPS[what]:
         if place.phase in rule.phases and place.status in rule.statuses and place.outcome in rule.outcomes:
@@ -153,12 +154,12 @@ def apply_step(place: RunPosition, what: RunStep, whose: str = "a run") -> RunPo
 
 
 class Restart(Enum):
-    """How a chain goes on after a run that stopped."""
+    """How a chain continues after a run that stopped."""
 
     FRESH = "fresh"
-    """From the beginning: nothing was done outside. Its events are given back."""
+    """From the beginning: there is no effect outside. The events are released."""
     EMIT = "emit"
-    """From `next`, with what was prepared and what came of it: the effect is there, or was given up by a person."""
+    """From `next`, with the stored plan and result: the effect happened, or a person skipped it."""
     WAIT = "wait"
     """Not before the outcome of the call is known."""
 
@@ -173,7 +174,7 @@ _RESTARTS: Final = {
 
 
 def restart_of(outcome: EffectOutcome) -> Restart:
-    """W7: by what is known of the effect, and by nothing else."""
+    """W7: only the outcome of the effect decides."""
     return _RESTARTS[outcome]
 
 

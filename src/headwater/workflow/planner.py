@@ -1,6 +1,6 @@
 """The next run of a workflow.
 
-Flags are in memory only: they change with every event, and after a restart they are made again from what is kept.
+Flags are in memory only: they change with every event, and are derived from the tables after a restart.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from headwater.workflow.workflow_spec import FlowSpec
 
 @dataclass(slots=True, eq=False)
 class Flags:
-    """Why a workflow may have something to do although no time has come."""
+    """Why a workflow may have something to do before a scheduled time."""
 
-    # Consumers that have to look once, whatever is there: after a deployment.
+    # Consumers that run once even without events: after a deployment.
     fresh: set[str] = field(default_factory=set)
-    # Consumers with events that they have not looked at.
+    # Consumers with events that they have not seen.
     dirty: set[str] = field(default_factory=set)
-    # The unfinished chain was taken up by an action: that is why it goes on.
+    # A person's action has released the unfinished chain: the cause of the next run.
     resumed: RunCause | None = None
 
 
 class Due(msgspec.Struct, frozen=True):
-    """A handler that can run now, and what for."""
+    """A handler that can run now, and the cause."""
 
     handler: HandlerRow
     kind: HandlerKind
@@ -36,13 +36,13 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class IdleUntil(msgspec.Struct, frozen=True):
-    """Nothing to do before a time; without one: before something happens."""
+    """Nothing to do before this time, or, without a time, before something happens."""
 
     until: Millis | None = None
 
 
 def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | IdleUntil:
-    """The next run that follows from none. The workflow is idle, and no chain of it is open."""
+    """The next run that starts a chain. The workflow is idle and has no open chain."""
     # W14: a pause, or a question to a person, comes first.
     if flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing:
         return IdleUntil()
@@ -58,7 +58,7 @@ def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) 
         elif row.wake_at is not None:
             times.append(row.wake_at)
     if len(waiting) > 1:
-        # W13: the one with the oldest event; those that were woken without one after them.
+        # W13: the handler with the oldest event first; handlers without an event after it.
         waiting = [(rank, _oldest(tables, topics, spec, due), due) for rank, _, due in waiting]
     if waiting:
         return min(waiting, key=lambda each: each[:2])[2]
@@ -88,7 +88,7 @@ def _consumer_due(
 
 
 def _oldest(tables: WorkflowTables, topics: dict[str, TopicRow], spec: FlowSpec, due: Due) -> int:
-    """By what those that are due for the same reason are put in order. Asked for only if there are several."""
+    """The order of handlers that are due for the same cause. Queried only if there are several."""
     if due.why is RunCause.WAKE:
         return due.handler.wake_at or 0
     consumed = [topics[name] for name in spec.consumer(due.handler.name).topics]
@@ -96,6 +96,6 @@ def _oldest(tables: WorkflowTables, topics: dict[str, TopicRow], spec: FlowSpec,
 
 
 def flags_after_restart(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> Flags:
-    """What was in memory when the last host ended, as far as it matters: who has events that wait."""
+    """The flags after a restart: the consumers with pending events."""
     topics = tables.topics(flow.id)
     return Flags(dirty={c.name for c in spec.consumers if any(topics[name].pending for name in c.topics)})

@@ -10,22 +10,22 @@ from headwater.workflow.tables import WorkflowTables
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """An event on its way into a topic."""
+    """An event to publish to a topic."""
 
     flow: str
     topic: str
     message: str
-    """The id that its source gives it: stable, so that the same thing published twice is one event."""
+    """The id that its source gives it. It is stable: an event published twice under one id is one event."""
     payload: bytes
     title: str = ""
     source: str = ""
-    """Where it comes from, for people; empty: from a run, whose inputs are its own."""
+    """The source, for people. Empty: published by a run, whose inputs the event inherits."""
     is_pinned: bool = False
-    """Whether the sender promised that the same id has the same payload: another one is refused, not taken."""
+    """The sender promises that an id always has the same payload: a different payload is refused."""
 
 
 def publish(tables: WorkflowTables, event: Publication, run: RunRow | None = None) -> bool:
-    """Put it there; whether it is new. D8: one that waits gets the new payload, one that a run was given does not."""
+    """Publish an event and return whether it is new. D8: the payload of a pending event is replaced, of others not."""
     flow, topic = _topic(tables, event)
     query = "select id, status, payload from flow_event where topic = ? and message = ?"
     known = tables.one(query, topic, event.message)
@@ -50,7 +50,7 @@ def publish(tables: WorkflowTables, event: Publication, run: RunRow | None = Non
         if known[1] == "pending" and known[2] != event.payload:
             newest = "(select coalesce(max(id), 0) from flow_run)"
             tables.write(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
-            # W10: who has looked at it and left it, looks again.
+            # W10: a consumer that saw the event and left it runs again.
             tables.published[flow.id, event.topic] = None
             tables.touch(flow.id)
     _cause(tables, flow, event, event_id, run)
@@ -70,7 +70,7 @@ def _topic(tables: WorkflowTables, event: Publication) -> tuple[FlowRow, int]:
 
 
 def _cause(tables: WorkflowTables, flow: FlowRow, event: Publication, event_id: int, run: RunRow | None) -> None:
-    """What comes from a consumer is about all that its run was about; everything else is an input of its own."""
+    """An event of a consumer has the inputs of its run. Every other event is an input of its own."""
     if run is not None and run.kind == "consumer":
         tables.write(
             "insert into flow_cause select distinct ?, cause.input from flow_take as take "

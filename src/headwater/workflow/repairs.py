@@ -20,7 +20,7 @@ def _under_repair(tables: WorkflowTables, flow_id: int, run_id: int) -> FlowRow:
 
 
 def repaired(tables: WorkflowTables, flow_id: int, run_id: int, handler: str, source: str) -> FlowRow:
-    """A new version, which the chain goes on with. What the program declares stays as it is."""
+    """Store the repaired code as a new version, with which the chain continues. The declared handlers stay the same."""
     flow = _under_repair(tables, flow_id, run_id)
     row = tables.one(
         "select print, config, code from flow_version where flow = ? and version = ?", flow.id, flow.version
@@ -36,6 +36,6 @@ def repaired(tables: WorkflowTables, flow_id: int, run_id: int, handler: str, so
 
 
 def gave_up(tables: WorkflowTables, flow_id: int, run_id: int, text: str) -> FlowRow:
-    """No repair: a person has to look."""
+    """No repair was found: a person has to decide."""
     flow = _under_repair(tables, flow_id, run_id)
     return set_flow(tables, flow, repairing=0, repairs=flow.repairs + 1, block=text[:ERROR_MAX], block_kind="logic")

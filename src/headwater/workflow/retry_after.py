@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 
 def retry_after_ms(value: str | None, now_ms: float) -> float | None:
-    """Milliseconds to wait, from a number of seconds or a date. None without a value, or for one that is neither."""
+    """Milliseconds to wait, from a number of seconds or an HTTP date. None if the header is absent or neither."""
     if value is None:
         return None
     text = value.strip()

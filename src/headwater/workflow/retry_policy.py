@@ -10,10 +10,10 @@ from headwater.workflow.workflow_limits import BACKOFF_MAX_MS, BACKOFF_MS, TRIES
 
 
 class Retry:
-    """`hw.Retry(5, backoff="30s", on=OSError)`: so many retries, doubling waits, for these errors of the author's code.
+    """`hw.Retry(5, backoff="30s", on=OSError)`: five retries, with doubling waits, for these errors.
 
-    `jitter` is the part of a wait that is left to chance, from 0 to 1: so that many who failed together do not come
-    back together.
+    `on` names classes of errors that the author's code raises. `jitter` is the random share of a wait, from 0 to 1:
+    clients that failed together do not retry together.
     """
 
     __slots__ = ("backoff_ms", "jitter", "max_ms", "on", "tries")
@@ -56,8 +56,8 @@ class Retry:
         return f"hw.Retry({self.tries}, backoff={backoff!r}, max={longest!r}, jitter={self.jitter})"
 
     def delay_ms(self, failures: int, chance: float = 0.0) -> int:
-        """Before the retry that follows so many failures in a row; `chance` is between 0 and 1."""
-        # Not raised to a power that no number holds.
+        """The wait before the next retry, after this many failures in a row. `chance` is between 0 and 1."""
+        # The exponent is bounded, so that the result stays a small number.
         wait = min(self.backoff_ms * 2 ** min(max(failures - 1, 0), 64), self.max_ms)
         return int(wait * (1 - self.jitter * chance))
 
@@ -66,5 +66,5 @@ DEFAULT: Final = Retry()
 
 
 def clamp_wake(wake_at: int, now: int) -> int:
-    """W12: a time that a consumer may be woken at: not at once again, and not in a year."""
+    """W12: the time at which a consumer may be woken, bounded below and above."""
     return min(max(wake_at, now + WAKE_MIN_MS), now + WAKE_MAX_MS)

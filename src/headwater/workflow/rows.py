@@ -73,7 +73,7 @@ class FailureKind(StrEnum):
     ASK = "ask"
     """A person is asked before the mutation."""
     STOPPED = "stopped"
-    """The workflow was paused, or the host ended: no fault of the run, and not counted."""
+    """The workflow was paused, or the host ended. It is not a failure of the run and is not counted."""
     CRASHED = "crashed"
 
 
@@ -109,7 +109,7 @@ ResolvedBy: TypeAlias = Literal["call", "reconciliation", "user_applied", "user_
 
 
 class FlowRow(msgspec.Struct, frozen=True, gc=False):
-    """One workflow: what the user wants of it, what blocks it, and the chain it has to finish."""
+    """One workflow: the user's intent, its block, and its unfinished chain."""
 
     id: int
     name: str
@@ -128,7 +128,7 @@ class FlowRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunRow(msgspec.Struct, frozen=True, gc=False):
-    """One attempt. A run that is tried again is another row, which names this one."""
+    """One attempt. A retry is another row, which names this one."""
 
     id: int
     flow: int
@@ -158,13 +158,13 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     created_at: Millis
     updated_at: Millis
     aside: Literal["kept", "again"] | None
-    """Put aside after its effect; `again`: it is to be taken up. See `workflow.set_aside`."""
+    """Set aside after its effect: `kept`, or `again` if it is to continue. See `workflow.set_aside`."""
     service: str | None
-    """What has to be signed in to again, or granted."""
+    """The service that needs a new sign-in or a grant."""
 
     @property
     def call(self) -> int:
-        """The run of the chain whose call this one goes on from: its own, or an earlier one's."""
+        """The run of the chain that made the call: this one, or an earlier one."""
         return self.id if self.effect_of is None else self.effect_of
 
 
@@ -198,7 +198,7 @@ class CallRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class HandlerRow(msgspec.Struct, frozen=True, gc=False):
-    """What is remembered of a producer or consumer between its runs."""
+    """The stored state of a producer or consumer between its runs."""
 
     flow: int
     name: str
@@ -223,7 +223,7 @@ class TopicRow(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unfinished(self) -> int:
-        """Those that wait, and those that a run holds: what is not done with."""
+        """Events that are pending or reserved by a run."""
         return self.pending + self.reserved
 
 

@@ -1,6 +1,6 @@
 """Queries about workflows and runs. Reads only.
 
-Lists come in pages, so that no query holds the file for long: `before` is the last id of the page before.
+Lists are paged, so that no query holds the file for long: `before` is the last id of the previous page.
 """
 
 from __future__ import annotations
@@ -57,28 +57,28 @@ from headwater.workflow.workflow_limits import STALE_MS
 from headwater.workflow.workflow_spec import FlowSpec
 
 EVENTS_SHOWN: Final = 1000
-"""Events of one run that are listed: as many as one can be given at once."""
+"""Events of one run that are listed: as many as a run can get at once."""
 
 _UNANSWERED: Final = ("indeterminate", "hung")
-"""Why a workflow waits to be told what became of a call."""
+"""Blocks of a workflow that waits for the outcome of a call."""
 
 # --- workflows ------------------------------------------------------------------------------------------------
 
 
 def flow_names(tables: WorkflowTables) -> list[str]:
-    """All of this space."""
+    """All workflows of this space."""
     return [row[0] for row in tables.execute("select name from flow order by name")]
 
 
 def flow(tables: WorkflowTables, name: str, *, recent: int = 5, hosts: Hosts | None = None) -> FlowView:
-    """One of them. Raises NotFoundError."""
+    """One workflow. Raises NotFoundError."""
     row = find_flow(tables, name)
     view = _flow_view(tables, row, recent)
     return view if hosts is None else as_seen(tables, row, view, hosts)
 
 
 def flows(tables: WorkflowTables, *, archived: bool = False, hosts: Hosts | None = None) -> list[FlowView]:
-    """Those there are; archived ones if they are asked for."""
+    """The workflows; archived ones only if requested."""
     found = [flow(tables, name, recent=1, hosts=hosts) for name in flow_names(tables)]
     return [view for view in found if archived or view.intent != "archived"]
 
@@ -129,7 +129,7 @@ def _flow_view(tables: WorkflowTables, row: FlowRow, recent: int) -> FlowView:
 
 
 def _handlers(spec: FlowSpec, rows: Iterable[HandlerRow]) -> list[HandlerView]:
-    """In the order in which the program declares them."""
+    """The handlers, in the order of their declaration."""
     known = {(row.kind, row.name): row for row in rows}
     found: list[HandlerView] = []
     for producer in spec.producers:
@@ -147,7 +147,7 @@ def _handlers(spec: FlowSpec, rows: Iterable[HandlerRow]) -> list[HandlerView]:
 
 
 def _due_at(tables: WorkflowTables, row: FlowRow, head: RunRow | None, rows: Iterable[HandlerRow]) -> Millis | None:
-    """None: not before an action or an event."""
+    """When a handler is due. None: not before an action or an event."""
     if row.intent != Intent.ACTIVE or row.block is not None:
         return None
     if head is None or head.status == RunStatus.ACTIVE:
@@ -160,7 +160,7 @@ def _due_at(tables: WorkflowTables, row: FlowRow, head: RunRow | None, rows: Ite
 
 
 def _stale(tables: WorkflowTables, flow_id: int) -> int:
-    """Inputs that have waited for too long."""
+    """Inputs that have waited too long."""
     query = (
         "select count(distinct cause.input) from flow_topic as topic "
         "join flow_event as event on event.topic = topic.id and event.status = 'pending' "
@@ -182,7 +182,7 @@ def _recent(tables: WorkflowTables, flow_id: int, limit: int) -> list[RunLine]:
 def run_view(
     tables: WorkflowTables, run: RunRow, flow_row: FlowRow | None = None, hosts: Hosts | None = None
 ) -> RunView:
-    """One, as users see it."""
+    """One run, as users see it."""
     flow_row = flow_row or tables.flow(run.flow)
     later = tables.one("select id from flow_run where retry_of = ?", run.id)
     before = None if run.retry_of is None else tables.run(run.retry_of)
@@ -226,7 +226,7 @@ def run_view(
 
 
 def _idle(row: FlowRow, head: RunRow, call: CallRow | None, hosts: Hosts | None, now: Millis) -> str:
-    """What a chain waits for, besides its time; nothing: it goes on by itself, or waits for a person."""
+    """What a chain waits for besides its time. Empty if it continues by itself, or waits for a person."""
     if row.block is not None or row.intent == Intent.ARCHIVED:
         return ""
     if row.intent == Intent.PAUSED:
@@ -250,10 +250,10 @@ def runs(
     waiting: bool = False,
     hosts: Hosts | None = None,
 ) -> list[RunView]:
-    """The newest first: of one workflow or all; with a status that begins so; only those that took something.
+    """Runs of one workflow or of all, newest first.
 
-    `after` asks for those that came since, and `also` for some of those before, whatever they are. `waiting`: only
-    those that wait for a person. A run that has paused and was followed, or given up, is not listed as paused.
+    `status` is a prefix. `after` selects the runs that came since; `also` adds earlier runs by id. `waiting`: only runs
+    that wait for a person. A paused run that has a successor, or was given up, is not listed as paused.
     """
     where: list[str] = ["id > ?"]
     values: list[object] = [after]
@@ -289,7 +289,7 @@ def _run_row(row: tuple[Any, ...]) -> RunRow:
 
 
 def run_details(tables: WorkflowTables, run_id: int, hosts: Hosts | None = None) -> RunDetails:
-    """Everything about one. Raises NotFoundError."""
+    """Everything about one run. Raises NotFoundError."""
     run = tables.run(run_id)
     flow_row = tables.flow(run.flow)
     call = tables.call_of(run)

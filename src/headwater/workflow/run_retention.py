@@ -10,28 +10,28 @@ from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import PRUNE_EVERY
 
 BATCH: Final = 1024
-"""Chains at once: twice as many as are finished meanwhile, so that a long history gets shorter."""
+"""Chains deleted at once: twice as many as are finished in between, so that a long history shrinks."""
 
 
 def is_due(tables: WorkflowTables, run: RunRow) -> bool:
-    """Once in so many numbers. Which of them are a workflow's depends on who else runs: it may have only odd ones."""
+    """Once for every so many run ids. Ids are shared by all workflows, so one workflow may get only odd ids."""
     before = tables.one("select max(id) from flow_run where flow = ? and id < ?", run.flow, run.id)
     assert before is not None
     return (before[0] or 0) // PRUNE_EVERY != run.id // PRUNE_EVERY
 
 
 def prune(tables: WorkflowTables, flow: int, keep: int) -> int:
-    """Drop the oldest finished chains beyond the newest `keep` runs; how many runs went.
+    """Delete the oldest finished chains beyond the newest `keep` runs, and return how many runs were deleted.
 
-    The newest always stays: its number must not be given again, for the keys of calls are made of these.
+    The newest run always stays. Its id must not be used again, because the keys of calls contain it.
     """
     keep = max(keep, 1)
     newest = tables.one("select id from flow_run where flow = ? order by id desc limit 1 offset ?", flow, keep)
     if newest is None:
         return 0
-    # Whole chains, by their first run; one that is not finished stays, however old it is.
+    # Whole chains, by their first run. An unfinished chain stays, whatever its age.
     head = "(select coalesce(head, 0) from flow where id = run.flow)"
-    # One that was put aside has the only copy of what came of its call.
+    # A run that was set aside has the only copy of its call's result.
     kept = f"(select run.chain from flow_run as run where run.flow = ? and run.aside is not null and {HELD})"
     query = (
         "select id from flow_run as run where flow = ? and id <= ? and retry_of is null and status <> 'active' "

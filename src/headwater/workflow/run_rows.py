@@ -1,6 +1,6 @@
 """The only writer of the rows of runs, calls and reservations.
 
-Every move of a run goes through the table of `phases`; the database checks what must be true of the rows.
+Every change of a run's position goes through the table of `phases`; constraints of the database check the rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PARKED: Final = "select event from flow_take where run = ? and disposition = 'p
 def insert(
     tables: WorkflowTables, flow: FlowRow, handler: str, kind: HandlerKind, why: RunCause, *, offered: int = 0
 ) -> RunRow:
-    """A new attempt that follows from none."""
+    """Insert the first attempt of a chain."""
     return _insert(
         tables,
         flow,
@@ -54,7 +54,7 @@ def insert(
 def insert_after(
     tables: WorkflowTables, flow: FlowRow, before: RunRow, why: RunCause, *, keeps: bool, offered: int = 0
 ) -> RunRow:
-    """The next attempt of a chain: from the beginning, or with what was prepared and what came of the call."""
+    """Insert the next attempt of a chain: from the beginning, or with the plan and the result of the call."""
     crashes = before.crashes if before.status == RunStatus.CRASHED else 0
     common: dict[str, object] = {
         "handler": before.handler,
@@ -70,7 +70,7 @@ def insert_after(
         return _insert(tables, flow, **common, offered=offered, phase=RunPhase.PREPARING, outcome=EffectOutcome.NONE)
     taken = before.taken
     if before.aside is not None:
-        # A person may have skipped some of them meanwhile.
+        # A person may have skipped some of the events in between.
         query = f"select count(*) from flow_event where status = 'parked' and id in ({_PARKED})"
         taken = tables.execute(query, before.id)[0][0]
     run = _insert(
@@ -117,7 +117,7 @@ def _insertion(names: tuple[str, ...], *, is_first: bool) -> str:
 
 
 def move(tables: WorkflowTables, run: RunRow, *steps: RunStep, **columns: object) -> RunRow:
-    """Take steps, together, and write what belongs to them. Raises TransitionError."""
+    """Apply steps to a run and write fields with them. Raises TransitionError."""
     before = after = position_of(run)
     for what in steps:
         after = apply_step(after, what, f"run {run.id} of {run.handler}")
@@ -129,7 +129,7 @@ def move(tables: WorkflowTables, run: RunRow, *steps: RunStep, **columns: object
         **columns,
     }
     given = [*map(_plain, values.values()), run.id, before.phase.value, before.status.value, before.outcome.value]
-    # W2: another transaction has moved it: then nothing of this happens.
+    # W2: if another transaction has moved the run, nothing is written.
     if tables.write(f"{_update(tuple(values))} and phase = ? and status = ? and outcome = ?", *given) != 1:
         raise InvariantError(f"run {run.id} is no longer {before}", run=run.id)
     return tables.remember_run(msgspec.structs.replace(run, **values))
@@ -141,13 +141,13 @@ def _update(names: tuple[str, ...]) -> str:
 
 
 def mark(tables: WorkflowTables, run: RunRow, **columns: object) -> RunRow:
-    """Write what is no move: an approval, a request to cancel."""
+    """Write fields without a step: an approval, a request to cancel."""
     tables.write(_update(tuple(columns)), *map(_plain, columns.values()), run.id)
     return tables.remember_run(msgspec.structs.replace(run, **columns))
 
 
 def _plain(value: object) -> object:
-    """Enums as what they stand for: the database knows no others."""
+    """Enum members as their values, which are what the database stores."""
     return value.value if isinstance(value, Enum) else value
 
 
@@ -160,7 +160,7 @@ def key_of(flow: FlowRow, run_id: int) -> str:
 
 
 def write_call(tables: WorkflowTables, flow: FlowRow, run: RunRow, operation: str, params: bytes) -> str:
-    """W6: the call is known before it leaves."""
+    """W6: store the call before it leaves."""
     key = key_of(flow, run.id)
     tables.write(
         "insert into flow_call(run, operation, params, key, status, at) values (?, ?, ?, ?, 'in_flight', ?)",
@@ -174,7 +174,7 @@ def write_call(tables: WorkflowTables, flow: FlowRow, run: RunRow, operation: st
 
 
 def resolve_call(tables: WorkflowTables, run: RunRow, by: ResolvedBy, *, result: bytes | None, error: str = "") -> None:
-    """What became of it, once."""
+    """Store the outcome of a call, once."""
     tables.write(
         "update flow_call set status = ?, result = ?, error = ?, next_at = null, resolved_by = ?, resolved_at = ? "
         "where run = ?",
@@ -190,7 +190,7 @@ def resolve_call(tables: WorkflowTables, run: RunRow, by: ResolvedBy, *, result:
 def leave_call_open(
     tables: WorkflowTables, run: RunRow, next_at: Millis | None, *, tries: int = 0, error: str = ""
 ) -> None:
-    """The outcome is unknown. Asked again at a time; without one, only a person can tell."""
+    """Store that the outcome of a call is unknown, and when to ask again. Without a time, only a person can tell."""
     tables.execute(
         "update flow_call set status = ?, next_at = ?, tries = ?, error = ? where run = ?",
         "indeterminate" if next_at is None else "needs_reconcile",
@@ -205,7 +205,7 @@ def leave_call_open(
 
 
 def reserve(tables: WorkflowTables, run: RunRow, events: Iterable[int], topics: Iterable[int]) -> int:
-    """W9: all of these, or the plan is refused."""
+    """W9: reserve all of these events, or refuse the plan."""
     count = 0
     allowed = list(topics)
     among = ", ".join("?" * len(allowed))
@@ -225,7 +225,7 @@ def reserve(tables: WorkflowTables, run: RunRow, events: Iterable[int], topics: 
 
 
 def _refusal(tables: WorkflowTables, run: RunRow, event: int, topics: list[int]) -> TransitionError | LogicError:
-    """Why an event cannot be taken. What others did with it meanwhile is no fault of the run: it looks again."""
+    """Why an event cannot be reserved. A change by others is not a failure of the run: it prepares again."""
     among = ", ".join("?" * len(topics))
     row = tables.one(f"select status, changed from flow_event where id = ? and topic in ({among})", event, *topics)
     if row is not None and (row[0] == "skipped" or (row[0] == "pending" and row[1] >= run.id)):
@@ -240,7 +240,7 @@ def _refusal(tables: WorkflowTables, run: RunRow, event: int, topics: list[int])
 
 
 def release(tables: WorkflowTables, run: RunRow, status: str = "pending", disposition: str = "released") -> int:
-    """What it holds waits again, or is done with; what became of each in this run is kept."""
+    """Release the events of a run with a new status. The disposition of each in this run is stored."""
     again = 1 if status == "pending" else 0
     count = tables.write(
         "update flow_event set status = ?, reserved_by = null, attempt = attempt + ? where reserved_by = ?",
@@ -258,7 +258,7 @@ def release(tables: WorkflowTables, run: RunRow, status: str = "pending", dispos
 
 
 def _hand_over(tables: WorkflowTables, before: RunRow, run: RunRow) -> None:
-    """What one run of a chain holds, the next one holds. If it was put aside, that is what is still parked with it."""
+    """Move the reserved events of a run to its successor. For a run that was set aside, these are its parked events."""
     if before.aside is not None:
         parked = f"status = 'parked' and id in ({_PARKED})"
         query = f"insert into flow_take select ?, id, attempt, 'reserved' from flow_event where {parked}"

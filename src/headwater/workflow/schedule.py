@@ -1,15 +1,15 @@
 """Schedules of producers: intervals and cron.
 
-An interval counts from the time it is given. A cron names times of a clock on the wall, so the two nights on which
-that clock is put forward or back are decided here, the way Debian's cron decides them:
+An interval counts from a given time. A cron names times of a local clock, so the two nights on which the clock changes
+need rules. They are those of Debian's cron:
 
-- one that names its minutes and hours ("30 2 * * *") fires once on either night: when the time is skipped, right
-  after the gap; when it comes twice, the first time.
-- one with a star for either ("*/15 * * * *", "0 * * * *") fires whenever the clock shows such a time: it keeps its
-  pace in real time, through both passes of an hour that comes twice, and has nothing to make up for after a gap.
+- A cron with fixed minutes and hours ("30 2 * * *") fires once on each of these nights: right after the gap if the time
+  is skipped, and the first time if it occurs twice.
+- A cron with a star for either ("*/15 * * * *", "0 * * * *") fires whenever the clock shows such a time. It keeps its
+  pace through both passes of a repeated hour, and catches up nothing after a gap.
 
-The next fire depends on the time it is asked for and on nothing else. So fires that were missed come to one, and a
-clock that was put right, in either direction, leaves nothing behind.
+The next fire depends only on the time it is computed from. So missed fires become one, and a clock that is set in
+either direction leaves no trace.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from headwater.workflow.wording.schedule_text import ago_in_words, cron_in_words
 __all__ = ["Cron", "Every", "Schedule", "ago_in_words", "due_in_words", "in_words", "make_schedule", "next_after"]
 
 EVERY_MIN_MS: Final = 1000
-"""The shortest interval. What has to be quicker is no polling any more: publish to the topic instead."""
+"""The shortest interval. For anything faster, publish to the topic instead of polling."""
 
 EVERY_MAX_MS: Final = 3660 * 86_400_000
-"""The longest, ten years. More is a slip, and must not grow into a number that no database takes."""
+"""The longest interval, ten years. A longer one is a mistake, and could exceed the integers of the database."""
 
 
 class Every(msgspec.Struct, frozen=True, tag="every"):
-    """So long after it was last done."""
+    """Fires this long after the last run."""
 
     ms: int
 
 
 class Cron(msgspec.Struct, frozen=True, tag="cron"):
-    """At these times of a clock in this zone, by its IANA name."""
+    """Fires at these times of a clock in this zone, by its IANA name."""
 
     text: str
     zone: str
@@ -58,7 +58,7 @@ Schedule: TypeAlias = Every | Cron
 
 
 def make_schedule(where: str, *, every: Duration | None, cron: str | None, zone: str | None) -> Schedule | None:
-    """What an author wrote; None if nothing. `where` says in messages whose it is. Raises DeclarationError."""
+    """The declared schedule, or None without one. `where` names its owner in messages. Raises DeclarationError."""
     if every is not None and cron is not None:
         message = f"{where}: has both every={every!r} and cron={cron!r}; keep one of them"
         raise DeclarationError(message, where=where, every=every, cron=cron)
@@ -74,7 +74,7 @@ def make_schedule(where: str, *, every: Duration | None, cron: str | None, zone:
         if not isinstance(found, str):
             message = f'{where}: {name}={found!r} is no text; write cron="0 9 * * *", zone="Europe/Berlin"'
             raise DeclarationError(message, where=where, **{name: found})
-    # One space between its fields, so that two that say the same are the same.
+    # One space between the fields, so that equal crons compare equal.
     checked = Cron(" ".join(cron.split()), "UTC" if zone is None else zone)
     try:
         _parse(checked.text)
@@ -102,7 +102,7 @@ def _to_interval(where: str, every: Duration) -> int:
 
 
 def next_after(schedule: Schedule, now_ms: int) -> int:
-    """The first fire after now and not at it, both in ms since 1970 UTC."""
+    """The first fire after now, exclusive; both in ms since 1970 UTC."""
     match schedule:
         case Every():
             return now_ms + schedule.ms
@@ -118,20 +118,19 @@ _MINUTE: Final = timedelta(minutes=1)
 
 
 def _next_of_cron(cron: Cron, now_ms: int) -> int:
-    """Only here are times of the wall and times of the world turned into each other.
+    """The next fire of a cron. Only this function converts between local and UTC time.
 
-    The search runs over what the clock on the wall shows, where it never jumps, and each time found there is looked
-    up in the world. A library that walks in the world instead has to get over the jumps, and those of half an hour
-    are where it stumbles.
+    The search runs over local times, which never jump, and converts each match to UTC. A library that searches in UTC
+    has to handle the jumps, and fails at jumps of half an hour.
     """
     zone = _find_zone(cron.zone)
     search = copy(_parse(cron.text))
     is_fixed = _is_fixed(cron.text)
-    # A cron knows whole seconds: what comes after the second that has begun, comes after now.
+    # A cron has whole seconds: search from the next one.
     now = _EPOCH + (now_ms // 1000) * _SECOND
     local = now.astimezone(zone)
     shown_now = local.replace(tzinfo=None)
-    # In the first pass of an hour that comes twice, the wall will show again what it has shown: look there, too.
+    # In the first pass of a repeated hour, local times will occur again: search these, too.
     search.dt = shown_now - (local.replace(fold=1).astimezone(UTC) - now)
     found: datetime | None = None
     while True:
@@ -144,7 +143,7 @@ def _next_of_cron(cron: Cron, now_ms: int) -> int:
 
 
 def _fires(shown: datetime, zone: tzinfo, *, is_fixed: bool) -> list[datetime]:
-    """What a time on the wall that matches means in the world."""
+    """The UTC times of a matching local time."""
     moments = _moments(shown, zone)
     if not is_fixed:
         return moments
@@ -155,7 +154,7 @@ def _fires(shown: datetime, zone: tzinfo, *, is_fixed: bool) -> list[datetime]:
 
 
 def _moments(shown: datetime, zone: tzinfo) -> list[datetime]:
-    """When the clock on the wall shows this: once; never, if it is skipped; or twice, if the clock is put back."""
+    """The UTC times at which the clock shows a local time: one; none if it is skipped; two if the clock is set back."""
     found: list[datetime] = []
     for fold in (0, 1):
         at = shown.replace(tzinfo=zone, fold=fold).astimezone(UTC)
@@ -193,21 +192,21 @@ _START: Final = datetime(2000, 1, 1)  # noqa: DTZ001  # what a wall shows has no
 
 
 def _is_fixed(text: str) -> bool:
-    """It names both minutes and hours: Debian's rule, by what is written and not by what it comes to."""
+    """Both minutes and hours are fixed: Debian's rule, which reads the text and not its meaning."""
     minute, hour, *_ = text.split()
     return not minute.startswith("*") and not hour.startswith("*")
 
 
 @lru_cache(maxsize=1000)  # parsing takes about half as long as a search
 def _parse(text: str) -> CronSim:
-    """To be copied before it is used: searching changes it. Raises DeclarationError."""
+    """The parsed cron. Copy it before a search, which changes it. Raises DeclarationError."""
     if (fault := _find_fault(text)) is not None:
         raise DeclarationError(f'cron="{text}": {fault}', cron=text)
     return CronSim(text, _START)
 
 
 def _find_fault(text: str) -> str | None:
-    """What is wrong with it, and what to write; None if nothing."""
+    """What is wrong with a cron, and what to write instead. None if it is valid."""
     fields = text.split()
     if text.lower() in _NICKNAMES:
         return f'write "{_NICKNAMES[text.lower()]}"'
@@ -217,7 +216,7 @@ def _find_fault(text: str) -> str | None:
         alone = [field if here == place else "*" for here, field in enumerate(fields)]
         if not _can_fire(" ".join(alone)):
             return f'"{fields[place]}" is no {name} ({allowed}); {_FORM}'
-    # The library would read 5-5/2 as 5/2, which is 5, 7, 9 and so on.
+    # The library reads 5-5/2 as 5/2, which is 5, 7, 9 and so on.
     if (single := _RANGE_OF_ONE.search(text)) is not None:
         return f'"{single[0]}" is a range of one with a step; write "{single[1]}"'
     return None if _can_fire(text) else "would never fire, there is no such day; look at its day, month and weekday"
@@ -235,7 +234,7 @@ def _can_fire(text: str) -> bool:
 
 @lru_cache(maxsize=1000)
 def _find_zone(name: str) -> tzinfo:
-    """By its IANA name. Raises DeclarationError."""
+    """The zone with this IANA name. Raises DeclarationError."""
     if name == "UTC":
         return UTC  # needs no database of zones
     if name.lower() in {"local", "localtime"}:
@@ -262,7 +261,7 @@ def _suggest_zone(name: str) -> str:
 
 
 def in_words(schedule: Schedule | None) -> str:
-    """For people who do not read cron. The zone is named where a time of day or a day is."""
+    """A schedule for people who do not read cron. The zone is named if the text has a time of day or a day."""
     match schedule:
         case None:
             return "only when asked"

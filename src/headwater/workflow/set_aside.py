@@ -1,8 +1,9 @@
-"""Runs put aside after their effect, and taken up again.
+"""Runs set aside after their effect, and continued later.
 
-A run whose effect is there can only go on with `next`. If that never succeeds, the run is put aside: its chain ends,
-its events are parked, and the workflow goes on with other events. Taken up again, a successor begins with `next`, with
-the same plan and result. The events of such a run never wait for `prepare` again: that could repeat the effect (W5).
+A run whose effect has happened can only continue with `next`. If `next` never succeeds, the run is set aside: its chain
+ends, its events are parked, and the workflow continues with other events. If a person has it tried again, a successor
+begins with `next` and the same plan and result. The events of such a run never go back to `prepare`, which could repeat
+the effect (W5).
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ HELD: Final = (
     f"exists (select 1 from flow_event where status = 'parked' and id in ({_PARKED.format('run.id')})) "
     "and not exists (select 1 from flow_run as later where later.retry_of = run.id)"
 )
-"""Of a run, in a query: it was put aside, and events of it are still parked. No other run can finish these."""
+"""SQL on a run: it was set aside, and events of it are still parked. No other run can finish these."""
 
 WITH_A_RUN: Final = (
     "exists (select 1 from flow_take as take where take.event = flow_event.id and take.disposition = 'parked')"
 )
-"""Of an event, in a query: it was put aside together with a run."""
+"""SQL on an event: it was set aside together with a run."""
 
 
 def put_aside(tables: WorkflowTables, flow: FlowRow, run: RunRow, **columns: object) -> RunRow:
-    """The chain ends here. What the run holds is parked, and goes on only together with this run."""
+    """End the chain here. The events of the run are parked, and continue only together with this run."""
     run = run_rows.mark(tables, run, aside="kept", **columns)
     run_rows.release(tables, run, "parked", "parked")
     none = {"head": None, "retry_at": None, "block": None, "block_kind": None, "failures": 0, "repairing": 0}
@@ -39,7 +40,7 @@ def put_aside(tables: WorkflowTables, flow: FlowRow, run: RunRow, **columns: obj
 
 
 def held(tables: WorkflowTables, flow: FlowRow, input_id: int | None = None) -> list[RunRow]:
-    """Runs of a workflow that are put aside, and still hold events: all, or those that are about one input."""
+    """Runs of a workflow that are set aside and still hold events: all, or those with one input."""
     query = f"select {RUN} from flow_run as run where flow = ? and aside = 'kept' and {HELD}"
     values: list[object] = [flow.id]
     if input_id is not None:
@@ -53,7 +54,7 @@ def held(tables: WorkflowTables, flow: FlowRow, input_id: int | None = None) -> 
 
 
 def is_held(tables: WorkflowTables, run: RunRow) -> bool:
-    """It was put aside, has not been taken up again, and events of it are parked."""
+    """The run was set aside, has not been continued, and has parked events."""
     return (
         run.aside is not None
         and tables.one(f"select 1 from flow_run as run where id = ? and {HELD}", run.id) is not None
@@ -61,7 +62,7 @@ def is_held(tables: WorkflowTables, run: RunRow) -> bool:
 
 
 def want_again(tables: WorkflowTables, flow: FlowRow, wanted: Iterable[RunRow]) -> int:
-    """Each is taken up again, one after the other, before anything new begins; how many events that are."""
+    """Mark each run to continue, one after the other, before new runs. Returns the number of events."""
     count = 0
     for run in wanted:
         run_rows.mark(tables, run, aside="again")
@@ -71,7 +72,7 @@ def want_again(tables: WorkflowTables, flow: FlowRow, wanted: Iterable[RunRow]) 
 
 
 def waits(tables: WorkflowTables, flow: FlowRow) -> RunRow | None:
-    """The oldest run that is to be taken up again, if it can be: its handler is there, and events of it are left."""
+    """The oldest run that is marked to continue, has its handler in the program, and has events left."""
     query = (
         f"select {RUN} from flow_run as run where flow = ? and aside = 'again' and {HELD} and exists (select 1 from "
         "flow_handler as handler where handler.flow = run.flow and handler.kind = run.kind "
@@ -82,7 +83,7 @@ def waits(tables: WorkflowTables, flow: FlowRow) -> RunRow | None:
 
 
 def take_up(tables: WorkflowTables, flow: FlowRow) -> FlowRow:
-    """If a run waits for it, it is the head of its chain again, which goes on at once."""
+    """Make the next marked run the head of its chain again. It continues at once."""
     run = waits(tables, flow)
     if run is None:
         return flow

@@ -1,6 +1,6 @@
 """Runs that stop: failure, block, retry time.
 
-Part of `transitions`, which says what else happens to a run; each function is part of one transaction.
+Part of `transitions`, which has the other transitions. Each function is part of one transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headwater.workflow.workflow_spec import FlowSpec
 
 
 class RunFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong in a run, classified where it happened."""
+    """A failure of a run, classified where it happened."""
 
     kind: FailureKind
     message: str
@@ -53,10 +53,10 @@ def failed(  # noqa: PLR0917  # what is known where it happens
     undone: str = "",
     emitting: bool = False,
 ) -> RunRow:
-    """Any failure or pause: the status, the error, what becomes of the events and when the chain goes on, together.
+    """Stop a run after a failure or pause: store status, error, the state of its events, and when the chain continues.
 
-    `undone`: the call has surely had no effect, and that is learnt with this. `emitting`: it was `next` that failed;
-    that it is called is no checkpoint of its own, because what it does lands with the commit.
+    `undone`: this failure also proves that the call had no effect. `emitting`: `next` failed. Calling `next` is not a
+    checkpoint of its own, because its writes are part of the commit.
     """
     run = active(tables, run_id)
     flow = tables.flow(run.flow)
@@ -67,7 +67,7 @@ def failed(  # noqa: PLR0917  # what is known where it happens
         run_rows.resolve_call(tables, run, "call", result=None, error=undone[:ERROR_MAX])
         steps.insert(0, RunStep.NOT_APPLIED)
     run = end(tables, run, steps, why)
-    # W5: events are given back only if surely nothing was done about them.
+    # W5: events are released only if the run has had no effect.
     if restart_of(EffectOutcome(run.outcome)) is Restart.FRESH:
         run_rows.release(tables, run)
     flow = set_flow(tables, flow, head=run.id, retry_at=None)
@@ -86,7 +86,7 @@ def failed(  # noqa: PLR0917  # what is known where it happens
 def _later(  # noqa: PLR0917  # likewise
     tables: WorkflowTables, flow: FlowRow, run: RunRow, why: RunFailure, spec: FlowSpec, retry: Retry, chance: float
 ) -> None:
-    """L6: when it is tried again, and how often it was, outlives the process."""
+    """L6: the time of the next retry and the number of failures survive the process."""
     failures = flow.failures + 1
     if failures <= retry.tries:
         wait = max(retry.delay_ms(failures, chance), why.after_ms)
@@ -97,7 +97,7 @@ def _later(  # noqa: PLR0917  # likewise
 
 
 def _wrong(tables: WorkflowTables, flow: FlowRow, run: RunRow, why: RunFailure, spec: FlowSpec) -> None:
-    """The code is wrong: another version of it is needed, unless it is one event that it cannot deal with."""
+    """The code failed. It needs a new version, unless a single event causes the failure and is parked."""
     if _is_parked(tables, flow, run, spec):
         return
     if spec.has_fixer and flow.repairs < REPAIRS:
@@ -108,17 +108,17 @@ def _wrong(tables: WorkflowTables, flow: FlowRow, run: RunRow, why: RunFailure, 
 
 
 def _is_parked(tables: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
-    """If the workflow would rather go on: the events of the run one at a time, and the one that fails alone is parked.
+    """Narrow the run to one event at a time, and park the event that fails alone. False if the workflow has to stop.
 
-    After the effect, the run is put aside with all of them.
+    After the effect, the run is set aside with all of its events.
 
-    Each round shows fewer events, or parks some; or has found that fewer are not enough, and then it parks what was
-    taken together: so it ends.
+    This ends: each round shows fewer events or parks some. If one event at a time is not enough to get a plan, the
+    events that were taken together are parked.
     """
     if spec.on_poison != "park" or run.kind != "consumer":
         return False
     if restart_of(EffectOutcome(run.outcome)) is Restart.EMIT:
-        # It is known which events these are. The effect is there, so they wait for this run and for nothing else.
+        # The effect has happened with these events, so only this run may finish them.
         tables.captions[flow.id] = f"{run_caption(run, tables)}: parked after it was done, {run.error}"
         put_aside(tables, flow, run)
         return True
@@ -141,7 +141,7 @@ def _is_parked(tables: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpe
 
 
 def _poison(tables: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]:
-    """What it may be: the events the run had taken, or was shown."""
+    """The events that may cause the failure: those the run took, or those it was shown."""
     if run.taken:
         return [row[0] for row in tables.execute("select event from flow_take where run = ?", run.id)]
     pending = tables.pending(flow.id, spec.consumer(run.handler).topics, run.offered)
@@ -149,7 +149,7 @@ def _poison(tables: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) 
 
 
 def crashed(tables: WorkflowTables, run: RunRow) -> RunRow:
-    """The host ended in the middle of it. It stays the head of its chain until it has a successor (W8)."""
+    """Store that the host ended during the run. It stays the head of its chain until it has a successor (W8)."""
     crashes = run.crashes + 1
     text = f"the host ended while {run.handler} was {run.phase}"
     run = end(tables, run, [RunStep.CRASHED], RunFailure(kind=FailureKind.CRASHED, message=text), crashes=crashes)
@@ -166,12 +166,12 @@ def crashed(tables: WorkflowTables, run: RunRow) -> RunRow:
 
 
 def after_crash(tables: WorkflowTables, flow: FlowRow, run: RunRow) -> None:
-    """L7: work that the host ends in, time after time, is taken for the reason."""
+    """L7: if the host ends repeatedly during the same run, the run is taken as the cause and blocked."""
     if run.crashes >= CRASHES:
         text = f"the host has ended {run.crashes} times in a row while {run.handler} was at work"
         set_flow(tables, flow, retry_at=None, block=text, block_kind="crashes")
     else:
-        # The first time at once; then as after failures, so that a host that ends in it does so ever less often.
+        # The first retry is immediate. Later ones are delayed as after failures, so that the host crashes less often.
         wait = DEFAULT.delay_ms(run.crashes - 1) if run.crashes > 1 else 0
         set_flow(tables, flow, retry_at=Millis(tables.now + wait))
 
@@ -188,15 +188,15 @@ def active(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def unknown(tables: WorkflowTables, run_id: int) -> RunRow:
-    """A run whose call has an unknown outcome. Raises TransitionError if it was resolved meanwhile."""
+    """A run whose call has an unknown outcome. Raises TransitionError if it was resolved in between."""
     run = tables.run(run_id)
     if run.outcome != EffectOutcome.UNKNOWN:
-        raise TransitionError(f"what became of run {run_id} is known already: {run.outcome}", run=run_id)
+        raise TransitionError(f"the outcome of run {run_id} is known already: {run.outcome}", run=run_id)
     return run
 
 
 def end(tables: WorkflowTables, run: RunRow, steps: list[RunStep], why: RunFailure, **more: object) -> RunRow:
-    """Take steps that end it, and keep why."""
+    """Apply steps that end a run, and store the reason."""
     columns = {"error_kind": why.kind, "error": why.message[:ERROR_MAX], "error_details": why.details[:ERROR_MAX]}
     if why.service:
         columns["service"] = why.service[:SERVICE_MAX]
@@ -215,7 +215,7 @@ def stop(  # what is known where it happens
     block: str | None,
     details: str = "",
 ) -> RunRow:
-    """The run waits, and holds what it has."""
+    """Stop a run that keeps its events."""
     run = end(tables, run, [what], RunFailure(kind=kind, message=message, details=details))
     flow = tables.flow(run.flow)
     text = None if block is None else message[:ERROR_MAX]

@@ -1,9 +1,9 @@
 """Invariants W1 to W9 and W12, checked on the tables.
 
-`check_all` is for any moment between two transactions. What can only be seen over time stands in `watch`. The first
-thing that does not hold is raised as an InvariantError, which names the invariant and shows the record.
+`check_all` holds between any two transactions. Invariants over time are in `testing.invariants.workflow_invariants`.
+The first violation raises an InvariantError with the invariant and the record.
 
-`docs/internals/workflow-invariants.md` says what each of them promises, and where it is upheld.
+`docs/internals/workflow-invariants.md` says what each invariant promises, and which code upholds it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _ORDER: Final = list(RunPhase)
 
 
 def broken(invariant: str, what: str, record: object) -> InvariantError:
-    """What does not hold, with the record of which that is so."""
+    """The error for a violated invariant, with the record that violates it."""
     return InvariantError(f"{invariant}: {what}: {record}", invariant=invariant, record=record)
 
 
 class Take(msgspec.Struct, frozen=True):
-    """An event that a run has taken, and what became of it there."""
+    """An event that a run took, and its disposition there."""
 
     run: int
     event: int
@@ -51,7 +51,7 @@ class Take(msgspec.Struct, frozen=True):
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """An event, as it is kept."""
+    """An event, as stored."""
 
     id: int
     topic: int
@@ -62,7 +62,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 
 class Rows:
-    """All of them, by what they are looked up by."""
+    """All rows, indexed for the checks."""
 
     def __init__(self, tables: WorkflowTables) -> None:
         self.flows = {row[0]: FlowRow(*row) for row in tables.execute(f"select {FLOW} from flow")}
@@ -79,13 +79,13 @@ class Rows:
 
 
 def events(tables: WorkflowTables) -> list[StoredEvent]:
-    """All there are."""
+    """All events."""
     query = "select id, topic, payload, status, reserved_by, attempt from flow_event order by id"
     return [StoredEvent(*row) for row in tables.execute(query)]
 
 
 def spec_of(tables: WorkflowTables, flow: FlowRow, version: int | None = None) -> FlowSpec:
-    """What a version of a workflow was declared as; without a number: the newest."""
+    """The declaration of a version of a workflow; without a number, of the newest."""
     wanted = flow.version if version is None else version
     row = tables.one("select config from flow_version where flow = ? and version = ?", flow.id, wanted)
     if row is None:
@@ -97,7 +97,7 @@ def spec_of(tables: WorkflowTables, flow: FlowRow, version: int | None = None) -
 
 
 def w1_single(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """One run of a workflow is active at most, and no other than the chain that is not finished."""
+    """At most one run of a workflow is active, and while a chain is open, only its head."""
     rows = rows or Rows(tables)
     for flow in rows.flows.values():
         active = [run for run in rows.runs.values() if run.flow == flow.id and run.status == RunStatus.ACTIVE]
@@ -109,7 +109,7 @@ def w1_single(tables: WorkflowTables, rows: Rows | None = None) -> None:
 
 
 def _places() -> frozenset[RunPosition]:
-    """Where a run can come to, by the table of steps alone."""
+    """All positions that a run can reach, by the table of steps."""
     found: set[RunPosition] = set()
     todo = [RunPosition(RunPhase.PREPARING, RunStatus.ACTIVE, EffectOutcome.NONE)]
     todo += [
@@ -133,18 +133,18 @@ PLACES: Final = _places()
 
 
 def w2_forward(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """A run stands where the steps lead: phase, status and outcome fit each other."""
+    """A run is at a position that the steps can reach: phase, status and outcome fit each other."""
     for run in (rows or Rows(tables)).runs.values():
         if position_of(run) not in PLACES:
             raise broken("W2", f"no step leads to where it is ({position_of(run)})", run)
 
 
 def w3_checkpoint(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """What was prepared is kept from `prepared` on; what came of the call, together with the outcome and the call."""
+    """The plan is stored from `prepared` on; the result of the call is stored together with the outcome."""
     rows = rows or Rows(tables)
     for run in rows.runs.values():
         if run.kind == "consumer" and run.phase != RunPhase.PREPARING and run.prepare_result is None:
-            raise broken("W3", "it is prepared, and what was prepared is not there", run)
+            raise broken("W3", "it is prepared, and its plan is not stored", run)
         call = rows.call_of.get(run.call)
         is_applied = run.outcome == EffectOutcome.APPLIED
         kept = call is not None and call.status == CallStatus.APPLIED and call.result == run.mutation_result
@@ -155,7 +155,7 @@ def w3_checkpoint(tables: WorkflowTables, rows: Rows | None = None) -> None:
 
 
 def w4_one_call(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """A run makes one call at most, under a key of its own; one that goes on from another's makes none."""
+    """A run makes at most one call, under a key of its own. A run that continues after a call makes none."""
     rows = rows or Rows(tables)
     for run_id, count in Counter(call.run for call in rows.calls).items():
         if count > 1:
@@ -167,7 +167,7 @@ def w4_one_call(tables: WorkflowTables, rows: Rows | None = None) -> None:
 
 
 def w5_effect_once(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """Of the calls that were about an event, one can have happened; if it is consumed after a call, that one has."""
+    """Of the calls for an event, at most one may have happened. If an event is consumed after a call, that call did."""
     rows = rows or Rows(tables)
     about: dict[int, list[int]] = {}
     for take in rows.takes:
@@ -189,7 +189,7 @@ def w5_effect_once(tables: WorkflowTables, rows: Rows | None = None) -> None:
 
 
 def w6_intent(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """Whatever a run may have done outside, a call tells of it: from before it left, until it is known."""
+    """For every effect that a run may have had, a call is stored from before it left until its outcome is known."""
     rows = rows or Rows(tables)
     for run in rows.runs.values():
         call = rows.call_of.get(run.call)
@@ -207,7 +207,7 @@ def w6_intent(tables: WorkflowTables, rows: Rows | None = None) -> None:
 
 
 def w7_reset(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """A chain goes on by the outcome: from `next` with copies, from the beginning, or not before it is known."""
+    """The outcome decides how a chain continues: from `next` with copies, from the beginning, or not yet."""
     rows = rows or Rows(tables)
     for run in rows.runs.values():
         before = None if run.retry_of is None else rows.runs.get(run.retry_of)
@@ -231,7 +231,7 @@ def w7_reset(tables: WorkflowTables, rows: Rows | None = None) -> None:
 
 
 def _check_unknown(run: RunRow, flow: FlowRow, call: CallRow | None) -> None:
-    """Never failed, never repaired; an outcome that cannot be found out is left to a person, and reported."""
+    """A run with an unknown outcome is not failed or repaired. If no `reconcile` can find it out, a person is asked."""
     if run.status not in (RunStatus.ACTIVE, RunStatus.RECONCILIATION, RunStatus.CRASHED):
         raise broken("W7", "the outcome of its call is unknown, and it is shown as failed", run)
     if run.status != RunStatus.ACTIVE and (call is None or call.status == CallStatus.IN_FLIGHT):
@@ -239,11 +239,11 @@ def _check_unknown(run: RunRow, flow: FlowRow, call: CallRow | None) -> None:
     if run.cancelled or call is None or call.status != CallStatus.INDETERMINATE:
         return
     if flow.head != run.id or flow.block_kind != "indeterminate" or flow.repairing:
-        raise broken("W7", f"only a person can tell what became of it, and {flow.name} does not ask one", run)
+        raise broken("W7", f"only a person can report its outcome, and {flow.name} does not ask one", run)
 
 
 def w8_recovery(tables: WorkflowTables, rows: Rows | None = None, alive: Collection[int] | None = None) -> None:
-    """Chains are lines. Each ends in a commit, in a run that is alive or was given up, or in what is to be finished."""
+    """Chains are lines. Each ends in a commit, an active run, a run that was given up, or the head of its workflow."""
     rows = rows or Rows(tables)
     chains: dict[int, list[RunRow]] = {}
     for run in rows.runs.values():
@@ -275,7 +275,7 @@ def _check_end(tables: WorkflowTables, rows: Rows, last: RunRow, alive: Collecti
 
 
 def _check_seen(flow: FlowRow, head: RunRow, call: CallRow | None) -> None:
-    """It goes on at a time, or it is reported."""
+    """A stopped chain continues at a time, or users can see why it does not."""
     waits = restart_of(EffectOutcome(head.outcome)) is Restart.WAIT
     at = flow.retry_at if not waits else None if call is None else call.next_at
     if flow.block is None and not flow.repairing and at is None:
@@ -283,7 +283,7 @@ def _check_seen(flow: FlowRow, head: RunRow, call: CallRow | None) -> None:
 
 
 def _is_given_up(tables: WorkflowTables, flow: FlowRow, run: RunRow) -> bool:
-    """By a person; or its event was parked, if the workflow is declared so."""
+    """A person gave the run up, or its event was parked because the workflow is declared so."""
     is_fresh = run.kind == "consumer" and restart_of(EffectOutcome(run.outcome)) is Restart.FRESH
     return (
         bool(run.cancelled)
@@ -293,7 +293,7 @@ def _is_given_up(tables: WorkflowTables, flow: FlowRow, run: RunRow) -> bool:
 
 
 def w9_reserve(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """An event is consumed with the commit of its run; a run that has not ended alone holds what it took."""
+    """An event is consumed with the commit of its run. Only an unfinished run holds the events it reserved."""
     rows = rows or Rows(tables)
     by_event: dict[int, list[Take]] = {}
     for take in rows.takes:
@@ -306,7 +306,7 @@ def w9_reserve(tables: WorkflowTables, rows: Rows | None = None) -> None:
             event.status == "reserved"
         ):
             raise broken("W9", f"who holds it is not clear ({by_event.get(event.id)})", event)
-        # Of runs that were let go, nothing is known any more.
+        # Nothing is stored of runs that were deleted.
         if kept == newest and said["consumed"] != (event.status == "consumed"):
             raise broken("W9", f"its runs do not say so ({by_event.get(event.id)})", event)
     taken = Counter(take.run for take in rows.takes)
@@ -336,7 +336,7 @@ def _check_take(take: Take, rows: Rows) -> None:
                 bool(run.cancelled) or (is_committed and run.outcome == EffectOutcome.SKIPPED)
             )
         case "parked":
-            # Put aside after the effect: from there it is only finished, or skipped.
+            # Set aside after the effect: it can only be finished or skipped.
             heirs = [heir.id for heir in rows.after.get(run.id, ())]
             is_moved = any(other.run in heirs and other.event == event.id for other in rows.takes)
             fits = run.aside is not None and (event.status in ("parked", "skipped") or is_moved)
@@ -344,7 +344,7 @@ def _check_take(take: Take, rows: Rows) -> None:
             heirs = [heir.id for heir in rows.after.get(run.id, ())]
             fits = any(other.run in heirs and other.event == event.id for other in rows.takes)
         case _:
-            # Given back: only if surely nothing was done (W5).
+            # Released: only if the run had no effect (W5).
             fits = not is_committed and restart_of(EffectOutcome(run.outcome)) is Restart.FRESH
     if not fits:
         raise broken("W9", f"{take} does not fit {event}", run)
@@ -360,7 +360,7 @@ def _check_counts(tables: WorkflowTables, rows: Rows) -> None:
 
 
 def w12_wake_at(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """When a consumer is woken is a day ahead at most, by the times of its runs, one of which has asked for it."""
+    """A consumer is woken at most a day after the run that asked for it."""
     rows = rows or Rows(tables)
     for flow in rows.flows.values():
         for row in tables.handlers(flow.id):
@@ -377,7 +377,7 @@ ANY_TIME: Final[tuple[Callable[[WorkflowTables, Rows], None], ...]] = (
 
 
 def check_all(tables: WorkflowTables, alive: Collection[int] | None = None) -> None:
-    """All that must hold between two transactions. `alive`: the runs that a host executes, if that is known."""
+    """All invariants that hold between two transactions. `alive`: the runs that a host executes, if known."""
     wrong = tables.refresh_cache()
     if wrong:
         raise InvariantError(f"what is remembered of the tables is not so: {wrong}", wrong=wrong)

@@ -1,8 +1,7 @@
 """One transaction on the workflow tables, with a cache of rows.
 
-Rows that every run needs are remembered from one transaction to the next (`cache`): those of workflows, handlers
-and topics, and of active runs. A writer of one of these rows updates the cache; a statement whose effect is not
-reported clears it.
+Rows that every run needs are cached between transactions: workflows, handlers, topics and active runs. A writer of one
+of these rows updates the cache. A statement with an unknown effect clears it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from headwater.workflow.rows import (
 )
 from headwater.workflow.workflow_spec import FlowSpec
 
-# What is remembered, and of what.
+# The cached rows, and what each is a row of.
 _FLOW: Final = "flow"
 _NAMED: Final = "named"
 _RUN: Final = "run"
@@ -50,7 +49,7 @@ _PENDING: Final = (
 )
 
 NUMBER_MAX: Final = 2**63 - 1
-"""The largest that a database can be asked for."""
+"""The largest limit that the database accepts."""
 
 
 def _nothing(_doc: DocKey) -> Maybe:
@@ -65,59 +64,59 @@ class WorkflowTables:
         self.cache = raw.known
         self.now = now
         self.look = look
-        # Workflows whose status document has to follow.
+        # Workflows whose status document has to be updated.
         self.touched: dict[int, None] = {}
-        # Topics that have something new, as (workflow, topic).
+        # Topics with new events, as (workflow, topic).
         self.published: dict[tuple[int, str], None] = {}
         # The caption of a run that has just finished, by workflow.
         self.captions: dict[int, str] = {}
 
     def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """One statement."""
+        """Execute one statement."""
         if not query.startswith("select"):
             self.cache.clear()
         return self.raw.execute(query, values)
 
     def change(self, query: str, *values: object) -> int:
-        """One statement that writes; how many rows it changed."""
+        """Execute one statement that writes, and return how many rows it changed."""
         self.cache.clear()
         self.raw.execute(query, values)
         return self.raw.changed
 
     def write(self, query: str, *values: object) -> int:
-        """The same; the caller updates the cache."""
+        """The same, but the caller updates the cache."""
         self.raw.execute(query, values)
         return self.raw.changed
 
     def insert(self, query: str, *values: object) -> tuple[Any, ...]:
-        """The same, of one row; what it returns."""
+        """Insert one row, and return what the statement returns."""
         return self.raw.execute(query, values)[0]
 
     def one(self, query: str, *values: object) -> tuple[Any, ...] | None:
-        """The only row there can be."""
+        """The only row of a query, or None."""
         found = self.raw.execute(query, values)
         return found[0] if found else None
 
     def touch(self, flow: int) -> None:
-        """Its status has to follow."""
+        """Mark a workflow: its status document has to be updated."""
         self.touched[flow] = None
 
     # -- rows ----------------------------------------------------------------------------------------------
 
     def flow(self, flow_id: int) -> FlowRow:
-        """A workflow that is known to be there."""
+        """A workflow that exists, by its id."""
         found: FlowRow | None = self.cache.get((_FLOW, flow_id))
         if found is None:
             found = self.remember_flow(FlowRow(*self.execute(f"select {FLOW} from flow where id = ?", flow_id)[0]))
         return found
 
     def remember_flow(self, flow: FlowRow) -> FlowRow:
-        """Update the cache."""
+        """Update a workflow in the cache."""
         self.cache[_FLOW, flow.id] = flow
         return flow
 
     def flow_named(self, name: str) -> FlowRow | None:
-        """A workflow, by its name in full."""
+        """A workflow by its full name."""
         flow_id: int | None = self.cache.get((_NAMED, name))
         if flow_id is None:
             row = self.one("select id from flow where name = ?", name)
@@ -148,7 +147,7 @@ class WorkflowTables:
         return self.remember_run(RunRow(*row))
 
     def remember_run(self, run: RunRow) -> RunRow:
-        """Update the cache."""
+        """Update a run in the cache."""
         if run.status == RunStatus.ACTIVE:
             self.cache[_ACTIVE, run.flow] = run.id
             self.cache[_RUN, run.id] = run
@@ -173,7 +172,7 @@ class WorkflowTables:
         return {key: (before[key], found[key]) for key in before if before[key] != found[key]}
 
     def call_of(self, run: RunRow) -> CallRow | None:
-        """The call to the outside of a run, or of the one it goes on from."""
+        """The call of a run, or of the run it continues from."""
         row = self.one(f"select {CALL} from flow_call where run = ?", run.call)
         return None if row is None else CallRow(*row)
 
@@ -185,11 +184,11 @@ class WorkflowTables:
         return spec is not None and any(each.name == run.handler and each.reconciles for each in spec.consumers)
 
     def handler(self, flow_id: int, kind: HandlerKind, name: str) -> HandlerRow:
-        """What is remembered of a handler."""
+        """The stored state of a handler."""
         return self._handlers(flow_id)[kind, name]
 
     def handlers(self, flow_id: int) -> list[HandlerRow]:
-        """Those of a workflow that are there."""
+        """The handlers of a workflow that its program has."""
         return [row for row in self._handlers(flow_id).values() if not row.gone]
 
     def _handlers(self, flow_id: int) -> dict[tuple[HandlerKind, str], HandlerRow]:
@@ -202,7 +201,7 @@ class WorkflowTables:
         return found
 
     def remember_handler(self, row: HandlerRow) -> None:
-        """Update the cache."""
+        """Update a handler in the cache."""
         self._handlers(row.flow)[row.kind, row.name] = row
 
     def topics(self, flow_id: int) -> dict[str, TopicRow]:
@@ -215,33 +214,33 @@ class WorkflowTables:
         return found
 
     def topic_ids(self, flow_id: int) -> dict[str, int]:
-        """The same, without how many wait: that stays as it is."""
+        """The topic ids of a workflow. Unlike the counts of pending events, they never change."""
         if (_TOPIC_IDS, flow_id) not in self.cache:
             self.topics(flow_id)
         found: dict[str, int] = self.cache[_TOPIC_IDS, flow_id]
         return found
 
     def recount(self, flow_id: int) -> None:
-        """Events of its topics have come or gone."""
+        """Drop the cached counts of a workflow's topics: events were added or removed."""
         self.cache.pop((_TOPICS, flow_id), None)
 
     def pending(self, flow_id: int, topics: Sequence[str], limit: int) -> list[EventRow]:
-        """The oldest events that wait, of several topics together."""
+        """The oldest pending events of several topics together."""
         ids = self.topic_ids(flow_id)
         found: list[EventRow] = []
         for name in topics:
-            # The index gives them in order.
+            # The index returns them in order.
             rows = self.execute(_PENDING, name, ids[name], limit)
             found += [EventRow(*row) for row in rows]
         return found if len(topics) == 1 else sorted(found, key=lambda event: event.id)[:limit]
 
     def oldest(self, topics: Sequence[int]) -> int | None:
-        """The oldest event that waits in any of these."""
+        """The oldest pending event of these topics."""
         query = "select min(id) from flow_event where topic = ? and status = 'pending'"
         found = [self.execute(query, topic)[0][0] for topic in topics]
         return min((event for event in found if event is not None), default=None)
 
     def events_of(self, run: RunRow) -> list[EventRow]:
-        """Those that a run holds."""
+        """The events that a run has reserved."""
         query = f"select {EVENT} from {FROM_EVENT} where event.reserved_by = ? order by event.id"
         return [EventRow(*row) for row in self.execute(query, run.id)]

@@ -1,11 +1,11 @@
 """The transitions of a run, one transaction each.
 
     begin -> prepared -> in_flight -> applied | not_applied | uncertain -> consumed
-          failed, at any of these; and the chain goes on with `begin`
+          failed, at any of these; and the chain continues with `begin`
 
-Length: every transition of a run stands here, so that what can happen to one is read in one place.
+Length: every transition of a run is here, so that everything that can happen to one is in one place.
 
-What users do to runs is in `resolution`, what a restart finds in `recovery`.
+Actions of users on runs are in `operator_actions`, recovery after a restart in `run_recovery`.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ from headwater.workflow.workflow_spec import FlowSpec
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """A run that is to be executed now, from its phase on."""
+    """A run to execute now, from its phase on."""
 
     flow: FlowRow
     run: RunRow
     state: bytes | None
     events: tuple[EventRow, ...] = ()
-    """The first of the `run.offered` that `prepare` is shown; or what the run holds, if it goes on later."""
+    """The first events of the `run.offered` that `prepare` gets; or the events of the run, if it continues later."""
     call: CallRow | None = None
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """A handler is to be repaired."""
+    """A handler has to be repaired."""
 
     flow: FlowRow
     run: RunRow
 
 
 class ReconcileCall(msgspec.Struct, frozen=True):
-    """A call with an unknown outcome is to be asked about now."""
+    """A connector has to be asked now about a call with an unknown outcome."""
 
     flow: FlowRow
     run: RunRow
@@ -78,9 +78,9 @@ Next: TypeAlias = Begun | ReconcileCall | Repair | IdleUntil
 
 
 def begin(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> Next:
-    """The next run of a workflow, as the planner has it; or when to look again.
+    """Begin the next run of a workflow, as the planner chooses it; or return when to ask again.
 
-    W1: never a second one beside a run that is active, nor a new one while a chain is not finished.
+    W1: never a second active run, and no new chain while one is unfinished.
     """
     flow = tables.flow_named(name)
     assert flow is not None
@@ -103,21 +103,21 @@ def begin(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> Ne
 
 
 def begin_after(tables: WorkflowTables, handler: str, name: str, spec: FlowSpec, flags: Flags) -> Next:
-    """The same, in the transaction that ends a run of `handler`: what that has left is not noted in the flags yet.
+    """The same, in the transaction that ends a run of `handler`, whose leftover events are not in the flags yet.
 
-    Empty: the run took nothing, and has left what it left.
+    Empty: the run took nothing, so its leftover events are no reason to run it again.
     """
     dirty = flags.dirty | {handler}
     flow = tables.flow_named(name) if tables.published else None
     if flow is not None:
-        # Nor is what it has published.
+        # The events it has published are not in the flags, either.
         news = {topic for known, topic in tables.published if known == flow.id}
         dirty |= {consumer.name for consumer in spec.consumers if news & set(consumer.topics)}
     return begin(tables, name, spec, Flags(flags.fresh, dirty, flags.resumed))
 
 
 def peek(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> IdleUntil:
-    """When something is due; nothing is begun."""
+    """When something is due, without beginning it."""
     flow = tables.flow_named(name)
     assert flow is not None
     if tables.active(flow.id) is not None or flow.intent != Intent.ACTIVE or flow.block is not None:
@@ -135,11 +135,11 @@ def peek(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> Idl
 
 
 def _correct_clock(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> FlowRow:
-    """W11: if the clock was set back, what was due soon is not due in hours."""
+    """W11: after the clock was set back, times that were near stay near."""
     if flow.updated_at <= tables.now:
         return flow
     _correct_times(tables, flow, spec)
-    # From here on by the clock as it is now.
+    # From here on, times are measured by the corrected clock.
     retry_at = flow.retry_at
     if retry_at is not None and retry_at > tables.now:
         retry_at = Millis(min(retry_at, tables.now + max(retry_at - flow.updated_at, 0)))
@@ -149,10 +149,10 @@ def _correct_clock(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> Flo
 
 
 def _correct_times(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> bool:
-    """The same for handlers; whether it was so.
+    """The same for the times of handlers. Returns whether one was corrected.
 
-    Told by the times themselves, each of which has a latest that it can be: the workflow may not have been written for
-    longer than the clock was set back.
+    A time is wrong if it is later than its schedule allows. The workflow's own timestamp is no evidence: the last write
+    may be older than the change of the clock.
     """
     is_mended = False
     for row in tables.handlers(flow.id):
@@ -169,7 +169,7 @@ def _correct_times(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> boo
 
 
 def _begins(tables: WorkflowTables, due: Due) -> None:
-    """D17: a time that a consumer has asked for is used up when its run begins."""
+    """D17: a wake-up time that a consumer asked for is cleared when its run begins."""
     if due.kind == "consumer" and due.handler.wake_at is not None and due.handler.wake_at <= tables.now:
         set_handler(tables, due.handler, wake_at=None)
     if due.handler.asked:
@@ -179,7 +179,7 @@ def _begins(tables: WorkflowTables, due: Due) -> None:
 def _shown(
     tables: WorkflowTables, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec
 ) -> tuple[list[EventRow], int]:
-    """The first events that a handler is shown, and how many it is shown."""
+    """The first events that a handler gets, and how many it may read in all."""
     if kind == "producer":
         return [], 0
     consumer = spec.consumer(row.name)
@@ -191,7 +191,7 @@ def _shown(
 def _go_on(  # noqa: PLR0911  # one for each way to stop
     tables: WorkflowTables, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags
 ) -> Next:
-    """The chain that is not finished."""
+    """Continue the unfinished chain."""
     # W14: as in the planner.
     if flow.intent != Intent.ACTIVE or flow.block is not None:
         return IdleUntil()
@@ -209,13 +209,13 @@ def _go_on(  # noqa: PLR0911  # one for each way to stop
         return IdleUntil()
     is_approved = head.error_kind == FailureKind.ASK and head.phase == RunPhase.PREPARED and head.approval is not None
     if is_approved and head.version == flow.version:
-        # L10: the very plan that a person has approved, by the code that made it: the same attempt goes on.
+        # L10: the approved plan continues in the same attempt, with the code that made it.
         run = run_rows.move(tables, head, RunStep.APPROVED, error_kind=None, error=None, error_details=None)
         set_flow(tables, flow, retry_at=None)
         return Begun(flow, run, row.state, tuple(tables.events_of(run)))
     keeps = restart is Restart.EMIT
     if not keeps:
-        # A plan of an older version is held until here.
+        # A plan of an older version is kept until here.
         run_rows.release(tables, head)
     events, offered = ([], 0) if keeps else _shown(tables, flow, row, head.kind, spec)
     run = run_rows.insert_after(tables, flow, head, flags.resumed or _why(tables, head), keeps=keeps, offered=offered)
@@ -248,20 +248,20 @@ def _ask(tables: WorkflowTables, flow: FlowRow, head: RunRow) -> Next:
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What `prepare` came to."""
+    """The result of `prepare`."""
 
     events: tuple[int, ...] = ()
     result: bytes
     title: str = ""
     wake_at: Millis | None = None
     approval: bytes | None = None
-    """What a person would approve: they are asked, unless it was approved in this chain."""
+    """What a person would approve. The person is asked unless this chain has the approval already."""
     acts: str | None = None
-    """The operation that the plan itself is handed to, and nothing in between: then it leaves with this."""
+    """The operation, if the plan itself is its only argument: then the call leaves with this transaction."""
 
 
 def prepared(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
-    """W3, W9: the plan, what it takes and when to wake are kept together."""
+    """W3, W9: store the plan, the events it takes and the wake-up time together."""
     run = active(tables, run_id)
     flow = tables.flow(run.flow)
     row = tables.handler(run.flow, "consumer", run.handler)
@@ -273,26 +273,26 @@ def prepared(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec
     asks = plan.approval is not None and plan.approval != run.approval
     columns = {"prepare_result": plan.result, "taken": taken, "title": plan.title, "ask": int(asks)}
     if asks:
-        # What was approved before was another plan.
+        # An earlier approval was for another plan.
         columns["approval"] = None
     if plan.acts is None or asks or not taken or run.cancelled or flow.intent != Intent.ACTIVE:
         return run_rows.move(tables, run, RunStep.PREPARED, **columns)
-    # W6, as in `in_flight`: with the plan, because nothing decides in between.
+    # W6, as in `in_flight`. Together with the plan, because nothing is decided in between.
     run_rows.write_call(tables, flow, run, plan.acts, plan.result)
     return run_rows.move(tables, run, RunStep.PREPARED, RunStep.IN_FLIGHT, **columns)
 
 
 def ask(tables: WorkflowTables, run_id: int) -> RunRow:
-    """A person is asked before the mutation. What was taken stays taken: it is this plan that is approved, or not."""
+    """Stop before the mutation and ask a person. The events stay reserved: the approval is for this very plan."""
     run = active(tables, run_id)
     what = run.title or f"the next step of {run.handler}"
     return stop(tables, run, RunStep.APPROVAL, FailureKind.ASK, f"waits for an approval of: {what}", block="ask")
 
 
 def in_flight(tables: WorkflowTables, run_id: int, operation: str, params: bytes) -> RunRow:
-    """W6: that a call is about to leave is on disk before it does. From here on its outcome is unknown.
+    """W6: store on disk that a call is about to leave. From here on its outcome is unknown.
 
-    A pause of the workflow or a cancellation of the run before this has prevented it.
+    An earlier pause of the workflow, or cancellation of the run, prevents the call.
     """
     run = active(tables, run_id)
     flow = tables.flow(run.flow)
@@ -310,7 +310,7 @@ def skipped(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def applied(tables: WorkflowTables, run_id: int, result: bytes, by: ResolvedBy = "call") -> RunRow:
-    """The effect is there."""
+    """The call happened."""
     run = unknown(tables, run_id)
     run_rows.resolve_call(tables, run, by, result=result)
     run = run_rows.move(tables, run, RunStep.APPLIED, mutation_result=result)
@@ -320,7 +320,7 @@ def applied(tables: WorkflowTables, run_id: int, result: bytes, by: ResolvedBy =
 
 
 def not_applied(tables: WorkflowTables, run_id: int, error: str, by: ResolvedBy = "call") -> RunRow:
-    """The effect is surely not there. What the run held waits again."""
+    """The call certainly had no effect. The events of the run are released."""
     run = unknown(tables, run_id)
     run_rows.resolve_call(tables, run, by, result=None, error=error[:ERROR_MAX])
     run = run_rows.move(tables, run, RunStep.NOT_APPLIED)
@@ -331,7 +331,7 @@ def not_applied(tables: WorkflowTables, run_id: int, error: str, by: ResolvedBy 
 
 
 def _known_now(tables: WorkflowTables, run: RunRow, by: ResolvedBy) -> None:
-    """The chain goes on. L7: what is called again and again, and never has an effect, is not called for ever."""
+    """Continue the chain. L7: a call that is repeated and never has an effect is not repeated for ever."""
     flow = set_flow(tables, tables.flow(run.flow), block=None, block_kind=None)
     if by.startswith("user"):
         set_flow(tables, flow, retry_at=tables.now, failures=0)
@@ -348,7 +348,7 @@ def _known_now(tables: WorkflowTables, run: RunRow, by: ResolvedBy) -> None:
 
 
 def uncertain(tables: WorkflowTables, run_id: int, error: str, next_at: Millis | None, details: str = "") -> RunRow:
-    """The outcome is unknown, and the run cannot wait for it. Events stay with it (D4)."""
+    """The outcome is unknown, and the run stops. It keeps its events (D4)."""
     active(tables, run_id)
     run = unknown(tables, run_id)
     run_rows.leave_call_open(tables, run, next_at, error=error[:ERROR_MAX])
@@ -358,21 +358,21 @@ def uncertain(tables: WorkflowTables, run_id: int, error: str, next_at: Millis |
 
 
 def hung(tables: WorkflowTables, run_id: int, error: str) -> RunRow:
-    """A call has not come back in time, and may still have its effect: it is not asked about before it has ended."""
+    """A call has not returned in time and may still act. The connector is not asked about it before it has ended."""
     run = uncertain(tables, run_id, error, tables.now)
     set_flow(tables, tables.flow(run.flow), block=error[:ERROR_MAX], block_kind="hung")
     return run
 
 
 def came_back(tables: WorkflowTables, run_id: int | None = None) -> None:
-    """A call that was late has ended: that of one run by itself; or, of any run, with the process that made it."""
+    """A late call has ended: the call of one run, or, with the process that made them, the calls of all runs."""
     for flow_id, head in tables.execute("select id, head from flow where block_kind = 'hung'"):
         if run_id in (None, head):
             set_flow(tables, tables.flow(flow_id), block=None, block_kind=None)
 
 
 def still_uncertain(tables: WorkflowTables, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
-    """It was asked about once more, in vain. Without a next time, only a person can tell."""
+    """The connector was asked again, without result. Without a next time, only a person can report the outcome."""
     run = unknown(tables, run_id)
     run_rows.leave_call_open(tables, run, next_at, tries=tries, error=error[:ERROR_MAX])
     if next_at is None:
@@ -385,10 +385,10 @@ def still_uncertain(tables: WorkflowTables, run_id: int, error: str, tries: int,
 
 
 def consumed(tables: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
-    """W9: what the run took is consumed with its commit, or never."""
+    """W9: the reserved events are consumed in the same transaction as the commit of the run."""
     run = active(tables, run_id)
     if run.cancelled and run.taken and run.outcome == EffectOutcome.NONE:
-        # The cancellation came first: it has nothing to call, so this was its last moment.
+        # The run was cancelled first. It has no call, so this was the last moment to cancel.
         raise TransitionError(f"run {run_id} was cancelled before it had ended", run=run_id, cancelled=True)
     row = tables.handler(run.flow, "consumer", run.handler)
     if run.outcome == EffectOutcome.SKIPPED:
@@ -405,7 +405,7 @@ def consumed(tables: WorkflowTables, run_id: int, state: bytes | None, spec: Flo
 
 
 def idle(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
-    """`prepare` found nothing to do: only when to wake is kept."""
+    """`prepare` found nothing to do: only the wake-up time is stored."""
     prepared(tables, run_id, plan, spec)
     run = run_rows.move(tables, tables.run(run_id), RunStep.COMMITTED)
     _widen(tables, run, tables.handler(run.flow, "consumer", run.handler), spec)
@@ -413,7 +413,7 @@ def idle(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) ->
 
 
 def _widen(tables: WorkflowTables, run: RunRow, row: HandlerRow, spec: FlowSpec) -> None:
-    """After poison few events are shown: more again when these are done, and all when these alone are not enough."""
+    """Show a consumer more events again after a failure: all, once the few are done or are not enough for a plan."""
     if row.span is None or not run.offered:
         return
     consumer = spec.consumer(run.handler)
@@ -422,16 +422,16 @@ def _widen(tables: WorkflowTables, run: RunRow, row: HandlerRow, spec: FlowSpec)
         set_handler(tables, row, span=span if 0 < span < consumer.peek else None)
     elif row.span:
         set_handler(tables, row, span=0)
-        # There may be some that it was not shown.
+        # There may be more events than it was shown.
         tables.published |= dict.fromkeys((run.flow, topic) for topic in consumer.topics)
 
 
 def produced(tables: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
-    """What it published is part of the same transaction, and so is when it runs next."""
+    """The events that a producer publishes and its next time are stored in the same transaction."""
     run = active(tables, run_id)
     row = tables.handler(run.flow, "producer", run.handler)
     schedule = spec.producer(run.handler).schedule
-    # W11: counted from now, so that times that were missed come to one.
+    # W11: counted from now, so that missed times become one.
     next_at = None if schedule is None else next_after(schedule, tables.now)
     set_handler(tables, row, next_run_at=next_at, state=row.state if state is None else state)
     run = run_rows.move(tables, run, RunStep.COMMITTED)
@@ -439,7 +439,7 @@ def produced(tables: WorkflowTables, run_id: int, state: bytes | None, spec: Flo
 
 
 def _finished(tables: WorkflowTables, run: RunRow, spec: FlowSpec) -> RunRow:
-    """The chain is done, and with it what was counted of it."""
+    """The chain is finished: reset its counts."""
     flow = tables.flow(run.flow)
     if flow.head is not None or flow.failures or flow.repairs:
         none = {"head": None, "retry_at": None, "failures": 0, "repairs": 0}

@@ -9,7 +9,7 @@ from headwater.workflow.tables import WorkflowTables
 
 
 def set_flow(tables: WorkflowTables, flow: FlowRow, **columns: object) -> FlowRow:
-    """Write fields of a workflow; its status follows."""
+    """Write fields of a workflow; its status document is updated."""
     sets = ", ".join(f"{name} = ?" for name in columns)
     values = [str(value) if isinstance(value, str) else value for value in columns.values()]
     tables.write(f"update flow set {sets}, updated_at = ? where id = ?", *values, tables.now, flow.id)

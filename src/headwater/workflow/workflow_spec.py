@@ -13,14 +13,14 @@ OnPoison: TypeAlias = Literal["block", "park"]
 
 
 class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """When it runs."""
+    """A producer: when it runs."""
 
     name: str
     schedule: Schedule | None = None
 
 
 class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What it consumes, and how it acts."""
+    """A consumer: its topics, and how it acts."""
 
     name: str
     topics: tuple[str, ...]
@@ -30,7 +30,7 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow, as one version of a program has it."""
+    """A workflow, as declared in one version of a program."""
 
     name: str
     topics: tuple[str, ...] = ()
@@ -41,9 +41,9 @@ class FlowSpec(msgspec.Struct, frozen=True, kw_only=True):
     keep_runs: int | None = KEEP_RUNS
 
     def consumer(self, name: str) -> ConsumerSpec:
-        """One of those there are."""
+        """The consumer with this name."""
         return next(consumer for consumer in self.consumers if consumer.name == name)
 
     def producer(self, name: str) -> ProducerSpec:
-        """One of those there are."""
+        """The producer with this name."""
         return next(producer for producer in self.producers if producer.name == name)

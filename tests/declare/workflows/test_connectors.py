@@ -318,7 +318,7 @@ def test_who_cannot_be_asked_is_not() -> None:
         assert mill.flow.status.state == "Needs attention"
         assert "It is not known whether Take 1 happened. Say whether it happened." in mill.flow.status.sentence
         run = mill.last.id
-        with pytest.raises(hw.TransitionError, match="waits to be told"):
+        with pytest.raises(hw.TransitionError, match="waits for the outcome of run"):
             mill.flow.resume()
         with pytest.raises(hw.HeadwaterError, match="expected str"):
             mill.flow.reconcile(run, hw.Applied(3))

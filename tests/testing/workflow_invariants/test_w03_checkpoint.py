@@ -37,7 +37,7 @@ def test_plan_that_is_gone_is_found(world: World) -> None:
     world.publish("a1")
     world.drain(limit=1)
     tamper(world, "update flow_run set prepare_result = null")
-    is_found(world, w3_checkpoint, "W3: it is prepared, and what was prepared is not there: RunRow")
+    is_found(world, w3_checkpoint, "W3: it is prepared, and its plan is not stored: RunRow")
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ def run_caption(run: RunRow, tables: WorkflowTables | None = None) -> str:
 
 
 def inputs_of(tables: WorkflowTables, run: RunRow, limit: int = 4) -> list[str]:
-    """The titles of what a run is about."""
+    """The titles of the inputs of a run."""
     query = (
         "select input.title from flow_take as take join flow_cause as cause on cause.event = take.event "
         "join flow_input as input on input.id = cause.input where take.run = ? limit ?"
     )
-    # Each once, in the order of the events. Not asked of the database: it would sort them first.
+    # Each once, in the order of the events. Not with DISTINCT, for which the database would sort all of them.
     return list(dict.fromkeys(row[0] for row in tables.execute(query, run.id, limit * 4)))[:limit]
 
 

@@ -11,7 +11,7 @@ from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.story import one_line, over
 
 _SHOWN: Final = 160
-"""Characters of an error that is part of a refusal."""
+"""Characters of an error that are part of a refusal."""
 
 # --- workflows ------------------------------------------------------------------------------------------------
 
@@ -25,27 +25,24 @@ def of_flow(flow: FlowRow, what: str, why: str, run: int | None = None) -> Trans
 
 
 def wanted(flow: FlowRow) -> str:
-    """That it was paused or archived, and how to undo that."""
+    """That the workflow is paused or archived, and how to undo that."""
     if flow.intent == Intent.ARCHIVED:
         return f"it is archived; restore it first: `headwater workflow restore {flow.name}`"
     return f"it is paused; resume it first: `headwater workflow resume {flow.name}`"
 
 
 def unanswered(tables: WorkflowTables, flow: FlowRow, head: RunRow, what: str) -> TransitionError:
-    """A run waits for an answer that nothing else takes the place of."""
+    """The error if a run waits for an answer that nothing else replaces."""
     if flow.block_kind == "ask":
         why = f"run {head.id} waits for an answer first: `headwater approve {head.id}`, or `headwater reject {head.id}`"
     else:
         others = "`--not-applied`, `--skip` or `--again`" if tables.reconciles(head) else "`--not-applied` or `--skip`"
-        why = (
-            f"it waits to be told what became of run {head.id}: `headwater reconcile {head.id} --applied JSON`, "
-            f"{others}"
-        )
+        why = f"it waits for the outcome of run {head.id}: `headwater reconcile {head.id} --applied JSON`, {others}"
     return of_flow(flow, what, why, head.id)
 
 
 def in_the_way(flow: FlowRow) -> str:
-    """What a workflow has to be done with first."""
+    """What has to be finished before a workflow can start something."""
     if flow.block is not None:
         text = one_line(flow.block, _SHOWN).rstrip(". ")
         return f"it waits for a person: {text}; `headwater workflow show {flow.name}` tells what to type"
@@ -61,7 +58,7 @@ def of_run(run: RunRow, what: str, why: str) -> TransitionError:
 
 
 def not_open(tables: WorkflowTables, run: RunRow, what: str) -> TransitionError:
-    """Its chain does not wait at this run."""
+    """The error if the chain has not stopped at this run."""
     return of_run(run, what, _how(tables, run))
 
 
@@ -69,7 +66,7 @@ def _how(tables: WorkflowTables, run: RunRow) -> str:
     if run.status == RunStatus.ACTIVE:
         return f"{at_work(run)}; `headwater runs show {run.id}` tells how far it is"
     if run.status == RunStatus.COMMITTED:
-        return f"it is done already; `headwater runs show {run.id}` tells what came of it"
+        return f"it is done already; `headwater runs show {run.id}` shows the result"
     row = tables.one("select id from flow_run where retry_of = ?", run.id)
     later: int | None = None if row is None else row[0]
     word = over(run, tables.call_of(run), tables.flow(run.flow), later) or "stopped"
@@ -87,14 +84,14 @@ def _how(tables: WorkflowTables, run: RunRow) -> str:
 
 
 def _last(tables: WorkflowTables, later: int) -> int:
-    """The newest of its chain."""
+    """The newest run of its chain."""
     while (row := tables.one("select id from flow_run where retry_of = ?", later)) is not None:
         later = row[0]
     return later
 
 
 def at_work(run: RunRow) -> str:
-    """A run that is being executed, by what it does."""
+    """What a run that is being executed does right now."""
     if run.phase in (RunPhase.PREPARING, RunPhase.PREPARED):
         doing = "and has not acted yet" if run.kind == "consumer" else "and changes nothing outside"
         return f"it is at work, {doing}"
@@ -104,7 +101,7 @@ def at_work(run: RunRow) -> str:
 
 
 def answered(run: RunRow) -> str:
-    """For a run that is answered, and has not gone on yet."""
+    """The refusal for a run that has its answer and has not continued yet."""
     if run.outcome == EffectOutcome.SKIPPED:
         said = "it was cancelled already" if run.cancelled else "it was rejected already"
         return f"{said}; a host tells `next` so, and nothing more is to be done"
@@ -112,7 +109,7 @@ def answered(run: RunRow) -> str:
 
 
 def waits_for_other(flow: FlowRow, run: RunRow) -> str:
-    """What a run that has stopped waits for, and what can be done about that."""
+    """What a stopped run waits for, and what a person can do."""
     # What is stored of a crash names the phase.
     ended = "the host ended in the middle of it" if run.status == RunStatus.CRASHED else run.error
     error = one_line(ended or "no reason is known", _SHOWN).rstrip(". ")
@@ -124,30 +121,30 @@ def waits_for_other(flow: FlowRow, run: RunRow) -> str:
     if run.status == RunStatus.APPROVAL:
         return f"it waits for something else: {error}; when that is there, `headwater approve {run.id}`"
     if flow.block is not None:
-        return f"it failed ({error}); when that is mended, `headwater workflow resume {flow.name}` tries it again"
+        return f"it failed ({error}); when that is fixed, `headwater workflow resume {flow.name}` tries it again"
     return f"it has stopped ({error}), and is tried again by itself; `headwater runs retry {run.id}` does so now"
 
 
 def put_aside(run: RunRow) -> str:
-    """Of one whose chain has ended after the effect."""
-    return f"it was put aside already, with what came of its call; `headwater runs retry {run.id}` takes it up again"
+    """The refusal for a run that was set aside after its effect."""
+    return f"it was put aside already, with the result of its call; `headwater runs retry {run.id}` takes it up again"
 
 
 def no_reconcile(run: RunRow) -> str:
-    """Of one whose call cannot be looked up by the program."""
+    """The refusal for a run whose program cannot look its call up."""
     return (
-        f"{run.handler} has no `reconcile` that could look it up; look outside, then say what became of it: "
+        f"{run.handler} has no `reconcile` that could look it up; check the service, then report the outcome: "
         f"`headwater reconcile {run.id} --applied JSON`, `--not-applied` or `--skip`"
     )
 
 
 def no_handler(run: RunRow) -> str:
-    """Of one that the program cannot go on with."""
+    """The refusal for a run whose handler is gone."""
     return f"its handler {run.handler} is not in the program any more; bring it back, then say it again"
 
 
 def no_effect(flow: FlowRow, run: RunRow, *, is_known: bool) -> TransitionError:
-    """It cannot be abandoned: that is for runs whose effect is there."""
+    """The error if a run without an effect is to be abandoned."""
     if not is_known:
         why = (
             f"it is not known whether its call happened; say so first: `headwater reconcile {run.id} --applied JSON`, "
@@ -163,13 +160,13 @@ def no_effect(flow: FlowRow, run: RunRow, *, is_known: bool) -> TransitionError:
 
 _EFFECTS: Final = {
     EffectOutcome.APPLIED: "its effect is there, so `next` has to run",
-    EffectOutcome.SKIPPED: "it was skipped already, and `next` has to be told",
+    EffectOutcome.SKIPPED: "it was skipped already, and `next` has to run",
     EffectOutcome.UNKNOWN: "it is not known whether its call happened; say so first",
 }
 
 
 def has_effect(run: RunRow) -> TransitionError:
-    """It cannot be given up any more."""
+    """The error if a run with an effect, or with an unknown one, is to be cancelled."""
     advice = {
         EffectOutcome.UNKNOWN: f": `headwater reconcile {run.id} --skip` goes on without it",
         EffectOutcome.APPLIED: f"; `headwater runs retry {run.id}` does that now, `headwater runs abandon {run.id}` "
@@ -189,7 +186,7 @@ _KNOWN: Final = {
 
 
 def not_unknown(tables: WorkflowTables, run: RunRow, *, given_up: bool) -> TransitionError:
-    """There is no `reconcile` for its call."""
+    """The error if the outcome of a run's call is not open."""
     if run.outcome == EffectOutcome.UNKNOWN:
         busy = "its call is under way right now; ask again when it has come back, or its time is up"
         why = "it was given up, and nothing waits for the answer" if given_up else busy
@@ -214,8 +211,8 @@ def of_input(tables: WorkflowTables, found: InputRow, what: str, why: str) -> Tr
     elif "pending" in states:
         now = "it waits to be handled"
     elif "parked" in states:
-        # Its own workflow's were looked at.
-        now = f"what came of it was put aside elsewhere: `headwater workflow reprocess {_parked_in(tables, found)}`"
+        # Events of its own workflow were checked before.
+        now = f"events that follow from it are parked: `headwater workflow reprocess {_parked_in(tables, found)}`"
     elif found.skipped_at is not None or states == {"skipped"}:
         now = "it was skipped already"
     else:

@@ -1,7 +1,7 @@
 """Schedules and times in words.
 
-A cron is told from what it comes to and not from how it is written, so "*/20", "0,20,40" and "0-59/20" are one. What
-would be longer in words than in cron, or not quite true, is not told: the caller shows the cron.
+The text follows from the meaning of a cron, not its spelling: "*/20", "0,20,40" and "0-59/20" read the same. A cron
+without a short and exact text has none, and the caller shows the cron.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from cronsim import CronSim
 from headwater.values.text import rough_span
 
 NAMED_MAX: Final = 4
-"""Times, days or months in a row. Longer lists are counted and not read."""
+"""The longest list of times, days or months. A longer one is not readable."""
 
 _NOW_MS: Final = 500
-"""A distance that is less than a second when it is rounded."""
+"""A distance that is below one second after rounding."""
 
 _UNITS: Final = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 _WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
@@ -53,7 +53,7 @@ def interval_in_words(ms: int) -> str:
 
 
 def cron_in_words(cron: CronSim) -> ScheduleText | None:
-    """None if it cannot be told in short."""
+    """A cron in words, or None if there is no short text."""
     times = _times(sorted(cron.minutes), sorted(cron.hours))
     days = _days(cron)
     if times is None or days is None:
@@ -66,7 +66,7 @@ def cron_in_words(cron: CronSim) -> ScheduleText | None:
 
 
 def _times(minutes: list[int], hours: list[int]) -> str | None:
-    """At what time of the day; begins with "at" if it has to be said on which days."""
+    """The times of the day; begins with "at" if the text has to name days, too."""
     if len(hours) == 24:  # noqa: PLR2004  # all of a day
         return _every_hour(minutes)
     if len(minutes) * len(hours) <= NAMED_MAX:
@@ -90,7 +90,7 @@ def _every_hour(minutes: list[int]) -> str | None:
 
 
 def _pace(numbers: list[int], whole: int, unit: str) -> str | None:
-    """Said only if it is even: every 7 minutes does not go into an hour."""
+    """The pace, only if it is even: every 7 minutes does not divide an hour."""
     if len(numbers) == 1 or numbers != list(range(0, whole, whole // len(numbers))):
         return None
     step = whole // len(numbers)
@@ -98,7 +98,7 @@ def _pace(numbers: list[int], whole: int, unit: str) -> str | None:
 
 
 def _days(cron: CronSim) -> str | None:
-    """On which days; nothing if on all of them."""
+    """The days; empty for every day."""
     months = [_MONTHS[month - 1] for month in sorted(cron.months)]
     if NAMED_MAX < len(months) < len(_MONTHS):
         return None
@@ -130,7 +130,7 @@ def _dates(days: AbstractSet[int]) -> str | None:
 
 
 def _one_of_month(weekdays: AbstractSet[int | tuple[int, int]]) -> str | None:
-    """The second Tuesday; None if they are not one like this."""
+    """A day such as the second Tuesday, or None."""
     match list(weekdays):
         case [(weekday, which)]:
             return f"on the {_WHICH[which]} {_WEEKDAYS[weekday % 7]}"
@@ -154,12 +154,12 @@ def _weekdays(weekdays: AbstractSet[int | tuple[int, int]]) -> str | None:
 
 
 def due_in_words(at_ms: int, now_ms: int) -> str:
-    """How long until then: "in 3 min"; "now" if that has come."""
+    """The time until then: "in 3 min", or "now" if it has passed."""
     return "now" if at_ms - now_ms < _NOW_MS else f"in {rough_span(at_ms - now_ms)}"
 
 
 def ago_in_words(at_ms: int, now_ms: int) -> str:
-    """How long since then: "3 min ago"; "now" if that is still to come, as after a clock was put back."""
+    """The time since then: "3 min ago", or "now" if it is in the future, as after a clock was set back."""
     return "now" if now_ms - at_ms < _NOW_MS else f"{rough_span(now_ms - at_ms)} ago"
 
 

@@ -22,12 +22,12 @@ STOPPED: Final = "Stopped"
 
 
 def key_of(name: str) -> DocKey:
-    """Where the status of a workflow is: in the document of its own name."""
+    """The key of a workflow's status document: its own name."""
     return doc_key(name)
 
 
 def operations(tables: WorkflowTables, flow_id: int) -> list[Operation]:
-    """What has to be written so that the document says how things are; nothing, if it does."""
+    """The operations that bring the document up to date; none if it is."""
     flow = tables.flow(flow_id)
     key = key_of(flow.name)
     before = tables.look(key)
@@ -43,7 +43,7 @@ def operations(tables: WorkflowTables, flow_id: int) -> list[Operation]:
             ops.append(Add((name,), freeze(value, name)))
         elif type(value) is dict and is_map(there):
             ops += _inside(name, there, value)
-        # Texts, numbers and lists of one kind: Python's own comparison tells them apart.
+        # Texts, numbers and lists of one kind: Python's own comparison is enough.
         elif there != value:
             ops.append(Replace((name,), freeze(value, name)))
     ops += _recent(tables, before.get("recent"), said)
@@ -51,9 +51,9 @@ def operations(tables: WorkflowTables, flow_id: int) -> list[Operation]:
 
 
 def _recent(tables: WorkflowTables, lines: Maybe | None, said: str | None) -> list[PatchOp]:
-    """What was done last, newest first: the new line before the others, of which only so many are kept."""
+    """The recent activity, newest first: the new line before the others, up to the limit."""
     if not is_array(lines):
-        # Only an author's own code can have written something else there.
+        # Only an author's own code can have written a different value there.
         return [Add(("recent",), freeze([] if said is None else [_line(tables, said)], "recent"))]
     if said is None:
         return []
@@ -66,7 +66,7 @@ def _line(tables: WorkflowTables, said: str) -> dict[str, object]:
 
 
 def _inside(name: str, before: Map, after: dict[str, int]) -> list[PatchOp]:
-    """The numbers of topics one by one: who reads one is not told of the others."""
+    """The counts of each topic as separate values: a reader of one is not notified about the others."""
     ops: list[PatchOp] = [Remove((name, key)) for key in before if key not in after]
     for key, value in after.items():
         if key not in before:
@@ -98,11 +98,11 @@ def _fields(tables: WorkflowTables, flow: FlowRow) -> dict[str, object]:
 def sentence_of(  # noqa: PLR0911  # one for each way to be
     flow: FlowRow, active: RunRow | None, head: RunRow | None
 ) -> tuple[str, str]:
-    """How a workflow is, in one word and one sentence. Phases, handlers and numbers of runs stay out of it."""
+    """The state of a workflow as one word and one sentence, without phases, handlers and run ids."""
     if flow.intent == Intent.ARCHIVED:
         return STOPPED, "Archived."
     if flow.block is not None:
-        # Both are to be known: what is answered now goes on only after the pause.
+        # Both facts matter: an answer given now takes effect only after the pause.
         paused = "Paused. " if flow.intent == Intent.PAUSED else ""
         return ATTENTION, f"{paused}{_blocked(flow, head)}"
     if active is not None:
@@ -128,7 +128,7 @@ def _unfinished(flow: FlowRow, head: RunRow) -> tuple[str, str]:
 
 
 def is_tried_later(flow: FlowRow, head: RunRow) -> bool:
-    """It has failed, and goes on after a while."""
+    """The run has failed and is retried later."""
     is_transient = head.status == RunStatus.TRANSIENT and head.error_kind == FailureKind.TRANSIENT
     return is_transient or (head.outcome == EffectOutcome.FAILED and bool(flow.failures))
 

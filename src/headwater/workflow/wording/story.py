@@ -1,6 +1,6 @@
 """The state and history of a run in sentences.
 
-Made from rows alone, and without the time: the caller adds that.
+Made from rows only, without times: the caller adds these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headwater.workflow.rows import (
 )
 
 ERROR_SHOWN: Final = 300
-"""Characters of an error in a sentence: all of it is kept with the run."""
+"""Characters of an error in a sentence. The full error is stored with the run."""
 
 HOST: Final = "headwater run MODULE:APP"
 """The command that executes a workflow."""
@@ -38,13 +38,13 @@ _BECAUSE: Final = {
     RunCause.RETRY: "the attempt before had failed",
     RunCause.RECOVERY: "the attempt before was interrupted",
     RunCause.APPROVED: "what it waited for was granted",
-    RunCause.RECONCILED: "it was found out what became of its call",
+    RunCause.RECONCILED: "the outcome of its call was found out",
     RunCause.FIXED: "its code was repaired",
 }
 
 
 def because(run: RunRow, before: RunRow | None) -> str:
-    """What it was started for. "events came in"."""
+    """Why a run was started. "events came in"."""
     why = RunCause(run.why)
     if before is not None and why is RunCause.RETRY and before.error_kind == FailureKind.STOPPED:
         return "the attempt before was stopped"
@@ -54,7 +54,7 @@ def because(run: RunRow, before: RunRow | None) -> str:
 
 
 def reached(run: RunRow) -> str:
-    """How far it came. "planned Append 2 rows with 2 of 5 events, then acted"."""
+    """How far a run came. "planned Append 2 rows with 2 of 5 events, then acted"."""
     if run.kind == "producer":
         return "polled" if run.phase == RunPhase.COMMITTED else "was polling"
     if run.effect_of is not None and run.outcome == EffectOutcome.SKIPPED:
@@ -80,7 +80,7 @@ def _count(events: int) -> str:
 
 
 def standing(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None) -> str:
-    """Its status, as long as that holds; then what became of it. "approved, followed by run 7"."""
+    """The status of a run while it is current, then its result. "approved, followed by run 7"."""
     word = over(run, call, flow, later)
     if word is None:
         return str(run.status)
@@ -88,7 +88,7 @@ def standing(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None
 
 
 def over(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None) -> str | None:
-    """What a run that had stopped has come to, in a word or two; None: it has not, and is what its status says.
+    """The result of a run that had stopped, in a word or two. None if its status is still current.
 
     `later` is the next attempt of its chain, if there is one.
     """
@@ -115,7 +115,7 @@ _RECONCILED: Final = {
 
 
 def _answer(run: RunRow, flow: FlowRow) -> str | None:
-    """The answer of a person to a run that waited for one."""
+    """A person's answer to a run that waited for one."""
     if run.cancelled:
         return "cancelled" if run.aside is None else "abandoned"
     if run.error_kind == FailureKind.ASK and run.outcome == EffectOutcome.SKIPPED:
@@ -124,7 +124,7 @@ def _answer(run: RunRow, flow: FlowRow) -> str | None:
         return "approved"
     if flow.head == run.id and flow.block is not None:
         return None
-    # Of a plan: something that it was about was skipped. Else: what was missing is there.
+    # Of a plan: an event of it was skipped. Otherwise: the missing grant is there.
     return "planned anew" if run.error_kind == FailureKind.ASK else "approved"
 
 
@@ -132,9 +132,10 @@ def _answer(run: RunRow, flow: FlowRow) -> str | None:
 
 
 def sentence(run: RunRow, call: CallRow | None, flow: FlowRow, *, later: int | None = None, idle: str = "") -> str:
-    """What became of it. `call` is its own; `later`: the next attempt of its chain.
+    """The result of a run as a sentence.
 
-    `idle`: what it waits for instead of going on by itself, as a sentence.
+    `call` is its own call; `later` is the next attempt of its chain. `idle` is a sentence: what the run waits for if it
+    does not continue by itself.
     """
     text = _became(run, call, flow, followed=later is not None, idle=bool(idle))
     if idle:
@@ -167,7 +168,7 @@ def _became(  # noqa: PLR0911  # one for each way to end
 def _put_aside(run: RunRow) -> str:
     who = "A person put it aside" if run.cancelled else "It was put aside"
     after = " after its call had happened" if run.outcome == EffectOutcome.APPLIED else ""
-    then = f"; {_AGAIN[0].lower()}{_AGAIN[1:]}" if run.aside == "again" else ", with its plan and what came of it."
+    then = f"; {_AGAIN[0].lower()}{_AGAIN[1:]}" if run.aside == "again" else ", with its plan and result."
     return f"Failed{after}: {_error(run)}. {who}{then}"
 
 
@@ -204,16 +205,16 @@ def _crashed(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
 
 
 def _why_unknown(run: RunRow, call: CallRow | None) -> str:
-    """Of a call that the host was there for."""
+    """Why the outcome is unknown, for a call that the host did not crash in."""
     error = one_line((call.error if call is not None else None) or "")
-    # What resolved it has taken the place of what had been the matter.
+    # The text of the resolution has replaced the original error.
     if call is None or call.status in (CallStatus.APPLIED, CallStatus.FAILED):
         _, _, error = one_line(run.error or "").partition("happened: ")
     return f"Its call ended without an answer ({error})" if error else "Its call ended without an answer"
 
 
 def _known(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
-    """The outcome of a call that was unknown."""
+    """The outcome of a call that was unknown at first."""
     by_person = call is not None and (call.resolved_by or "").startswith("user")
     who = "a person said" if by_person else "found out"
     match run.outcome:
@@ -244,7 +245,7 @@ def _asked(run: RunRow, flow: FlowRow) -> str:
         return "Waits for your approval."
     if run.approval is None:
         return f"Its plan was dropped: something that it was about was skipped.{soon}"
-    # The block is gone; until a host has taken it up, it waits for that.
+    # The block is gone, and no host has continued the run yet.
     return _SOON if soon else "A person approved its plan."
 
 
@@ -267,7 +268,7 @@ def _failed(run: RunRow, flow: FlowRow, *, followed: bool) -> str:
 
 
 def call_sentence(call: CallRow) -> str:
-    """What is known of a call to the outside."""
+    """What is known of a call to a service."""
     match CallStatus(call.status):
         case CallStatus.IN_FLIGHT:
             return "It is under way."
@@ -304,7 +305,7 @@ _DECIDED: Final = {
 
 
 def decision_sentence(made: Decision) -> str:
-    """What a person decided, in words."""
+    """A person's decision as a sentence."""
     text = _DECIDED.get(made.verb, f"{{}}: {made.verb}").format(one_line(made.actor))
     return f"{text}: {one_line(made.reason)}" if made.reason else f"{text}."
 
@@ -319,6 +320,6 @@ def _error(run: RunRow) -> str:
 
 
 def one_line(text: str, most: int = ERROR_SHOWN) -> str:
-    """The text on one line, if it is long the beginning of it."""
+    """The text on one line, shortened if it is long."""
     line = " ".join(text[: most * 2].split())
     return line if len(line) <= most else line[: most - 1] + "…"

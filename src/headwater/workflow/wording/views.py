@@ -10,7 +10,7 @@ from headwater.values.ids import Millis
 
 
 class RunLine(msgspec.Struct, frozen=True):
-    """One thing that was done."""
+    """One line of recent activity."""
 
     at: Millis
     text: str
@@ -22,9 +22,9 @@ class HandlerView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     when: str
-    """In words: its schedule, or what it waits for."""
+    """Its schedule in words, or what it waits for."""
     next_at: Millis | None
-    """When it runs without anything else happening: by its schedule, or because it asked to be woken."""
+    """When it runs by itself: by its schedule, or because it asked to be woken."""
 
 
 class FlowView(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,26 +41,26 @@ class FlowView(msgspec.Struct, frozen=True, kw_only=True):
     block_kind: str | None
     """Why it waits for a person: ask, indeterminate, exhausted, logic, auth, permission, internal or crashes."""
     pending: dict[str, int]
-    """Events that wait, by topic."""
+    """Pending events by topic."""
     parked: int
     next_at: Millis | None
     """When a producer runs next."""
     retry_at: Millis | None
     due_at: Millis | None
-    """When something happens by itself, if nothing stands in the way."""
+    """When something happens by itself, unless the workflow is blocked."""
     failures: int
     run: int | None
-    """The run that is at work, or that has to be finished first."""
+    """The active run, or the head of the unfinished chain."""
     can_ask: bool = False
-    """There is a `reconcile`, which can be asked again what became of the call of this run."""
+    """The program has a `reconcile` that can look up the outcome of this run's call."""
     has_effect: bool = False
-    """The call of this run had its effect, or was skipped: only `next` is left."""
+    """The call of this run happened or was skipped: only `next` is left."""
     waiting: int
     """Runs that wait for a person."""
     stale: int
-    """Inputs that wait for too long."""
+    """Inputs that have waited too long."""
     gone: bool = False
-    """It is in the file, and not in the program that has it open."""
+    """It is in the file, but not in the program that has the file open."""
     runs: int
     recent: list[RunLine] = []
     handlers: list[HandlerView] = []
@@ -79,17 +79,17 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     why: str
     because: str
-    """What it was started for, in words."""
+    """Why it was started, in words."""
     reached: str
     """How far it came, in words."""
     sentence: str
-    """What became of it."""
+    """Its result as a sentence."""
     state: str
-    """Its status, as long as that holds; then what became of it: "approved, followed by run 7"."""
+    """Its status while it is current, then its result: "approved, followed by run 7"."""
     waits_for: str | None
-    """Why it waits for a person, if it does: as `FlowView.block_kind`."""
+    """Why it waits for a person, if it does; see `FlowView.block_kind`."""
     can_ask: bool = False
-    """There is a `reconcile`, which can be asked again what became of its call."""
+    """The program has a `reconcile` that can look up the outcome of its call."""
     attempt: int
     retry_of: int | None
     followed_by: int | None
@@ -103,25 +103,25 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     taken: int
     cancelled: bool
     aside: str | None = None
-    """Put aside after its effect, with its plan and result: `kept`; or `again`, if it is to be taken up."""
+    """Set aside after its effect, with its plan and result: `kept`, or `again` if it is to continue."""
     error_kind: str | None
     error: str | None
     service: str | None = None
-    """What has to be signed in to again, or granted, if the error names it."""
+    """The service that needs a new sign-in or a grant, if the error names it."""
     retry_at: Millis | None
-    """When its chain goes on, if it waits for that."""
+    """When its chain continues, if it waits for a time."""
     created_at: Millis
     updated_at: Millis
 
     @property
     def may_change(self) -> bool:
-        """It is running, waits for an answer, or the outcome of its call is unknown."""
+        """It is running, waits for an answer, or has a call with an unknown outcome."""
         waits = self.status in ("active", "paused:approval") or self.outcome == "unknown" or self.waits_for is not None
         return waits and self.followed_by is None
 
 
 class CallView(msgspec.Struct, frozen=True, kw_only=True):
-    """A call to the outside, as it was made: not what the script calls it."""
+    """A call to a service, with the operation and arguments that were sent."""
 
     run: int
     operation: str
@@ -140,7 +140,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person decided about a run."""
+    """A person's decision about a run."""
 
     run: int
     at: Millis
@@ -149,11 +149,11 @@ class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
     """approve, reject, cancel, retry, abandon, applied, not_applied, skip or again."""
     reason: str
     sentence: str
-    """In words: "approved by ann"."""
+    """As a sentence: "approved by ann"."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that a run has taken, and what became of it there."""
+    """An event that a run took, and its disposition there."""
 
     topic: str
     id: str
@@ -171,21 +171,21 @@ class RunDetails(msgspec.Struct, frozen=True, kw_only=True):
     plan: Any
     result: Any
     call: CallView | None
-    """Its own, or the one that it goes on from."""
+    """Its own call, or the call of the run it continues from."""
     events: list[EventView]
     inputs: list[str]
     chain: list[RunView]
-    """All attempts, oldest first."""
+    """All attempts of the chain, oldest first."""
     calls: list[CallView]
-    """Those of the chain, oldest first."""
+    """The events of the chain, oldest first."""
     block_kind: str | None
     """Why the chain waits for a person, if it does."""
     decisions: list[DecisionView] = []
-    """What people decided about the runs of the chain, oldest first."""
+    """People's decisions about the runs of the chain, oldest first."""
 
 
 class InputView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that came in, and what became of it."""
+    """Something that came in, and its result."""
 
     id: int
     workflow: str
@@ -193,7 +193,7 @@ class InputView(msgspec.Struct, frozen=True, kw_only=True):
     external: str
     title: str
     status: str
-    """pending, done, parked or skipped: of all events that are about it."""
+    """pending, done, parked or skipped: derived from all events that follow from it."""
     stale: bool
     outputs: list[str]
     """What was done because of it."""
