@@ -80,7 +80,8 @@ def live_dormant() -> Drawing:
     d = Drawing(
         "Live and dormant",
         "The sink show reads total, and total reads the cells price and amount. A write to amount runs total and show "
-        "again. No function reads report: it is dormant, is marked invalid, and does not run until it is called.",
+        "again. report was called once, and no function reads it: it is dormant. It is marked invalid, and runs at its "
+        "next call.",
         880,
         370,
     )
@@ -100,7 +101,7 @@ def live_dormant() -> Drawing:
     d.arrow((500, 133), (616, 133), tone="accent")
     d.note((400, 180), f"runs again: {facts['total'].runs} runs", anchor="middle")
     d.note((700, 180), f"runs again: {facts['show'].runs} runs", anchor="middle")
-    d.note((400, 292), f"marked invalid: {facts['report'].runs} runs", anchor="middle")
+    d.note((400, 292), f"marked {facts['report'].status}, not run again: {facts['report'].runs} run", anchor="middle")
     d.line((30, 318), (850, 318))
     d.text(
         (440, 346),

@@ -20,11 +20,12 @@ class NodeFacts:
     """What a diagram says about a function."""
 
     live: bool
+    status: str
     runs: int
 
 
 def observed_and_not() -> dict[str, NodeFacts]:
-    """One write to `amount`: `total` is read by a sink, `report` by no function."""
+    """After one write to `amount`: `total` is read by a sink; `report` was called once, and no function reads it."""
     app = hw.App("shop")
     price = app.cell("price", 250)
     amount = app.cell("amount", 2)
@@ -43,9 +44,10 @@ def observed_and_not() -> dict[str, NodeFacts]:
         total()
 
     with probe(app) as t:
+        report()
         amount.value = 3
         nodes = t.space.scheduler.get_graph_snapshot().nodes
-        return {node.name: NodeFacts(node.live, node.runs) for node in nodes}
+        return {node.name: NodeFacts(node.live, str(node.status), node.runs) for node in nodes}
 
 
 def order_of_a_diamond() -> list[str]:
