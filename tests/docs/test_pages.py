@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import find_blocks
 from tests.docs.pages import (
     DOCS,
     QUESTION,
     ROOT,
     all_pages,
     is_moved,
+    lines_outside_code,
     name_of,
     navigation,
     new_pages,
@@ -23,6 +25,7 @@ from tests.docs.pages import (
 
 AVERAGE_MAX = 16
 SENTENCE_MAX = 32
+UNRUN_MAX = 8
 SLACK = 1.2
 """A page may exceed its budget by a fifth."""
 
@@ -111,8 +114,6 @@ def test_a_page_has_one_title() -> None:
 
 
 def titles(text: str) -> int:
-    from tests.docs.pages import lines_outside_code
-
     return sum(line.startswith("# ") for _, line in lines_outside_code(text))
 
 
@@ -139,6 +140,17 @@ def test_a_page_keeps_to_its_budget() -> None:
 def test_every_page_of_a_tab_has_a_budget() -> None:
     generated = DOCS / "reference" / "python"
     assert [name_of(page) for page in new_pages() if budget_of(page) is None and generated not in page.parents] == []
+
+
+def test_few_blocks_are_not_run() -> None:
+    """Each says why. Every other program, command and transcript is run by test_blocks.py."""
+    unrun = [
+        f"{name_of(page)}:{block.line}"
+        for page in (ROOT / "README.md", *all_pages())
+        for block in find_blocks(read(page))
+        if block.language in ("python", "console") and not block.is_run
+    ]
+    assert len(unrun) <= UNRUN_MAX, unrun
 
 
 # --- the navigation ------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ def build() -> None:
         sys.exit(f"the site was not built: {len(found) or 'unknown'} findings")
     bring_examples()
     leave_history_out()
+    (SITE / "llms.txt").write_text(summary(), encoding="utf-8")
     print(f"{sum(1 for _ in SITE.rglob('*.html'))} pages in {SITE}")
 
 
@@ -59,6 +60,22 @@ def leave_history_out() -> None:
         if not item["location"].startswith(("decisions/0", "reference/changelog")) and item["path"][:1] != ["Moved"]
     ]
     index.write_text(json.dumps(found, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+
+
+def summary() -> str:
+    """The pages of the site with the question that each answers, for programs that read documentation."""
+    lines = ["# Headwater", "", "> Reactive, durable state for Python programs."]
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    for entry in config.splitlines():
+        if tab := re.fullmatch(r"  - ([\w-]+):", entry):
+            lines += ["", f"## {tab[1]}", ""]
+        elif named := re.search(r"([\w/-]+)\.md", entry):
+            text = (ROOT / "docs" / named[0]).read_text(encoding="utf-8")
+            title = re.search(r"^# (.+)$", text, re.MULTILINE)
+            asks = re.match(r"<!-- question: (.+) -->", text)
+            page = named[1].replace("README", "index")
+            lines.append(f"- [{title[1] if title else page}]({page}.html)" + (f": {asks[1]}" if asks else ""))
+    return "\n".join(lines) + "\n"
 
 
 def main(what: str, *rest: str) -> None:

@@ -63,12 +63,12 @@ def page_of(path: Path) -> Page:
 
 def check(site: Path, node: str) -> list[str]:
     """Everything that is wrong, in words."""
-    site = site.resolve()
     return [*check_pages(site), *check_styles(site), *check_search(site, node)]
 
 
 def check_pages(site: Path) -> Iterator[str]:
     """Titles, sources, links, and directives that were not carried out."""
+    site = site.resolve()
     for path in sorted(site.rglob("*.html")):
         page, name = page_of(path), path.relative_to(site)
         if not page.title.strip():
