@@ -73,11 +73,30 @@ from typing import ClassVar, Self
 
 
 class HeadwaterError(Exception):
-    """The root. `str()` starts with the code; `facts` holds what the sentence is made of."""
+    """The base class of all errors. Its text begins with the code: `HW108: ...`.
+
+    Args:
+        message: The sentence, without the code.
+        facts: Values that the sentence is made of, for programs: `error.facts`.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("shop")
+        price = app.cell("price", 250)
+        try:
+            price.value
+        except hw.HeadwaterError as error:
+            print(error.code)  # HW001
+        ```
+    """
 
     code: ClassVar[str] = "HW000"
+    """The stable code of the class, such as `HW108`. It keeps its meaning in all versions."""
     # As of an author's subclass that does not call `__init__`.
     message: str = ""
+    """The sentence, without the code."""
 
     def __new__(cls, *args: object, **facts: object) -> Self:  # noqa: ARG004  # as __init__ takes them
         """Facts of its own, also for such a subclass."""
@@ -95,9 +114,33 @@ class HeadwaterError(Exception):
 
 
 class Reject(Exception):  # noqa: N818  # what a handler says, not a fault: `raise hw.Reject("sold out")`
-    """Raised by a handler that refuses an event: nothing is written, and its sender gets the reason.
+    """Raise it in a handler to reject an event: nothing is written, and the sender gets the reason.
 
-    `facts` are values that are kept beside it: `hw.Reject("sold out", left=0)`.
+    Args:
+        reason: Why, as text.
+        facts: Values that are stored with the reason.
+
+    Raises:
+        TypeError: The reason is empty, or is not text.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("shop")
+
+
+        @app.handler
+        def buy(amount: int) -> None:
+            raise hw.Reject("sold out", left=0)
+
+
+        with app.open("memory:"):
+            try:
+                buy.send(1).result()
+            except hw.EventRejectedError as error:
+                print(error.facts["reason"])  # sold out
+        ```
     """
 
     def __init__(self, reason: str, /, **facts: object) -> None:
@@ -110,235 +153,245 @@ class Reject(Exception):  # noqa: N818  # what a handler says, not a fault: `rai
 
 
 class UsageError(HeadwaterError):
-    """The caller can fix this by calling differently."""
+    """A call is wrong. The caller can fix it by calling differently."""
 
     code = "HW100"
 
 
 class NotOpen(UsageError):  # noqa: N818  # the name the guide uses: not a fault, a thing still to do
-    """Declarations do no IO: they live where their app is opened."""
+    """A cell, document or function was used where its app has no open space."""
 
     code = "HW001"
 
 
 class AddressError(UsageError):
-    """The path leads nowhere, or what is there (or offered) is of the wrong kind."""
+    """An address, value or operation does not fit the place it was used for."""
 
     code = "HW101"
 
 
 class LimitError(UsageError):
-    """Refused before memory grows; the message names the limit."""
+    """A limit would be exceeded. The message names the limit."""
 
     code = "HW102"
 
 
 class ClosedError(UsageError):
-    """The store, space or replica was closed before this call."""
+    """The store, space, transaction or replica was closed before this call."""
 
     code = "HW103"
 
 
 class WriteError(UsageError):
-    """Computed functions only read; what they return is written for them."""
+    """A write was attempted where only reading is allowed, such as in a computed function."""
 
     code = "HW104"
 
 
 class NameRefusedError(UsageError):
-    """The name is empty, reserved, taken, or not a name at all."""
+    """A name of a space, branch or document is empty, reserved, taken, or not a name at all."""
 
     code = "HW105"
 
 
 class NotFoundError(UsageError):
-    """Looked for by name and not there."""
+    """There is nothing of that name."""
 
     code = "HW106"
 
 
 class FrozenError(UsageError, TypeError):
-    """Values read from documents never change in place. Also a TypeError, as for a tuple."""
+    """A value that was read from a document was changed in place. Also a `TypeError`, as for a tuple."""
 
     code = "HW107"
 
 
 class SchemaError(UsageError):
-    """The message names the place, what was expected there, and what was found."""
+    """A value does not fit the type that its place was declared with. The message names the place and both types."""
 
     code = "HW108"
 
 
 class AmbiguousError(UsageError):
-    """Use the cell inside the `with` block of the opening that is meant."""
+    """An app is open more than once, and it is not clear which space is meant. Use the `with` block of that space."""
 
     code = "HW109"
 
 
 class DeclarationError(UsageError):
-    """Found when the module is imported, before anything is read or written."""
+    """A cell, document class or function cannot be declared like this. Raised at import, before anything is read."""
 
     code = "HW110"
 
 
 class HandlerTakenError(UsageError):
-    """Each event is handled by one handler; the message names both."""
+    """A stream of events has a handler already. The message names both handlers."""
 
     code = "HW111"
 
 
 class CrossSpaceError(UsageError):
-    """Runs and transactions read and write one space; the message names both, and what to do instead."""
+    """A run or transaction of one space used a cell or function of another. The message says what to do instead."""
 
     code = "HW112"
 
 
 class UserCodeError(HeadwaterError):
-    """Knows the function, the app and the space; `__cause__` is what was raised."""
+    """A function of yours raised an exception. It is the `__cause__`; the message names the function and the space."""
 
     code = "HW150"
 
 
 class NotReadyError(UserCodeError):
-    """An async function has not come to a value yet, or a document is not here yet. Who asked runs again then."""
+    """An async function has no value yet, or a document has not arrived yet. The reader runs again when it has."""
 
     code = "HW151"
 
 
 class ResourceError(UserCodeError):
-    """Handed out by `hw.Failed`, never raised by itself; `facts` has the kind and the text of what was raised."""
+    """The request of a resource failed. `hw.Failed` has it; it is not raised by itself."""
 
     code = "HW152"
 
 
 class EventError(HeadwaterError):
-    """Asked for by `ticket.result()`; `facts["event"]` names it."""
+    """An event has no result. Raised by `ticket.result()`; `facts["event"]` names the event."""
 
     code = "HW160"
 
 
 class EventFailedError(EventError):
-    """Nothing was written, and the event is kept; `__cause__` is what the handler raised. See `headwater events`."""
+    """The handler raised an exception. Nothing was written, and the event is kept. `__cause__` is the exception."""
 
     code = "HW161"
 
 
 class EventRefusedError(EventError):
-    """The transaction that it was sent in was taken back, so it never was."""
+    """The transaction that sent the event was rolled back, so the event does not exist."""
 
     code = "HW162"
 
 
 class EventTimeoutError(EventError, TimeoutError):
-    """It goes on all the same: ask again. Also a TimeoutError."""
+    """The event is not decided yet. It goes on: ask again. Also a `TimeoutError`."""
 
     code = "HW163"
 
 
 class EventRejectedError(EventError):
-    """The handler raised `hw.Reject`: `facts["reason"]` has its reason. Nothing was written, and no event is kept."""
+    """The handler raised `hw.Reject`. `facts["reason"]` has the reason. Nothing was written."""
 
     code = "HW164"
 
 
 class EventReusedError(EventError):
-    """The id of an event was used again with another payload. `facts["event"]` names it; nothing was written."""
+    """The id of an event was used again with another payload. Nothing was written."""
 
     code = "HW165"
 
 
 class StoreError(HeadwaterError):
-    """The place where data lives could not do what was asked."""
+    """The store could not do what was asked."""
 
     code = "HW200"
 
 
 class UnavailableError(StoreError):
-    """Nothing is wrong with the data; the same call may succeed later."""
+    """The store is not available now. The data is intact, and the same call may succeed later."""
 
     code = "HW201"
 
 
 class SpaceHeldError(UnavailableError):
-    """One process at a time owns a space's file."""
+    """Another process has the file of this space open."""
 
     code = "HW202"
 
 
 class StoreFullError(UnavailableError):
-    """Nothing of the failed commits was kept; reads go on, writes succeed again when there is room."""
+    """The disk has no room. Failed commits are not stored; reads go on."""
 
     code = "HW203"
 
 
 class PoisonedError(StoreError):
-    """After a failed fsync the state of the disk is unknown: only reopening shows it."""
+    """The disk failed to make data durable. Open the space again to see what was stored."""
 
     code = "HW204"
 
 
 class CorruptError(StoreError):
-    """Found by a checksum, the hash chain, or SQLite. This space is refused; others are served."""
+    """The file is damaged: it does not hold what was written."""
 
     code = "HW205"
 
 
 class MigrationError(StoreError):
-    """The file's format is newer than this program, or not Headwater's at all."""
+    """The file was written by a newer version, or is not a file of Headwater."""
 
     code = "HW206"
 
 
 class UnsafeLibraryError(StoreError):
-    """SQLite below 3.51.3 can corrupt a WAL database when it is reset."""
+    """The SQLite library has a known way to lose data. Version 3.51.3 or newer is needed."""
 
     code = "HW207"
 
 
 class HistoryError(StoreError):
-    """Before the first kept commit, or after the newest."""
+    """The store does not hold the sequence number that was asked for."""
 
     code = "HW208"
 
 
 class MergeConflictError(StoreError):
-    """`facts["documents"]` lists them; nothing was merged."""
+    """Both branches have changed the same documents. `facts["documents"]` lists them; nothing was merged."""
 
     code = "HW209"
 
 
 class RejectedError(StoreError):
-    """Nothing of it was kept: what it had shown locally was taken back."""
+    """The store rejected a transaction. Its local effect was rolled back."""
 
     code = "HW210"
 
 
 class ConflictError(RejectedError):
-    """`facts["doc"]` and `facts["path"]` name what changed."""
+    """A value that the transaction had read has changed.
+
+    A retry may succeed. `facts["doc"]` and `facts["path"]` name it.
+    """
 
     code = "HW211"
 
 
 class PreconditionError(RejectedError):
-    """A document that had to be absent, a value that had to be there, an origin that was itself rejected."""
+    """A demand of the transaction does not hold, such as a document that must not exist. A retry does not help."""
 
     code = "HW212"
 
 
 class UnconfirmedError(StoreError):
-    """The session or the disk ended between the sending of a transaction and its verdict. Look before doing it again.
+    """A transaction may be stored or not: no verdict will come. Look at the data before you repeat it.
 
-    Not a RejectedError: code that does a rejected transaction again must not do this one again.
+    Not a `RejectedError`: code that repeats a rejected transaction must not repeat this one.
     """
 
     code = "HW218"
 
 
 class WorkflowError(HeadwaterError):
-    """Of a workflow. In `mutate`, `definite=True` says that the outside was surely not changed."""
+    """The base class of errors of workflows. Handlers raise its subclasses too.
+
+    Args:
+        message: The sentence, without the code.
+        definite: In `mutate`: whether the outside was certainly not changed.
+        facts: Values for programs: `error.facts`.
+    """
 
     code = "HW500"
     definite: bool = False
+    """Whether the outside was certainly not changed, as the handler said."""
 
     def __init__(self, message: str, *, definite: bool = False, **facts: object) -> None:
         super().__init__(message, **facts)
@@ -346,28 +399,39 @@ class WorkflowError(HeadwaterError):
 
 
 class TransientError(WorkflowError):
-    """A rate limit, a timeout, a connection that broke: the same code, later."""
+    """A temporary failure, such as a rate limit or a broken connection. It is retried later."""
 
     code = "HW501"
 
 
 class LogicError(WorkflowError):
-    """The same code will fail again."""
+    """The handler is wrong: the same code will fail again."""
 
     code = "HW502"
 
 
 class PhaseError(LogicError):
-    """Reading belongs to `prepare`, the one effect to `mutate`, publishing to `next`."""
+    """A phase does not allow what was done in it.
+
+    Reading belongs to `prepare`, the effect to `mutate`, publishing to `next`.
+    """
 
     code = "HW503"
 
 
 class ApprovalError(WorkflowError):
-    """Signed out, or not allowed. `service` names where; the workflow waits until a person reports the fix."""
+    """A person has to act: sign in again, or grant something. The workflow waits until the fix is reported.
+
+    Args:
+        message: The sentence, without the code.
+        service: The service that needs the approval.
+        definite: In `mutate`: whether the outside was certainly not changed.
+        facts: Values for programs: `error.facts`.
+    """
 
     code = "HW504"
     service: str = ""
+    """The service that needs the approval."""
 
     def __init__(self, message: str, *, service: str = "", definite: bool = False, **facts: object) -> None:
         super().__init__(message, definite=definite, service=service, **facts)
@@ -375,97 +439,97 @@ class ApprovalError(WorkflowError):
 
 
 class IndeterminateError(WorkflowError):
-    """The call may have happened."""
+    """It is not known whether an effect has happened."""
 
     code = "HW505"
 
 
 class InternalError(WorkflowError):
-    """Neither the author's fault nor anything that passes."""
+    """A bug of the host or of a connector: neither a mistake of the handler nor a temporary failure."""
 
     code = "HW506"
 
 
 class TransitionError(WorkflowError):
-    """It was resolved already, it is running, or it is not that kind of stop. The message says what it is."""
+    """A run or a workflow is not in a state that allows this. The message names the state."""
 
     code = "HW507"
 
 
 class HttpError(HeadwaterError):
-    """Something was asked over HTTP, and there is no answer to use. See the kinds of it."""
+    """The base class of errors of HTTP requests."""
 
     code = "HW600"
 
 
 class HttpRefusedError(HttpError):
-    """Nothing was sent: the URL, a host it leads to, or one of its addresses may not be asked."""
+    """The policy of the client does not allow the URL, its host or its address. Nothing was sent."""
 
     code = "HW601"
 
 
 class HttpUnreachableError(HttpError):
-    """No such name, no connection, or no answer in time; trying again may help."""
+    """The server has no such name, no connection, or no answer in time. A retry may help."""
 
     code = "HW602"
 
 
 class HttpStatusError(HttpError):
-    """The server answered with a status of 400 or more; `facts` has it, and the start of what it said."""
+    """The server answered with a status of 400 or more. `facts` has the status and the start of the answer."""
 
     code = "HW603"
 
 
 class HttpAnswerError(HttpError):
-    """It answered, and with what cannot be used: too much, not JSON, a circle of redirects."""
+    """The answer cannot be used: it is too large, not JSON, or a circle of redirects."""
 
     code = "HW604"
 
 
 class SyncError(HeadwaterError):
-    """The rules of the commit protocol were broken."""
+    """The base class of errors between a program and a server."""
 
     code = "HW400"
 
 
 class LocalProtocolError(SyncError):
-    """We broke them."""
+    """This program broke the protocol: a commit number was used twice."""
 
     code = "HW401"
 
 
 class RemoteProtocolError(SyncError):
-    """The other side broke them: another version, or no Headwater at all."""
+    """The other side broke the protocol: it has another version, or is not Headwater."""
 
     code = "HW402"
 
 
 class AccessError(SyncError):
-    """What may not be seen looks as if it were not there: the answer is the same."""
+    """The space does not exist, or the program may not use it like this. The answer is the same in both cases."""
 
     code = "HW403"
 
 
 class SessionLostError(SyncError):
-    """Another connection goes on with the session, or its rights were taken away. Open the space again."""
+    """The session was taken over by another connection, or ended by the server. Open the space again."""
 
     code = "HW404"
 
 
 class OfflineError(SyncError):
-    """Nothing is lost: what was written here waits, and what is here can be read."""
+    """The server is not reached, and the document is not available here. Own writes are kept and sent later."""
 
     code = "HW405"
 
 
 class ServerLimitError(SyncError):
-    """The message names the limit, and says whether waiting helps."""
+    """The program asks for more than the server allows. The message names the limit, and whether waiting helps."""
 
     code = "HW406"
 
 
 class InvariantError(HeadwaterError):
-    """Please report it: the message holds the record that broke the rule."""
+    """A bug of Headwater. Please report it: the message has the record that broke the rule."""
 
     code = "HW901"
 

@@ -127,7 +127,7 @@ class Cell(Slot, Generic[T]):
             The cell of the part. It reads and writes that part alone.
 
         Raises:
-            AddressError: HW101. The value has no such part by its type.
+            SchemaError: HW108. The value has no such part by its type.
 
         Example:
             ```python
@@ -230,8 +230,7 @@ class Cell(Slot, Generic[T]):
             item: The item.
 
         Raises:
-            SchemaError: HW108. The item does not fit the type of the list.
-            AddressError: HW101. The value is not a list.
+            SchemaError: HW108. The item does not fit the type, or the value is not a list.
 
         Example:
             ```python
@@ -258,8 +257,7 @@ class Cell(Slot, Generic[T]):
             items: The items.
 
         Raises:
-            SchemaError: HW108. An item does not fit the type of the list.
-            AddressError: HW101. The value is not a list.
+            SchemaError: HW108. An item does not fit the type, or the value is not a list.
         """
         self._insert(sys.maxsize, self._items(items))
 
@@ -276,8 +274,7 @@ class Cell(Slot, Generic[T]):
             item: The item.
 
         Raises:
-            SchemaError: HW108. The item does not fit the type of the list.
-            AddressError: HW101. The value is not a list.
+            SchemaError: HW108. The item does not fit the type, or the value is not a list.
 
         Example:
             ```python
@@ -305,8 +302,7 @@ class Cell(Slot, Generic[T]):
             item: The item.
 
         Raises:
-            SchemaError: HW108. The item does not fit the type of the list.
-            AddressError: HW101. The value is not a list.
+            SchemaError: HW108. The item does not fit the type, or the value is not a list.
         """
         self._insert(index, self._items([item]))
 

@@ -36,7 +36,7 @@ def exists(thing: Doc | Cell[Any]) -> bool:
 def delete(thing: Doc | Cell[Any]) -> None:
     """Delete a document, or the stored value of a cell.
 
-    Links to a deleted document stay. They read as None where the field allows it, and raise an error elsewhere.
+    Links to a deleted document stay and dangle. A field `hw.Link[X | None]` then reads as None.
 
     Args:
         thing: A document or a cell.

@@ -151,7 +151,7 @@ class List(Container, MutableSequence[T], Generic[T]):
             value: The item.
 
         Raises:
-            SchemaError: HW108. The item does not fit the type of the list.
+            SchemaError: HW108. The item does not fit the type, or the value is not a list.
         """
         items = self._items([value])
         self._edit(lambda path: Append(path, items))
@@ -163,7 +163,7 @@ class List(Container, MutableSequence[T], Generic[T]):
             values: The items.
 
         Raises:
-            SchemaError: HW108. An item does not fit the type of the list.
+            SchemaError: HW108. An item does not fit the type, or the value is not a list.
         """
         self._insert(sys.maxsize, self._items(values))
 
@@ -178,7 +178,7 @@ class List(Container, MutableSequence[T], Generic[T]):
             value: The item.
 
         Raises:
-            SchemaError: HW108. The item does not fit the type of the list.
+            SchemaError: HW108. The item does not fit the type, or the value is not a list.
         """
         items = self._items([value])
         self._edit(lambda path: AddUnique(path, items))
@@ -191,7 +191,7 @@ class List(Container, MutableSequence[T], Generic[T]):
             value: The item.
 
         Raises:
-            SchemaError: HW108. The item does not fit the type of the list.
+            SchemaError: HW108. The item does not fit the type, or the value is not a list.
         """
         self._insert(index, self._items([value]))
 

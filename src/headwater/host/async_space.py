@@ -14,7 +14,28 @@ R = TypeVar("R")
 
 
 class AsyncSpace(SpaceFacade):
-    """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
+    """An open space for code in one event loop. Made by `async with app.aopen(...)`.
+
+    Functions that depend on a write run between two awaits. All members of `Space` that do not wait are here too.
+
+    Example:
+        ```python
+        import asyncio
+        import headwater as hw
+
+        app = hw.App("counter")
+        count = app.cell("count", 0)
+
+
+        async def main() -> None:
+            async with app.aopen("memory:") as space:
+                count.value = 1
+                await space.settle()
+
+
+        asyncio.run(main())
+        ```
+    """
 
     __slots__ = ()
 
@@ -29,33 +50,103 @@ class AsyncSpace(SpaceFacade):
         await self._runtime.close(failed=kind is not None)
 
     async def settle(self) -> None:
-        """Wait until everything written so far is taken in, what follows from it has run, and no run is under way.
+        """Wait until all functions that depend on writes so far have run, and no run or request is in progress.
 
-        Does not wait for debounced or throttled functions. Waits for requests that are under way.
+        It does not wait for debounced and throttled functions.
+
+        Example:
+            ```python
+            import asyncio
+            import headwater as hw
+
+            app = hw.App("counter")
+            count = app.cell("count", 0)
+
+
+            async def main() -> None:
+                async with app.aopen("memory:") as space:
+                    count.value = 2
+                    await space.settle()
+                    print(count.value)  # 2
+
+
+            asyncio.run(main())
+            ```
         """
         await self._runtime.settle()
 
     async def idle(self) -> None:
-        """As `settle`: nothing can run now but what waits for its time."""
+        """As `settle`: wait until only functions are left that wait for their time."""
         await self._runtime.settle()
 
     async def settled(self) -> None:
-        """Idle, and everything on disk."""
+        """Wait as `settle` does, then until everything is on disk.
+
+        Raises:
+            RejectedError: HW210. A transaction was rejected and rolled back.
+        """
         await self._runtime.settle()
         await self._runtime.synced()
 
     async def fresh(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """The value of a computed function, async or not, once nothing that it depends on is under way."""
+        """The result of a computed function, async or not, once nothing that it depends on is in progress.
+
+        Args:
+            function: The computed function.
+            args: Its arguments.
+            kwargs: Its arguments by name.
+
+        Returns:
+            The current result.
+
+        Raises:
+            NotReadyError: HW151. The function has no result, because a value that it reads is not available.
+
+        Example:
+            ```python
+            import asyncio
+            import headwater as hw
+
+            app = hw.App("shop")
+            price = app.cell("price", 250)
+
+
+            @app.computed
+            async def gross() -> int:
+                return price.value * 12 // 10
+
+
+            async def main() -> None:
+                async with app.aopen("memory:") as space:
+                    print(await space.fresh(gross))  # 300
+
+
+            asyncio.run(main())
+            ```
+        """
         return await self._runtime.fresh(function, *args, **kwargs)
 
     async def load(self, *things: Loadable) -> None:
-        """Fetch documents before they are read, with those they link to: cells, documents, lists, or addresses.
+        """Fetch documents before they are read, together with the documents they link to.
 
-        A server sends them in one answer; the loop goes on meanwhile. Elsewhere everything is local already. Raises
-        OfflineError if the server does not answer.
+        A server sends them in one answer, and the event loop goes on meanwhile. In a local space this does nothing.
+
+        Args:
+            things: Cells, documents, lists, or addresses as text.
+
+        Raises:
+            OfflineError: HW405. The server does not answer.
         """
         await self._runtime.load(*things)
 
     async def close(self, *, failed: bool = False) -> None:
-        """Sync, cancel what is under way, and close. After a failure, further errors are logged, not raised."""
+        """Wait until everything is on disk, cancel runs in progress, and close.
+
+        Args:
+            failed: Whether the code around has failed already. Further exceptions are then logged and not raised.
+
+        Raises:
+            UserCodeError: HW150. With `on_error="raise"`: the first exception of a function that ran by itself.
+            RejectedError: HW210. A transaction was rejected and rolled back.
+        """
         await self._runtime.close(failed=failed)

@@ -12,7 +12,21 @@ from headwater.values.duration import Duration
 
 
 class Space(SpaceFacade):
-    """An open space for plain code. Made by `app.open`; a `with` block closes it."""
+    """An open space for plain code. Made by `app.open`; a `with` block closes it.
+
+    Functions that depend on a write have run before the next line.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("counter")
+        count = app.cell("count", 0)
+        with app.open("memory:") as space:
+            count.value = 1
+            print(space.closed)  # False
+        ```
+    """
 
     __slots__ = ()
 
@@ -39,29 +53,77 @@ class Space(SpaceFacade):
             """Never reached: it cannot be entered so."""
 
     def settle(self) -> None:
-        """Run what is observed and out of date, and what is due. Every write does the former."""
+        """Run the functions that are observed and invalid, and those that are due. Every write does the former.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("counter")
+            count = app.cell("count", 0)
+            with app.open("memory:") as space:
+                count.value = 1
+                space.settle()
+            ```
+        """
         self._runtime.settle()
 
     def wait(self, duration: Duration) -> None:
-        """Let time pass, and run what becomes due: debounced and throttled functions, timers, retries."""
+        """Let time pass, and run what becomes due: debounced and throttled functions, timers, retries.
+
+        Args:
+            duration: How long: a text such as `"500ms"`, `"2m"` or `"1d"`, or a `timedelta`.
+
+        Raises:
+            UsageError: HW100. The duration cannot be read.
+        """
         self._runtime.wait(duration)
 
     def sync(self, timeout: Duration | None = None) -> None:
-        """Wait until everything written so far is on disk. Raises RejectedError if some of it was rolled back.
+        """Wait until everything written so far is on disk, or confirmed by the server.
 
-        What was refused for a reason with a code of its own raises the error of that code, such as LimitError. Raises
-        StoreFullError while there is no room for the result of an event: the event is tried again, and so may sync be.
+        Args:
+            timeout: The longest time to wait. After it the writes are still being tried.
+
+        Raises:
+            RejectedError: HW210. A transaction was rejected and rolled back. The subclasses say why: `ConflictError`
+                (HW211) or `PreconditionError` (HW212).
+            StoreFullError: HW203. The disk has no room. The writes are tried again.
+            PoisonedError: HW204. The disk has failed: open the space again.
+            UnconfirmedError: HW218. A transaction has no verdict, and will get none.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("counter")
+            count = app.cell("count", 0)
+            with app.open("memory:") as space:
+                count.value = 1
+                space.sync()
+                print(space.stats.pending)  # 0
+            ```
         """
         self._runtime.sync(timeout)
 
     def load(self, *things: Loadable) -> None:
-        """Fetch documents before they are read, with those they link to: cells, documents, lists, or addresses.
+        """Fetch documents before they are read, together with the documents they link to.
 
-        A server sends them in one answer, and reading them does not wait then. Elsewhere everything is local already.
-        Raises OfflineError if the server does not answer.
+        A server sends them in one answer, so that later reads do not wait. In a local space this does nothing.
+
+        Args:
+            things: Cells, documents, lists, or addresses as text.
+
+        Raises:
+            OfflineError: HW405. The server does not answer.
         """
         self._runtime.load(*things)
 
     def close(self) -> None:
-        """Sync and close. Idempotent. With `on_error="raise"`, raises the first error that a function has raised."""
+        """Wait until everything is on disk, then close. A second call does nothing.
+
+        Raises:
+            UserCodeError: HW150. With `on_error="raise"`: the first exception of a function that ran by itself.
+            RejectedError: HW210. A transaction was rejected and rolled back.
+        """
         self._runtime.close()

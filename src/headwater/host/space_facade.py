@@ -65,23 +65,49 @@ class SpaceFacade(HandleCopies, ABC):
 
     @property
     def branch(self) -> BranchId:
-        """The branch that it was opened at."""
+        """The branch that was opened."""
         return self._runtime.branch
 
     @property
     def actor(self) -> str | None:
-        """The user that cells of scope user and session belong to."""
+        """The user that the program acts for: the owner of cells with the scopes `"user"` and `"session"`."""
         return self._runtime.actor
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the space was closed."""
         return self._runtime.closed
 
     # -- data ----------------------------------------------------------------------------------------------
 
     def transaction(self, *, change_group: str | None = None) -> TransactionBlock:
-        """A block whose writes are committed together. Sinks of the same change group are not notified."""
+        """A block whose reads and writes are one transaction: `with space.transaction() as tx:`.
+
+        All writes are committed, or none. An exception in the block rolls them back. A nested block is a savepoint.
+
+        Args:
+            change_group: A name. Sinks with the same name do not run for these writes.
+
+        Returns:
+            The context manager. It returns the `Transaction`.
+
+        Raises:
+            ConflictError: HW211. At the end of the block: a value that the block read has changed.
+            ClosedError: HW103. The space is closed.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("bank")
+            ann, bob = app.cell("ann", 100), app.cell("bob", 0)
+            with app.open("memory:") as space:
+                with space.transaction():
+                    ann.value -= 30
+                    bob.value += 30
+                print(ann.value, bob.value)  # 70 30
+            ```
+        """
         return self._runtime.transaction(change_group=change_group)
 
     @overload
@@ -89,7 +115,31 @@ class SpaceFacade(HandleCopies, ABC):
     @overload
     def cell(self, address: str) -> Cell[object]: ...
     def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:  # noqa: A002  # as in app.cell
-        """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
+        """The cell at an address, for code that does not have the declaration.
+
+        Args:
+            address: The document, and the path in it: `todo.board/items/0`. `user:ann!todo.theme` is a cell of one
+                user.
+            type: The type of the value. Without it, values are plain lists, dicts and scalars.
+            default: The value while none is stored.
+
+        Returns:
+            The cell.
+
+        Raises:
+            NameRefusedError: HW105. The address cannot be read.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("counter")
+            count = app.cell("count", 7)
+            with app.open("memory:") as space:
+                count.value = 8
+                print(space.cell("counter.count").value)  # 8
+            ```
+        """
         return self._runtime.cell(address, type, default=default)
 
     @overload
@@ -97,35 +147,98 @@ class SpaceFacade(HandleCopies, ABC):
     @overload
     def doc(self, doc_id: str) -> AnyDoc: ...
     def doc(self, doc_id: str, kind: type[Doc] = AnyDoc) -> Doc:
-        """The document with an id, as a class of yours, or with the fields it has; `user:ann!...` as in `cell`."""
+        """The document with an id, for code that does not have it.
+
+        Args:
+            doc_id: The id, from `hw.id_of`, or the name of a declared document. `user:ann!NAME` belongs to one user.
+            kind: The class of the document. Without it, every stored field is an attribute.
+
+        Returns:
+            The document.
+
+        Raises:
+            SchemaError: HW108. The document belongs to another class.
+
+        Example:
+            ```python
+            import headwater as hw
+
+
+            class Note(hw.Doc):
+                text: str
+
+
+            app = hw.App("notes")
+            with app.open("memory:") as space:
+                note_id = hw.id_of(Note(text="tea"))
+                print(space.doc(note_id, Note).text)  # tea
+            ```
+        """
         return self._runtime.doc(doc_id, kind)
 
     async def synced(self) -> None:
-        """Wait, without blocking the event loop, until everything written so far is on disk."""
+        """Wait, without blocking the event loop, until everything written so far is on disk.
+
+        Raises:
+            RejectedError: HW210. A transaction was rejected and rolled back.
+            StoreFullError: HW203. The disk has no room.
+        """
         await self._runtime.synced()
 
     # -- functions -----------------------------------------------------------------------------------------
 
     def start(self, pattern: Pattern[P, R], key: str, /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
-        """Start a piece of a pattern under a key, or continue it: `space.start(timer, "kitchen", minutes=3)`.
+        """Start a piece of a pattern under a key, or continue it.
 
-        The same key is the same piece: with the same inputs nothing happens; with other inputs it is built again, and
-        unchanged functions need not run. Without inputs it continues with its last ones. Called by a computed or sink,
-        the piece is a child of that function: it is stopped when a run no longer asks for it. In a handler or a
-        transaction, the start is part of it.
+        The same key is the same piece. With the same inputs nothing happens; with other inputs the piece is built
+        again, and unchanged functions do not run. Without inputs it continues with the last ones. In a computed
+        function or a sink, the piece is a child of that function: it is stopped when a run no longer starts it. In a
+        handler or a transaction, the start is part of the commit.
+
+        Args:
+            pattern: The pattern.
+            key: The name of the piece in the space.
+            args: Inputs of the pattern.
+            inputs: Inputs of the pattern by name.
+
+        Returns:
+            The piece.
+
+        Raises:
+            TypeError: The inputs do not fit the pattern.
+            DeclarationError: HW110. The function of the pattern declares something that is not possible.
+
+        Example:
+            ```python
+            import headwater as hw
+
+
+            @hw.pattern
+            def counter(p: hw.Builder, first: int) -> dict[str, object]:
+                return {"count": p.cell("count", first)}
+
+
+            app = hw.App("desk")
+            with app.open("memory:") as space:
+                piece = space.start(counter, "left", first=3)
+                print(piece.outputs["count"].value)  # 3
+            ```
         """
         return self._runtime.start(pattern, key, *args, **inputs)
 
     @property
     def workflows(self) -> Workflows:
-        """Execution of the workflows: `drain()` what is due, or `start()` a host in the background."""
+        """The execution of the workflows: `drain()` executes what is due, `start()` starts a host in the background."""
         return cast("Workflows", self._runtime.workflows)
 
     # -- callbacks -----------------------------------------------------------------------------------------
 
     @property
     def on_error(self) -> OnError:
-        """Called with errors of functions that run by themselves."""
+        """The function that is called with exceptions of functions that run by themselves.
+
+        Assign to it to change it.
+        """
         return self._runtime.on_error
 
     @on_error.setter
@@ -134,7 +247,11 @@ class SpaceFacade(HandleCopies, ABC):
 
     @property
     def on_console(self) -> OnConsole | None:
-        """Called with what functions print and log in their runs here, as `hw.Console`; returns what is forwarded."""
+        """The function that is called with each line that functions print or log, as `hw.Console`.
+
+        It returns what is forwarded: None for the line itself, another text, or `""` for nothing. Assign to it to
+        change it.
+        """
         return self._runtime.on_console
 
     @on_console.setter
@@ -143,13 +260,20 @@ class SpaceFacade(HandleCopies, ABC):
 
     @property
     def connection(self) -> Connection:
-        """The state of the connection to the server; of a space in this process, that there is none."""
+        """The state of the connection to the server. A space in this process has the state `"local"`."""
         return self._runtime.connection
 
     def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
-        """Call on every change of the connection: in the connection's thread, or in the loop of this space.
+        """Call a function on every change of the connection.
 
-        Returns a function that unsubscribes. The callback must not wait for the server: the connection waits for it.
+        It is called in the thread of the connection, or in the event loop of this space. It must not wait for the
+        server.
+
+        Args:
+            callback: The function. It takes the new `Connection`.
+
+        Returns:
+            A function that ends the subscription.
         """
         return self._runtime.on_connection(callback)
 
@@ -157,22 +281,61 @@ class SpaceFacade(HandleCopies, ABC):
 
     @property
     def stats(self) -> Stats:
-        """Counts of what has happened here so far."""
+        """Counts of this opening: commits, runs, events, documents in memory."""
         return self._runtime.stats
 
     def graph(self, form: GraphForm = "text") -> str:
-        """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
+        """Draw the functions of this space and the dependencies between them.
+
+        Args:
+            form: `"text"`, `"svg"`, `"mermaid"` or `"json"`.
+
+        Returns:
+            The drawing, as text.
+
+        Raises:
+            UsageError: HW100. There is no such form.
+        """
         return self._runtime.graph(form)
 
     def runs(self, function: object) -> int:
-        """The number of runs of a function of the app in this opening; with parameters, for all arguments together.
+        """The number of runs of a function in this opening. Of a resource: the number of requests.
 
-        Of a resource: the number of requests sent.
+        Args:
+            function: A function of the app. The runs for all arguments are counted together.
+
+        Returns:
+            The number.
+
+        Raises:
+            UsageError: HW100. The function is not one of this app.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            price = app.cell("price", 250)
+
+
+            @app.computed
+            def gross() -> int:
+                return price.value * 12 // 10
+
+
+            with app.open("memory:") as space:
+                gross(), gross()
+                print(space.runs(gross))  # 1
+            ```
         """
         return self._runtime.runs(function)
 
     def explain_resume(self) -> Resumption:
-        """What this opening restored from earlier ones: which functions need not run, which must, and why."""
+        """What this opening has restored from earlier ones: which functions need not run, which must, and why.
+
+        Returns:
+            The counts and the reasons.
+        """
         return self._runtime.explain_resume()
 
     @property

@@ -49,7 +49,7 @@ OF_CLIENTS: Final = frozenset({"allow", "private", "max_bytes", "timeout", "tls"
 
 
 class Verb(Explainable, Generic[T]):
-    """`client.json(url)`: the response as a resource. `client.json.refresh(url)` requests it again."""
+    """A way to read responses: `client.json(url)` returns `hw.Pending`, `hw.Ready` or `hw.Failed`."""
 
     def __init__(self, client: Client, name: str, accept: str, read: Callable[[HttpResponse], object]) -> None:
         self.name = name
@@ -84,7 +84,18 @@ class Verb(Explainable, Generic[T]):
         retry: Retry | None = DEFAULT,
         **others: Never,
     ) -> None:
-        """Request again, even if the response is fresh. With the options of the call that reads it."""
+        """Request a URL again, even if the response is fresh. Give the options of the call that reads it.
+
+        Args:
+            url: The URL.
+            headers: Headers for the server of the URL. They are held in memory only.
+            fresh_for: How long a response is fresh; None: forever.
+            retry: How often a failed request is repeated. By default twice, for temporary errors.
+
+        Raises:
+            UsageError: HW100. An option is one of the client, not of a call.
+            HttpRefusedError: HW601. The policy of the client does not allow the URL.
+        """
         if others:
             raise self._not_taken(others)
         self._resource(fresh_for, retry).refresh(*self._key(url, headers))
@@ -109,7 +120,17 @@ class Verb(Explainable, Generic[T]):
         fresh_for: Duration | None = FRESH_FOR,
         retry: Retry | None = DEFAULT,
     ) -> str:
-        """Why it was requested, or was not: `hw.why(hw.http.json, url)`, with the options of the call that reads it."""
+        """Explain why a URL was requested, or was not. Give the options of the call that reads it.
+
+        Args:
+            url: The URL.
+            headers: Headers for the server of the URL.
+            fresh_for: How long a response is fresh; None: forever.
+            retry: How often a failed request is repeated.
+
+        Returns:
+            The explanation, for people.
+        """
         return self._resource(fresh_for, retry).why(*self._key(url, headers))
 
     def _not_taken(self, others: Mapping[str, object]) -> UsageError:
@@ -158,11 +179,32 @@ class Verb(Explainable, Generic[T]):
 
 
 class Client:
-    """`hw.http.Client(allow=["api.example.com"])`: requests within a policy. Verbs: see `Verb`.
+    """An HTTP client whose requests are resources, within a policy.
 
-    `allow`: hosts, such as "api.example.com", "*.example.com", "example.com:8443"; without it, all. `private`: also
-    addresses of this machine and of local networks. `max_bytes` of one response, decoded. `timeout` for one request
-    with all its redirects. `headers` for every request. `tls` for authorities of your own. `network` is for tests.
+    Args:
+        allow: The allowed hosts: `"api.example.com"`, `"*.example.com"`, `"example.com:8443"`. By default, all.
+        private: Whether addresses of this machine and of local networks are allowed.
+        max_bytes: The largest response, decoded.
+        timeout: The longest time of one request, with all redirects.
+        headers: Headers of every request.
+        tls: A TLS context, for certificates that the system does not know.
+        network: A network for tests.
+
+    Raises:
+        DeclarationError: HW110. An option is wrong.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        api = hw.http.Client(allow=["api.example.com"], timeout="10s")
+        app = hw.App("prices")
+
+
+        @app.computed
+        def price() -> object:
+            return api.json("https://api.example.com/price")
+        ```
     """
 
     def __init__(
@@ -197,8 +239,11 @@ class Client:
         )
         self._shown = "any host" if listed is None else ", ".join(listed) or "nothing"
         self.json: Verb[Any] = Verb(self, "json", "application/json", lambda got: as_json(got.body, got.shown))
+        """Request a URL and read the response as JSON."""
         self.text: Verb[str] = Verb(self, "text", "text/*, */*;q=0.5", lambda got: as_text(got.body, got.charset))
+        """Request a URL and read the response as text."""
         self.bytes: Verb[Bytes] = Verb(self, "bytes", "*/*", lambda got: got.body)
+        """Request a URL and read the response as bytes."""
 
     def __headwater_print__(self) -> Iterator[object]:
         """Its part in the fingerprint of a function that uses it: the same in every process."""

@@ -52,10 +52,18 @@ If no change of the handler can be right, answer with {DECLINED} and one sentenc
 
 
 class OpenAIFixer:
-    """`hw.OpenAIFixer(url="http://localhost:11434/v1", model="qwen3", key="")`: a fixer for `flow.fixer(...)`.
+    """A fixer that asks a language model behind an API of the OpenAI kind. Pass it to `flow.fixer(...)`.
 
-    Without a `key`, it is read from the environment variable `key_env` when it is needed; an empty one sends none.
-    `rules` are added to the default instructions.
+    Args:
+        url: The address of the API, such as `http://localhost:11434/v1`.
+        model: The name of the model.
+        key: The key of the API. An empty text sends none. Without it, `key_env` is read when needed.
+        key_env: The environment variable that has the key.
+        timeout: The longest time of one request.
+        rules: Instructions that are added to the default ones.
+
+    Raises:
+        DeclarationError: HW110. The address or the model is missing.
     """
 
     def __init__(

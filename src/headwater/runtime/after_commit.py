@@ -12,10 +12,29 @@ from headwater.runtime.pass_port import PassPort
 
 
 def after_commit(fn: Callable[[], object]) -> None:
-    """Call a function when the transaction around this code is on disk, or confirmed by the server; never if it is not.
+    """Call a function once the transaction around this code is on disk, or confirmed by the server.
 
-    For what leaves the system: a mail, a request. In a handler that is called again after a conflict, only
-    that of the call that counts is called. It is called once at most: not if the process ends just then.
+    It is not called if the transaction is rolled back. In a handler that is repeated after a conflict, only the
+    successful attempt counts. The call happens at most once: not if the process ends at that moment.
+
+    Args:
+        fn: A function without parameters.
+
+    Raises:
+        UsageError: HW100. There is no transaction around this code, or it only reads.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("shop")
+        sold = app.cell("sold", 0)
+        with app.open("memory:") as space:
+            with space.transaction():
+                sold.value += 1
+                hw.after_commit(lambda: print("on disk"))
+            space.sync()
+        ```
     """
     if not callable(fn):
         raise UsageError(f"hw.after_commit takes a function without parameters, not {fn!r}")

@@ -14,21 +14,27 @@ ConnectionState: TypeAlias = Literal["local", "connecting", "live", "offline", "
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """The state at one moment."""
+    """The state of the connection of a space to its server, at one moment.
+
+    It is true if writes are decided at once: without a server, or while connected.
+    """
 
     state: ConnectionState
+    """`"local"`: no server. `"connecting"`. `"live"`: connected. `"offline"`: tried again. `"over"`: ended."""
     url: str = ""
+    """The address of the server."""
     actor: str = ""
+    """The user that the program acts for."""
     can: str = "own"
-    """What may be done: read, write or own."""
+    """What the program may do in the space: `"read"`, `"write"` or `"own"`."""
     pending: int = 0
-    """Commits that the server has not decided yet."""
+    """The number of commits that the server has not decided yet."""
     tries: int = 0
-    """How often it was tried to connect."""
+    """The number of attempts to connect."""
     trouble: str = ""
-    """Why it is not live."""
+    """Why the connection is not live."""
     refused: int = 0
-    """Commits of earlier runs of the program, kept in its folder, that were taken back when it was opened again."""
+    """The number of commits from earlier runs of the program that the server rejected at this opening."""
 
     def __bool__(self) -> bool:
         """Whether what is written is decided at once."""

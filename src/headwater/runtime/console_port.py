@@ -16,26 +16,28 @@ Stream: TypeAlias = Literal["stdout", "stderr", "log"]
 
 
 class Console(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that a function printed, or a message that it logged, and in which run."""
+    """A line that a function printed, or a message that it logged, with the run it belongs to."""
 
     text: str
-    """Without the end of the line."""
+    """The text, without the end of the line."""
     stream: Stream
+    """`"stdout"`, `"stderr"` or `"log"`."""
     level: int | None = None
-    """Of what was logged, as in `logging`: 20 is INFO."""
+    """The level of a logged message, as in `logging`: 20 is INFO. None for printed text."""
     logger: str | None = None
-    """Of what was logged: the name of the logger."""
+    """The name of the logger. None for printed text."""
     node: str
-    """The function; one with parameters is named with its arguments."""
+    """The function, with its arguments if it has parameters."""
     piece: str
-    """Which piece of an app the function belongs to; empty if the app is of one piece."""
+    """The piece that the function belongs to; empty for a function of the app."""
     space: str
+    """The name of the space."""
     event: str | None = None
-    """The event that is handled, if the function is a handler."""
+    """The id of the event that is handled. None if the function is not a handler."""
     triggers: tuple[str, ...]
-    """The addresses whose change is the reason for the run; none if it is the first one."""
+    """The addresses whose change caused the run; none for a first run."""
     run: int
-    """The first run of the function in this opening is 1."""
+    """The number of the run in this opening. The first one is 1."""
 
 
 OnConsole: TypeAlias = Callable[[Console], str | None]

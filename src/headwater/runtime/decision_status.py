@@ -30,9 +30,31 @@ class DecisionStatus(StrEnum):
 
 
 def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> DecisionStatus:
-    """Whether the value of a cell or document is decided: `pending` or `confirmed`. Of a part: of its whole document.
+    """Whether the value that a cell or document shows is decided: `pending` or `confirmed`.
 
-    In a sink or a computed function this is a read: when the status changes, the function runs again.
+    A part has the status of its whole document. In a sink or a computed function, a change of the status runs the
+    function again.
+
+    Args:
+        thing: A cell, a document, a list or a map.
+
+    Returns:
+        The status. It prints as its word.
+
+    Raises:
+        UsageError: HW100. It is neither a cell nor a document.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("seats")
+        seat = app.cell("seat", "")
+        with app.open("memory:") as space:
+            seat.value = "Ann"
+            space.sync()
+            print(hw.status(seat))  # confirmed
+        ```
     """
     given: object = thing
     if not isinstance(given, Doc | Readable):

@@ -61,16 +61,16 @@ class RestorePort(FunctionPort):
 
 
 class Resumption(msgspec.Struct, frozen=True):
-    """The result of restoring."""
+    """What an opening restored: how many functions need not run, and why the others must."""
 
     restored: int
-    """Functions that need not run: nothing they read has changed."""
+    """The number of functions that need not run: nothing they read has changed."""
     dirty: int
-    """Functions that must run when observed: something they read has changed since."""
+    """The number of functions that run when observed, because a value that they read has changed."""
     fresh: int
-    """Functions without a valid observation."""
+    """The number of functions without a stored observation."""
     missed: tuple[Resumed, ...]
-    """Each function that was not restored, and why."""
+    """Each function that was not restored, with the reason."""
 
     def __str__(self) -> str:
         lines = [f"{self.restored} restored, {self.dirty} dirty, {self.fresh} fresh"]

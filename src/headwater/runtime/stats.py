@@ -9,19 +9,20 @@ class Stats(msgspec.Struct, frozen=True):
     """Counts of one opening, since it began."""
 
     space: str
+    """The name of the space."""
     seq: int
-    """The newest commit taken in here."""
+    """The sequence number of the newest commit that is visible here."""
     commits: int
-    """Made here."""
+    """The number of commits made here."""
     pending: int
-    """Of these, without a verdict."""
+    """The number of these commits without a verdict."""
     rejected: int
-    """Of these, taken back."""
+    """The number of these commits that were rejected and rolled back."""
     groups: int
-    """Groups of commits written to the disk by this process, with one fsync each."""
+    """The number of groups of commits that this process wrote to disk, each with one fsync."""
     documents: int
-    """Held in memory here."""
+    """The number of documents in memory."""
     runs: dict[str, int]
-    """Of each function, handlers among them; those of pieces by name, all together, also of those that are stopped."""
+    """The number of runs of each function and handler. Functions of pieces are counted by name, over all pieces."""
     events: dict[str, int]
-    """Confirmed, refused and failed; and waiting, not handled yet."""
+    """The number of events that are confirmed, refused, failed, and waiting."""

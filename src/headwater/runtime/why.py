@@ -15,10 +15,37 @@ from headwater.runtime.pieces.piece_host import PieceHost
 
 
 def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Explainable, *args: object, **kwargs: object) -> str:
-    """Why a function last ran, why it does not run now, and what would wake it. With arguments: that instance.
+    """Explain why a function last ran, why it does not run now, and what would run it.
 
-    Of a handler: how often it ran, what waits and why, what failed last. Of a resource: what stands there, and when it
-    is asked for.
+    Args:
+        function: A computed function, a sink, a handler or a resource.
+        args: Arguments, to ask about one instance of a function with parameters.
+        kwargs: Arguments by name.
+
+    Returns:
+        The explanation, for people.
+
+    Raises:
+        UsageError: HW100. The function is not declared in an app.
+        NotOpen: HW001. The app has no open space here.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("shop")
+        price = app.cell("price", 250)
+
+
+        @app.computed
+        def gross() -> int:
+            return price.value * 12 // 10
+
+
+        with app.open("memory:"):
+            gross()
+            print(hw.why(gross))
+        ```
     """
     if isinstance(function, Explainable):
         return function.why(*args, **kwargs)

@@ -42,10 +42,15 @@ PORT_MAX: Final = 65_535
 
 
 def ingress_app(space: SpaceFacade, *, token: str | None = None, hosts: Collection[str] = LOCAL) -> Starlette:
-    """The workflows of an open space as an ASGI app, for a server of your own.
+    """The topics of an open space as an ASGI app, for a server of your own.
 
-    With a token, posts carry it as `Authorization: Bearer ...`, except those to topics with a webhook whose posts are
-    signed. `hosts` are the allowed host names.
+    Args:
+        space: The open space.
+        token: The bearer token that posts carry, except signed posts of a webhook.
+        hosts: The allowed host names.
+
+    Returns:
+        The ASGI app.
     """
     door = TopicIntake(runtime_of(space))
     door.check_secrets()
@@ -63,10 +68,22 @@ def ingress_app(space: SpaceFacade, *, token: str | None = None, hosts: Collecti
 def serve_ingress(
     space: SpaceFacade, host: str = "127.0.0.1", port: int = 0, *, token: str | None = None, hosts: Collection[str] = ()
 ) -> Ingress:
-    """Serve the workflows of an open space in a thread, until `stop()` or until the space is closed.
+    """Serve the topics of an open space over HTTP, in a thread, until `stop()` or until the space is closed.
 
-    Port 0 is any free one; `.url` has it. Without a token only this machine may connect. `hosts` are allowed host names
-    besides `host`, for instance that of a proxy.
+    Without a token, only this machine may connect.
+
+    Args:
+        space: The open space.
+        host: The address to listen at.
+        port: The port; 0 is any free one, `.url` has it.
+        token: The bearer token that posts carry, except signed posts of a webhook.
+        hosts: Allowed host names besides `host`, such as that of a proxy.
+
+    Returns:
+        The running server.
+
+    Raises:
+        UsageError: HW100. The address is not a loopback address, and there is no token.
     """
     listener = _listen(host, port, has_token=token is not None)
     try:
@@ -78,7 +95,7 @@ def serve_ingress(
 
 
 class Ingress:
-    """A server that is running. `stop()` it, or use it in a `with` statement."""
+    """A running HTTP endpoint for topics. Call `stop()`, or use it in a `with` statement."""
 
     def __init__(self, space: RunHost, app: ASGIApp, listener: socket.socket, host: str) -> None:
         self.port: int = listener.getsockname()[1]
@@ -109,7 +126,7 @@ class Ingress:
         machine().run(self._server.serve([listener]))
 
     def stop(self) -> None:
-        """Accept no more posts; those in progress are answered. Idempotent."""
+        """Accept no more posts. Posts in progress are answered. A second call does nothing."""
         self._server.end()
         if self._thread is not machine().current_thread():
             self._thread.join(2 * STOP_S)

@@ -9,6 +9,8 @@ sectors; each truncation or not; and of the changes to the directory the first s
 Owns the model of the disk and its faults. It does not judge whether an image is good. One thread, and one connection
 per file: there are no locks and no shared memory here, so SQLite grants WAL only under `locking_mode=EXCLUSIVE`,
 which is how the product runs.
+
+Length: one model of a disk, whose parts share its history of operations.
 """
 # ruff: noqa: N802  (the x-names are SQLite's)
 
@@ -87,11 +89,14 @@ Operation = LinkOp | UnlinkOp | DirSyncOp | FileChange | SyncOp | SyncFailedOp |
 
 
 class CrashImage(NamedTuple):
-    """The files as they could be after power failed behind the first `k` operations."""
+    """The files as they could be after a power failure behind the first `k` operations."""
 
     k: int
+    """The number of operations before the failure."""
     marks: tuple[object, ...]
+    """The labels of `Disk.mark` before the failure."""
     files: dict[str, bytes]
+    """The content of each file, by name."""
 
 
 def _apply(data: bytearray, change: FileChange) -> None:
@@ -177,7 +182,12 @@ class Platter:
 
 
 class Disk:
-    """Files in memory, the history of how they came about, and the switches that make them fail."""
+    """A simulated disk: files in memory, with the history of their operations and switches that make them fail.
+
+    Args:
+        image: The files at the beginning, such as a crash image of another disk.
+        seed: The seed of the randomness of SQLite.
+    """
 
     def __init__(self, image: Mapping[str, bytes] | None = None, *, seed: int = 0) -> None:
         """Start from `image`, such as a crash image of another disk; `seed` feeds SQLite's own randomness."""
@@ -201,34 +211,59 @@ class Disk:
             self._files[name].data[:] = data
 
     def mark(self, label: object) -> None:
-        """Remember this moment: the images of later crash points carry the label."""
+        """Remember this moment. The images of later crash points carry the label.
+
+        Args:
+            label: Any value, such as the number of an acknowledged commit.
+        """
         self.record(MarkOp(label))
 
     def power_off(self) -> None:
-        """Let nothing more reach the platter. Calls go on working, so that the dead process can be closed.
-
-        A state and not an exception, because SQLite swallows exceptions raised in an automatic checkpoint.
-        """
+        """Let no more operation reach the disk. Calls go on working, so that the dead process can be closed."""
         self._powered = False
 
     def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
-        """Let one bit of a file rot: to the disk, an unrequested one-byte write."""
+        """Damage one bit of a file.
+
+        Args:
+            name: The name of the file.
+            offset: The byte.
+            bit: The bit in the byte.
+        """
         file = self._files[name]
         file.change(WriteOp(file.number, offset, bytes([file.data[offset] ^ 1 << bit])))
 
     def files(self) -> dict[str, bytes]:
-        """Return the files as running processes see them, and as they stay if only a process dies."""
+        """The files as running processes see them, and as they stay if only a process dies.
+
+        Returns:
+            The content of each file, by name.
+        """
         return {name: bytes(file.data) for name, file in self._files.items()}
 
     def crash_image(self, k: int, rng: random.Random, keep: float = 0.5) -> dict[str, bytes]:
-        """Build the files as they could be if power failed behind the first `k` operations."""
+        """The files as they could be if power failed behind the first `k` operations.
+
+        Args:
+            k: The number of operations before the failure.
+            rng: The randomness that decides which unsynced writes survive.
+            keep: The part of the unsynced writes that survives, from 0 to 1.
+
+        Returns:
+            The content of each file, by name.
+        """
         platter = Platter(self._base)
         for operation in self.operations[:k]:
             platter.apply(operation)
         return platter.image(rng, keep)
 
     def crash_images(self, rng: random.Random, keeps: Sequence[float] = KEEPS) -> Iterator[CrashImage]:
-        """Yield an image for each crash point and each of `keeps`, walking the history only once."""
+        """Yield an image for each crash point and each of `keeps`, in one walk over the history.
+
+        Args:
+            rng: The randomness that decides which unsynced writes survive.
+            keeps: The parts of the unsynced writes that survive.
+        """
         platter, marks = Platter(self._base), tuple[object, ...]()
         for k, operation in enumerate([MarkOp(None), *self.operations]):
             if k and isinstance(operation, MarkOp):
@@ -357,10 +392,16 @@ def _io_error(message: str, extended_result: int) -> apsw.IOError:
 
 
 class DiskVFS(apsw.VFS):
-    """Registers a `Disk` with SQLite under a name. `clock` gives seconds since 1970.
+    """A `Disk` registered with SQLite under a name. Call `unregister` at the end.
 
-    SQLite draws randomness from the default VFS: where a run must repeat to the byte, pass `makedefault=True`
-    and call `apsw.randomness(0)`, which makes SQLite ask for a new seed.
+    SQLite draws randomness from the default VFS. Where a run must repeat to the byte, pass `makedefault=True` and call
+    `apsw.randomness(0)`, which makes SQLite ask for a new seed.
+
+    Args:
+        name: The name of the VFS. It replaces another one of that name.
+        disk: The disk.
+        clock: A function that returns the seconds since 1970.
+        makedefault: Whether it becomes the default VFS.
     """
 
     def __init__(

@@ -143,7 +143,13 @@ class WriteBuffer:
 
 
 class PowerLossVFS(apsw.VFS):
-    """The operating system's files, with a `WriteBuffer` before each database, journal and WAL."""
+    """The files of the operating system, with a write buffer that a power cut loses.
+
+    Each database, journal and write-ahead log has one.
+
+    Args:
+        name: The name of the VFS, registered with SQLite. Keep a reference to the object.
+    """
 
     def __init__(self, name: str) -> None:
         """Register with SQLite. Keep a reference: APSW withdraws a VFS without one."""

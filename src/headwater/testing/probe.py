@@ -6,6 +6,8 @@ with probe(app) as t:
     assert t.runs(hits) == 2
     t.restart()
     assert t.runs(hits) == 2
+
+Length: one class and the function that makes it, with their text for the reference.
 """
 
 from __future__ import annotations
@@ -48,11 +50,11 @@ SHOWN_MAX: Final = 5
 
 
 class ProbeError(AssertionError):
-    """A test that would pass, and an app that is not what it has to be."""
+    """A check of `probe` has failed: the test would pass, but the app breaks a rule."""
 
 
 class Probe:
-    """An app that is open for a test. Made by `probe`."""
+    """An app that is open for a test, under simulated time. Made by `probe`."""
 
     def __init__(  # noqa: PLR0917  # made in one place
         self,
@@ -166,7 +168,7 @@ class Probe:
 
     @property
     def now(self) -> datetime:
-        """How late it is in this test."""
+        """The simulated time."""
         return datetime.fromtimestamp(self.now_ms() / 1000, UTC)
 
     def now_ms(self) -> Millis:
@@ -174,7 +176,11 @@ class Probe:
         return Millis(self._start_ms + int(self._staged().now_ms()))
 
     def settle(self) -> None:
-        """Run what can be run now, workflows included, until nothing can and everything is stored. No time passes."""
+        """Run everything that can run now, workflows included, until everything is stored. No time passes.
+
+        Raises:
+            ProbeError: The app does not come to rest.
+        """
         stage = self._staged()
         self._check_outside("settle")
         for _ in range(ROUNDS_MAX):
@@ -184,7 +190,34 @@ class Probe:
         raise restless()
 
     def advance(self, duration: Duration) -> None:
-        """Let time pass, and run what becomes due, each at its time and in that order."""
+        """Let time pass, and run what becomes due, each at its time.
+
+        Args:
+            duration: How long: a text such as `"5m"`, or a `timedelta`.
+
+        Raises:
+            UsageError: HW100. The duration cannot be read, or is negative.
+
+        Example:
+            ```python
+            import headwater as hw
+            from headwater.testing import probe
+
+            app = hw.App("watch")
+            ticks = app.cell("ticks", 0)
+
+
+            @app.sink
+            def count() -> None:
+                hw.clock("1m")
+                ticks.increment()
+
+
+            with probe(app) as t:
+                t.advance("2m")
+                print(ticks.value)  # 3
+            ```
+        """
         stage = self._staged()
         ms = to_ms(duration, "t.advance(...)")
         self._check_outside("advance")
@@ -216,11 +249,21 @@ class Probe:
 
     @property
     def space(self) -> Space | AsyncSpace:
-        """The open space. After a restart it is another one."""
+        """The open space. After a restart it is another object."""
         return self._staged().opened()
 
     def runs(self, function: object) -> int:
-        """How often a function of the app has run since the test began, in all openings together."""
+        """How often a function has run since the test began, in all openings together.
+
+        Args:
+            function: A function of the app.
+
+        Returns:
+            The number of runs.
+
+        Raises:
+            UsageError: HW100. The function is not one of this app.
+        """
         return self._runs.get(function, 0) + self.space.runs(function)
 
     @property
@@ -241,11 +284,30 @@ class Probe:
     # -- again ---------------------------------------------------------------------------------------------
 
     def restart(self, *, crash: bool = False) -> None:
-        """Drop the process state and resume from the store: as if the program had ended and was started again.
+        """Restart the app: drop the state of the process, and open the same store again.
 
-        With `crash`, as if it had died: everything that was written is there, and nothing else was put in order.
-        Nothing may run then that need not: a computed that was current, and of which the store knows what it has read.
-        Raises ProbeError. (After a crash that is not asked for: what a run has read that wrote nothing may be lost.)
+        Functions that would not run after a real restart must not run here.
+
+        Args:
+            crash: Whether the process is killed. Otherwise the space is closed first.
+
+        Raises:
+            ProbeError: A function ran although nothing that it read had changed.
+
+        Example:
+            ```python
+            import headwater as hw
+            from headwater.testing import probe
+
+            app = hw.App("counter")
+            count = app.cell("count", 0)
+
+            with probe(app) as t:
+                count.value = 7
+                t.settle()
+                t.restart(crash=True)
+                print(count.value)  # 7
+            ```
         """
         self._check_outside("restart")
         stage = self._staged()
@@ -346,14 +408,41 @@ def probe(
     on_console: OnConsole | None = None,
     event_loop: bool | None = None,
 ) -> Probe:
-    """Open an app for a test, in a `with` statement.
+    """Open an app for a test, in memory and under simulated time. Use it in a `with` statement.
 
-    It lives in memory, in a store that outlives `t.restart()`. Time stands still until `t.advance("1s")`: that of
-    `debounce=` and the like, and that of the clock on the wall, which begins at `start`. Ids that would be random come
-    from `seed`. With `idempotency`, each run of a computed is repeated, and what comes out differently fails the test
-    at the end of the block; so does what sinks have raised, unless the test has read `t.errors`. An app with async
-    functions, or resources, has a simulated event loop beside the test, which stays plain code; `event_loop` says so of
-    one whose patterns have some.
+    Time stands still until `t.advance(...)`. An exception in a sink fails the test at the end of the block, unless the
+    test has read `t.errors`. An app with async functions or resources has a simulated event loop; the test stays plain
+    code.
+
+    Args:
+        app: The app.
+        seed: The seed of ids that would be random.
+        start: The simulated time at the beginning, with a time zone.
+        idempotency: Whether each run of a computed function is repeated. A difference fails the test.
+        actor: The user that the app acts for.
+        demand: `"lazy"` or `"eager"`, as in `app.open`.
+        on_console: A function that gets each line that functions print or log.
+        event_loop: Whether there is an event loop. By default, if functions of the app need one.
+
+    Returns:
+        The probe.
+
+    Raises:
+        UsageError: HW100. It is not an app, or `start` has no time zone.
+
+    Example:
+        ```python
+        import headwater as hw
+        from headwater.testing import probe
+
+        app = hw.App("counter")
+        count = app.cell("count", 0)
+
+        with probe(app) as t:
+            count.value = 7
+            t.restart()
+            print(count.value)  # 7
+        ```
     """
     given: object = app
     if not isinstance(given, App):

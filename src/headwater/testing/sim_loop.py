@@ -28,7 +28,13 @@ class StuckError(RuntimeError):
 
 
 class SimLoop(BaseEventLoop):
-    """`asyncio.Runner(loop_factory=SimLoop)`, or `simulate(main())`. Its clock begins at zero. It has no network."""
+    """An event loop under simulated time. Its clock begins at zero, and it has no network.
+
+    Use it as `asyncio.Runner(loop_factory=SimLoop)`, or through `simulate`.
+
+    Args:
+        patience_s: How long, in real seconds, it waits for a thread when nothing else is left to do.
+    """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         super().__init__()
@@ -40,11 +46,11 @@ class SimLoop(BaseEventLoop):
         self._selector = self
 
     def time(self) -> float:
-        """Seconds since it began."""
+        """The simulated seconds since the loop began."""
         return self._now
 
     def now_ms(self) -> float:
-        """The same in milliseconds: for `Options.now`, and for a scheduler."""
+        """The simulated milliseconds since the loop began."""
         return self._now * 1000
 
     # -- what asyncio asks of a loop -----------------------------------------------------------------------
@@ -88,6 +94,27 @@ class SimLoop(BaseEventLoop):
 
 
 def simulate(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a loop of its own, as `asyncio.run`, without waiting for time to pass."""
+    """Run a coroutine in a `SimLoop`, as `asyncio.run`, without waiting for time to pass.
+
+    Args:
+        main: The coroutine.
+
+    Returns:
+        The result of the coroutine.
+
+    Example:
+        ```python
+        import asyncio
+        from headwater.testing import simulate
+
+
+        async def main() -> str:
+            await asyncio.sleep(3600)
+            return "an hour later"
+
+
+        print(simulate(main()))  # an hour later
+        ```
+    """
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         return runner.run(main)

@@ -11,5 +11,18 @@ from headwater.testing.sim_clock import SimClock
 
 
 def open_at(app: App, clock: SimClock, url: str | PathLike[str] = "memory:", *, force: bool = False) -> Space:
-    """As `app.open(url)`; schedules, retries and wake times come when the clock is moved to them."""
+    """Open an app at a simulated clock. Schedules, retries and wake times follow this clock.
+
+    Args:
+        app: The app.
+        clock: The clock.
+        url: The space, as in `app.open`.
+        force: Deploy workflows although waiting events would be skipped.
+
+    Returns:
+        The open space.
+
+    Raises:
+        SpaceHeldError: HW202. Another process has this file open.
+    """
     return app.open_with(url, Options(wall=clock.now_ms, force=force, on_error="raise"))

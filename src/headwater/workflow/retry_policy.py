@@ -10,10 +10,26 @@ from headwater.workflow.workflow_limits import BACKOFF_MAX_MS, BACKOFF_MS, TRIES
 
 
 class Retry:
-    """`hw.Retry(5, backoff="30s", on=OSError)`: five retries, with doubling waits, for these errors.
+    """How often, when, and for which errors a call is retried. The waits double.
 
-    `on` names classes of errors that the author's code raises. `jitter` is the random share of a wait, from 0 to 1:
-    clients that failed together do not retry together.
+    Args:
+        tries: The number of retries.
+        backoff: The wait before the first retry.
+        max: The longest wait.
+        on: The exceptions that are retried, besides those that Headwater knows to be temporary.
+        jitter: The part of a wait that is random, from 0 to 1, so that many failures are not retried at the same
+            moment.
+
+    Raises:
+        DeclarationError: HW110. An option is wrong.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        retry = hw.Retry(5, backoff="30s", on=OSError)
+        print(retry.tries)  # 5
+        ```
     """
 
     __slots__ = ("backoff_ms", "jitter", "max_ms", "on", "tries")
@@ -56,8 +72,8 @@ class Retry:
         return f"hw.Retry({self.tries}, backoff={backoff!r}, max={longest!r}, jitter={self.jitter})"
 
     def delay_ms(self, failures: int, chance: float = 0.0) -> int:
-        """The wait before the next retry, after this many failures in a row. `chance` is between 0 and 1."""
-        # The exponent is bounded, so that the result stays a small number.
+        """Before the retry that follows so many failures in a row; `chance` is between 0 and 1."""
+        # Not raised to a power that no number holds.
         wait = min(self.backoff_ms * 2 ** min(max(failures - 1, 0), 64), self.max_ms)
         return int(wait * (1 - self.jitter * chance))
 
@@ -66,5 +82,5 @@ DEFAULT: Final = Retry()
 
 
 def clamp_wake(wake_at: int, now: int) -> int:
-    """W12: the time at which a consumer may be woken, bounded below and above."""
+    """W12: a time that a consumer may be woken at: not at once again, and not in a year."""
     return min(max(wake_at, now + WAKE_MIN_MS), now + WAKE_MAX_MS)

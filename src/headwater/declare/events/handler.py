@@ -29,7 +29,10 @@ T = TypeVar("T")
 
 
 class Stream(Generic[T]):
-    """Events of one kind, each with a value of one class. `@app.handler(on=stream)` handles them."""
+    """A declared kind of events, each with a value of one class. Made by `app.stream`.
+
+    `@app.handler(on=stream)` handles them.
+    """
 
     def __init__(self, app: Owner, name: str, doc: str, kind: object) -> None:
         self.name = name
@@ -53,11 +56,34 @@ class Stream(Generic[T]):
         return self._payload
 
     def send(self, value: T, /) -> Ticket[object]:
-        """Send an event. In a transaction, it is sent with the commit."""
+        """Send an event. In a transaction, the event is sent with the commit.
+
+        Args:
+            value: The value of the event.
+
+        Returns:
+            The ticket of the event.
+
+        Raises:
+            SchemaError: HW108. The value does not fit the type of the stream.
+            LimitError: HW102. Too many events are queued.
+            NotOpen: HW001. The app has no open space here.
+        """
         return self._handler().deliver(self.payload.seal(value), None)
 
     def once(self, id: str, *, by: str = "") -> StreamSender[T]:  # noqa: A002  # the usual word
-        """An event with an id of its own: it is handled once, however often it is sent."""
+        """An event with an id of its own. It is handled once, even if it is sent again.
+
+        Args:
+            id: The id of the event, such as a request id.
+            by: The namespace of the id. By default, the actor of the open space.
+
+        Returns:
+            A sender: `stream.once("order-7").send(value)`.
+
+        Raises:
+            EventReusedError: HW165. From the ticket: the id was used with another value.
+        """
         return StreamSender(self, _external_id(id, by))
 
     def _handler(self) -> Handler[..., Any]:
@@ -84,7 +110,10 @@ class StreamSender(Generic[T]):
 
 
 class Handler(Generic[P, R]):
-    """A declared handler: events are sent to it, and each is handled once, in one transaction."""
+    """A declared handler. `send` an event to it; each event is handled at most once, in one transaction.
+
+    Made by `@app.handler`.
+    """
 
     def __init__(
         self,
@@ -168,13 +197,71 @@ class Handler(Generic[P, R]):
     # -- sending -------------------------------------------------------------------------------------------
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
-        """Send an event with these arguments. In a transaction, it is sent with the commit."""
+        """Send an event with these arguments. In a transaction, the event is sent with the commit.
+
+        Args:
+            args: The arguments of the handler.
+            kwargs: The arguments by name.
+
+        Returns:
+            The ticket of the event.
+
+        Raises:
+            SchemaError: HW108. An argument does not fit its type.
+            LimitError: HW102. Too many events are queued.
+            NotOpen: HW001. The app has no open space here.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("counter")
+            count = app.cell("count", 0)
+
+
+            @app.handler
+            def add(amount: int) -> None:
+                count.value += amount
+
+
+            with app.open("memory:"):
+                add.send(2).result()
+                print(count.value)  # 2
+            ```
+        """
         return self.deliver(self.payload.seal(*args, **kwargs), None)
 
     def once(self, id: str, *, by: str = "") -> Sender[P, R]:  # noqa: A002  # the usual word
-        """An event with an id of its own: it is handled once, however often it is sent.
+        """An event with an id of its own. It is handled once, even if it is sent again.
 
-        `by` names the namespace of the id, such as a webhook; by default, the actor of the open space.
+        Args:
+            id: The id of the event, such as a request id.
+            by: The namespace of the id, such as the name of a webhook. By default, the actor of the open space.
+
+        Returns:
+            A sender: `handler.once("order-7").send(...)`.
+
+        Raises:
+            EventReusedError: HW165. From the ticket: the id was used with other arguments.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("counter")
+            count = app.cell("count", 0)
+
+
+            @app.handler
+            def add(amount: int) -> None:
+                count.value += amount
+
+
+            with app.open("memory:"):
+                add.once("click-1").send(2).result()
+                add.once("click-1").send(2).result()
+                print(count.value)  # 2
+            ```
         """
         return Sender(self, _external_id(id, by))
 

@@ -28,7 +28,7 @@ TicketState = Literal["queued", "running", "pending", "confirmed", "refused", "r
 
 
 class Ticket(Generic[R_co]):
-    """One event that was sent. `await` it in async code; call `result()` in plain code."""
+    """An event that was sent. Call `result()` in plain code, `await` it in async code."""
 
     __slots__ = ("_event", "_result", "_space")
 
@@ -39,30 +39,58 @@ class Ticket(Generic[R_co]):
 
     @property
     def id(self) -> str:
-        """The id of the event: the same wherever and however often it is delivered."""
+        """The id of the event: the same in every process and at every delivery."""
         return self._event.id
 
     @property
     def state(self) -> TicketState:
-        """queued, running, pending (handled here), then confirmed, refused, rejected or failed."""
+        """The state: queued, running, pending (handled here), then confirmed, refused, rejected or failed."""
         return self._event.state.value
 
     @property
     def reason(self) -> str:
-        """Why it was refused, rejected or failed."""
+        """Why the event was refused, rejected or failed."""
         return self._event.reason
 
     @property
     def is_done(self) -> bool:
-        """It has ended."""
+        """Whether the event has ended."""
         return self._event.is_settled
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """The result of its handler, once that is on disk, or confirmed by the server.
+        """Wait for the result of the handler, until it is on disk or confirmed by the server.
 
-        An event that was handled before has that result. Raises EventFailedError, EventRejectedError,
-        EventRefusedError, EventReusedError, UnconfirmedError if it ended without a verdict, and EventTimeoutError
-        after `timeout`.
+        An event that was handled before has the result of that time.
+
+        Args:
+            timeout: The longest time to wait. By default, without a limit.
+
+        Returns:
+            What the handler returned.
+
+        Raises:
+            EventFailedError: HW161. The handler raised an exception. The event is kept.
+            EventRejectedError: HW164. The handler raised `hw.Reject`.
+            EventRefusedError: HW162. The transaction that sent the event was rolled back.
+            EventReusedError: HW165. The id was used for another event.
+            EventTimeoutError: HW163. The time is over. The event goes on.
+            UnconfirmedError: HW218. The event ended without a verdict.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+
+
+            @app.handler
+            def greet(name: str) -> str:
+                return f"hello {name}"
+
+
+            with app.open("memory:"):
+                print(greet.send("Ann").result(timeout="5s"))  # hello Ann
+            ```
         """
         if not self._event.is_settled:
             limit = None if timeout is None else to_ms(timeout, "ticket.result(...)")
@@ -75,7 +103,17 @@ class Ticket(Generic[R_co]):
         return self._answer()
 
     def on_commit(self, callback: Callable[[Self], object]) -> Self:
-        """Call once with this ticket when the event has ended, whatever its end."""
+        """Call a function once with this ticket when the event has ended, in any state.
+
+        Args:
+            callback: The function. It takes this ticket.
+
+        Returns:
+            This ticket.
+
+        Raises:
+            TypeError: The callback is not a function.
+        """
         if not callable(callback):
             raise TypeError(f"on_commit takes a function, not {callback!r}")
         self._space.when_ended(self._event, lambda _: callback(self), callback)

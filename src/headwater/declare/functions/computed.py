@@ -41,7 +41,10 @@ RUN_COMPUTED = "{run} is computed and may not write {}; move the write to a @app
 
 
 class Computed(Generic[P, R]):
-    """A declared function, called to be read. Its result is stored in a document, one for each set of arguments."""
+    """A declared function whose result is stored and kept current. Made by `@app.computed`; a call returns the result.
+
+    There is one result for each set of arguments.
+    """
 
     def __init__(self, app: Owner, fn: Callable[P, object], name: str, doc: str, options: FunctionOptions) -> None:
         self.name = name
@@ -63,7 +66,11 @@ class Computed(Generic[P, R]):
 
     @property
     def address(self) -> str:
-        """The address of its result. A function with parameters has one result for each set of arguments, and none."""
+        """The address of the result. A function with parameters has one result per set of arguments, and no address.
+
+        Raises:
+            UsageError: HW100. The function has parameters.
+        """
         if self._parametrised:
             message = (
                 f"{self.name}() takes parameters: it has a result for each set of arguments, and so no one address"
@@ -83,7 +90,7 @@ class Computed(Generic[P, R]):
 
     @property
     def is_parametrised(self) -> bool:
-        """It takes parameters: there is a node for each set of arguments."""
+        """Whether the function has parameters."""
         return self._parametrised
 
     def _resolve(self) -> Cell[Any]:

@@ -16,7 +16,10 @@ class NamedPattern(Protocol):
 
 
 class Invocation(Generic[R]):
-    """A pattern with its inputs, not started yet. Returned by a computed, it is started as a child of that."""
+    """A pattern with its inputs, not started yet: what a call of a pattern returns.
+
+    A computed function that returns it starts the piece as its child.
+    """
 
     __slots__ = ("args", "inputs", "pattern")
 

@@ -15,7 +15,7 @@ from headwater.values.address import doc_key
 
 
 class Sink:
-    """A declared function that runs by itself."""
+    """A declared function that runs for its effect, by itself. Made by `@app.sink`."""
 
     def __init__(self, app: Owner, fn: Callable[[], object], name: str, doc: str, options: FunctionOptions) -> None:
         self.name = name
@@ -70,9 +70,14 @@ class Sink:
         )
 
     def stop(self) -> None:
-        """Stop running it in the open space around this code. A run in progress is cancelled.
+        """Stop the sink in the open space around this code. A run in progress is cancelled.
 
-        Takes effect at once, also in a transaction that is rolled back. Idempotent. The next opening starts it again.
+        It takes effect at once, also in a transaction that is rolled back. A second call does nothing. The next opening
+        starts the sink again.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+            UsageError: HW100. The sink belongs to a piece: stop the piece.
         """
         home, _ = find(self._app, f"{self.name}.stop()")
         assert isinstance(home, FunctionPort)

@@ -62,7 +62,7 @@ class SharedRow(Row):
 
 
 class Each(ComputedList[R]):
-    """The results of a function for each element of a list: one node for each, and one for the list."""
+    """A computed list with the result of a function for each element. Made by `app.each`; a call returns the list."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ _SHALLOW: Final = Depth.SHALLOW
 
 
 class Select(ComputedList[E]):
-    """The elements of a list for which a function is true, in their order."""
+    """A computed list with the elements for which a function is true. Made by `app.select`; a call returns the list."""
 
     def __init__(self, app: Owner, each: Each[bool], name: str, doc: str) -> None:
         super().__init__(app, name, doc, each.element.__wrapped__)
@@ -79,7 +79,10 @@ class FlatEntry(ElementEntry):
 
 
 class FlatEach(ComputedList[R]):
-    """The results of a function that returns a list for each element, in one list."""
+    """A computed list that joins the lists that a function returns.
+
+    Made by `app.flat_each`; a call returns the list.
+    """
 
     def __init__(self, app: Owner, each: Each[list[R]], spread: Spread[R], name: str, doc: str) -> None:
         super().__init__(app, name, doc, spread.__wrapped__)

@@ -52,7 +52,10 @@ class BuilderPort(SpacePort):
 
 
 class Builder(Declarer):
-    """Declares what one piece consists of."""
+    """The object that a pattern declares with: it has the verbs of an app, for one piece.
+
+    A pattern gets it as its first argument.
+    """
 
     verb = "p"
 
@@ -87,7 +90,20 @@ class Builder(Declarer):
         return self._declared
 
     def start(self, pattern: Pattern[P, R], key: str = "", /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
-        """A piece that is part of this one: started and stopped with it."""
+        """Start a piece that is part of this one: it is started and stopped with it.
+
+        Args:
+            pattern: The pattern.
+            key: The name of the piece inside this one; by default the name of the pattern.
+            args: Inputs of the pattern.
+            inputs: Inputs of the pattern by name.
+
+        Returns:
+            The piece.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared in this piece.
+        """
         return self.space.pieces.start_within(self, pattern, key, args, inputs)
 
     def __headwater_print__(self) -> tuple[object, ...]:

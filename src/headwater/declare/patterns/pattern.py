@@ -28,7 +28,7 @@ ARGUMENTS = "arguments"
 
 
 class Pattern(Generic[P, R]):
-    """What `hw.pattern` makes of a function. Calling it starts nothing: it returns an invocation."""
+    """A declared pattern. Made by `@hw.pattern`; a call starts nothing and returns an `Invocation`."""
 
     def __init__(self, fn: Callable[Concatenate[Builder, P], R], name: str, version: str = "") -> None:
         self.name = name
@@ -111,10 +111,37 @@ def pattern(
 def pattern(
     fn: Callable[Concatenate[Builder, P], R] | None = None, /, *, name: str | None = None, version: str | int = ""
 ) -> Any:
-    """A function that builds a graph: it takes a builder, with the verbs of an app, and inputs; it returns outputs.
+    """Declare a function that builds a graph. Each start of it makes a piece.
 
-    `space.start(pattern, key, **inputs)` starts or resumes a piece of it. Outputs are named: a dict, or an object with
-    fields, of cells, computed functions, handlers and plain values.
+    The function takes a builder, which has the verbs of an app, and inputs. It returns outputs with names: a dict, or
+    an object with fields, of cells, functions, handlers and plain values. Use it as `@hw.pattern`, or with options.
+
+    Args:
+        fn: The function.
+        name: Its name; by default that of the function.
+        version: A version of the code. Change it to build running pieces again.
+
+    Returns:
+        The pattern. `space.start(pattern, key, ...)` starts a piece of it.
+
+    Raises:
+        DeclarationError: HW110. The function takes no builder, or an option is wrong.
+
+    Example:
+        ```python
+        import headwater as hw
+
+
+        @hw.pattern
+        def timer(p: hw.Builder, minutes: int) -> dict[str, object]:
+            left = p.cell("left", minutes)
+            return {"left": left}
+
+
+        app = hw.App("kitchen")
+        with app.open("memory:"):
+            print(hw.start(timer, "eggs", minutes=5).outputs["left"].value)  # 5
+        ```
     """
     if fn is None:
         return lambda function: Pattern(function, name or _name_of(function), str(version))

@@ -62,7 +62,9 @@ class Build(Generic[R]):
 
 @dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
 class Piece(Generic[R]):
-    """One graph that runs, or is stopped. Made by `space.start`. Each comment names the only writer of what follows."""
+    """One started graph of a pattern, with a document and functions of its own. Made by `space.start`."""
+
+    # Each comment names the only writer of what follows.
 
     # Set at the first start.
     key: str
@@ -85,38 +87,38 @@ class Piece(Generic[R]):
 
     @property
     def pattern(self) -> Pattern[..., R]:
-        """The pattern that built it."""
+        """The pattern that the piece was built from."""
         return self.build.pattern
 
     @property
     def outputs(self) -> R:
-        """The result of the function of the pattern."""
+        """What the function of the pattern returned."""
         return self.build.outputs
 
     @property
     def generation(self) -> int:
-        """Changes with the code of the pattern, and with the parts of the piece."""
+        """The number of the current build. It changes with the code of the pattern, and with the parts of the piece."""
         return self.build.generation
 
     @property
     def status(self) -> PieceStatus:
-        """Running, or stopped."""
+        """The state of the piece: running or stopped."""
         return PieceStatus.STOPPED if self.wanted is None else PieceStatus.RUNNING
 
     @property
     def is_running(self) -> bool:
-        """It is to run."""
+        """Whether the piece is to run."""
         return self.wanted is not None
 
     @property
     def title(self) -> str:
-        """For messages."""
+        """The name of the piece, for messages."""
         return piece_title(self.build.pattern.name, self.key)
 
     def stop(self) -> None:
-        """Stop everything it consists of, and its children. Documents stay. Idempotent.
+        """Stop all functions of the piece, and its children. Its documents stay. A second call does nothing.
 
-        `space.start` with the same key resumes it.
+        `space.start` with the same key continues it.
         """
         self._pieces.stop(self)
 

@@ -20,9 +20,34 @@ EVERY_MIN_MS: Final = 1.0
 
 
 def clock(every: Duration = "1s") -> datetime:
-    """The time in UTC, rounded down to whole ticks: with `every="1m"`, the current minute.
+    """The current time in UTC, rounded down to whole ticks.
 
-    In a computed or a sink it is like a cell: an observed reader runs again at the next tick.
+    In a computed function or a sink it works like a cell: an observed reader runs again at the next tick.
+
+    Args:
+        every: The length of a tick. With `"1m"`, the result is the current minute.
+
+    Returns:
+        The time, with a time zone.
+
+    Raises:
+        UsageError: HW100. The tick is shorter than a millisecond.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("watch")
+
+
+        @app.computed
+        def minute() -> int:
+            return hw.clock("1m").minute
+
+
+        with app.open("memory:"):
+            print(minute() < 60)  # True
+        ```
     """
     every_ms = to_ms(every, "hw.clock(every=...)")
     if every_ms < EVERY_MIN_MS:

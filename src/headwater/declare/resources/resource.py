@@ -41,9 +41,10 @@ class Explainable:
 
 
 class Resource(Explainable, Generic[P, R]):
-    """A declared async function: called to be read, which never waits. One document for each set of arguments.
+    """A declared async function whose results are requested from outside. Made by `@app.resource`.
 
-    Without an owner it belongs to the open space around the code.
+    A call never waits: it returns `hw.Pending`, `hw.Ready` or `hw.Failed`. There is one stored result per set of
+    arguments.
     """
 
     options: FunctionOptions = NO_OPTIONS
@@ -119,9 +120,17 @@ class Resource(Explainable, Generic[P, R]):
         return source.state(home, tx, home.timers.wall, home.fetcher.found_unreadable)
 
     def refresh(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Request it again, although the result is fresh, and also if it is not observed.
+        """Request the value again, although the result is fresh, and also if it is not observed.
 
-        In a transaction: once that is on disk, and only then.
+        In a transaction, the request is sent once the transaction is on disk.
+
+        Args:
+            args: The arguments of the resource.
+            kwargs: The arguments by name.
+
+        Raises:
+            UsageError: HW100. It is called in a computed function, which must only read.
+            NotOpen: HW001. The app has no open space here.
         """
         home, tx = self._home()
         successor = self._successor(home)
@@ -151,7 +160,18 @@ class Resource(Explainable, Generic[P, R]):
         return None if found is None else found.node
 
     def why(self, *args: object, **kwargs: object) -> str:
-        """Why it was requested with these arguments, or is not: `hw.why`."""
+        """Explain why the value was requested with these arguments, or was not. The same as `hw.why`.
+
+        Args:
+            args: The arguments of the resource.
+            kwargs: The arguments by name.
+
+        Returns:
+            The explanation, for people.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+        """
         home, _ = self._home(UNTRACKED)
         try:
             key = key_of(self._bound(*args, **kwargs).arguments)

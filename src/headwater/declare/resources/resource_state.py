@@ -16,7 +16,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """`case hw.Pending():` requested, and there is no result yet. A reader runs again when there is one."""
+    """A resource was requested and has no result yet. A reader runs again when there is one.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        match hw.Pending():
+            case hw.Pending():
+                print("loading")
+        ```
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +42,25 @@ class ResultAge:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, match_args=False)
 class Ready(Generic[R_co]):
-    """`case hw.Ready(value):` the result. Made by hand, as in a test, it is equal to one with the same value."""
+    """A resource has a result. Two are equal if their values are.
+
+    Args:
+        value: The result.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        match hw.Ready(21.5):
+            case hw.Ready(degrees):
+                print(degrees)  # 21.5
+        ```
+    """
 
     __match_args__ = ("value",)
 
     value: R_co
+    """The result."""
     _age: ResultAge | None = None
 
     def _known_age(self) -> ResultAge:
@@ -46,21 +70,33 @@ class Ready(Generic[R_co]):
 
     @property
     def at(self) -> datetime:
-        """When it came, as wall time. A reader of this runs again when a newer result comes."""
+        """When the result came, in UTC. A reader of this runs again when a newer result comes.
+
+        Raises:
+            UsageError: HW100. The object was made by hand, and has no time.
+        """
         age = self._known_age()
         age.note()
         return datetime.fromtimestamp(age.at_ms / 1000, UTC)
 
     @property
     def age(self) -> timedelta:
-        """How old it is now. Grows without notifying readers: read `hw.clock` as well to run again."""
+        """How old the result is now. It grows without running readers again: read `hw.clock` too.
+
+        Raises:
+            UsageError: HW100. The object was made by hand, and has no time.
+        """
         age = self._known_age()
         age.note()
         return timedelta(milliseconds=max(age.wall() - age.at_ms, 0.0))
 
     @property
     def is_stale(self) -> bool:
-        """It is older than `fresh_for`: a newer one was requested, and has not come."""
+        """Whether the result is older than `fresh_for`: a newer one was requested and has not come.
+
+        Raises:
+            UsageError: HW100. The object was made by hand, and has no time.
+        """
         age = self._known_age()
         age.note()
         return age.fresh_ms is not None and age.wall() - age.at_ms >= age.fresh_ms
@@ -77,10 +113,26 @@ class Ready(Generic[R_co]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failed(Generic[R_co]):
-    """`case hw.Failed(error, last):` the request failed. `last` is the last good result, or None."""
+    """The last request of a resource has failed.
+
+    Args:
+        error: The error.
+        last: The last good result, or None.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        match hw.Failed(hw.ResourceError("no answer"), 21.5):
+            case hw.Failed(error, last):
+                print(error.message, last)  # no answer 21.5
+        ```
+    """
 
     error: ResourceError
+    """The error, with the kind and the text of the exception as `facts`."""
     last: R_co | None = None
+    """The last good result, or None."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Failed) and (text_of(self.error), self.last) == (text_of(other.error), other.last)

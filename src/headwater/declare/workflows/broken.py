@@ -12,16 +12,21 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
     """A handler to repair: the run that failed, its code, and its error."""
 
     workflow: str
+    """The name of the workflow."""
     handler: str
+    """The name of the producer or consumer."""
     run: int
+    """The number of the run."""
     phase: str
+    """The phase that failed."""
     error: str
+    """The error, as text."""
     details: str
     """The traceback."""
     source: str
-    """Of the class or function as it is now, with its decorators; empty if there is none."""
+    """The source of the class or function, with its decorators; empty if there is none."""
     attempt: int
-    """1 for the first repair since a run succeeded."""
+    """The number of the repair: 1 for the first one since a run succeeded."""
 
 
 Fixer: TypeAlias = Callable[[Broken], str | Awaitable[str | None] | None]

@@ -152,7 +152,7 @@ def _result(hint: object) -> object:
 
 
 class Connector:
-    """The operations of one outside service."""
+    """An outside service of a workflow, with its operations. Made by `flow.connector`."""
 
     def __init__(self, owner: Owner, name: str) -> None:
         self.owner = owner
@@ -160,11 +160,55 @@ class Connector:
         self.operations: dict[str, Operation[..., Any]] = {}
 
     def read(self, fn: Callable[P, R]) -> Operation[P, R]:
-        """Declare an operation that changes nothing: for producers and `prepare`."""
+        """Declare an operation that changes nothing outside, for producers and `prepare`.
+
+        Args:
+            fn: The function.
+
+        Returns:
+            The operation. Call it with `run.read(operation, ...)`.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            bank = hw.App("bank").workflow("pay").connector("bank")
+
+
+            @bank.read
+            def balance(account: str) -> int:
+                return 100
+            ```
+        """
         return self._add(Operation(self, fn, mutates=False))
 
     def mutation(self, fn: Callable[P, R]) -> Operation[P, R]:
-        """Declare an operation that changes something outside: for `mutate`, at most once in a run."""
+        """Declare an operation that changes something outside, for `mutate`. It is called at most once in a run.
+
+        Args:
+            fn: The function.
+
+        Returns:
+            The operation. Call it with `run.call(operation, ...)`.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            bank = hw.App("bank").workflow("pay").connector("bank")
+
+
+            @bank.mutation
+            def transfer(account: str, cents: int, key: str) -> str:
+                return f"receipt of {key}"
+            ```
+        """
         return self._add(Operation(self, fn, mutates=True))
 
     def _add(self, operation: Operation[P, R]) -> Operation[P, R]:

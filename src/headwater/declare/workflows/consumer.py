@@ -27,20 +27,30 @@ Result = TypeVar("Result")
 
 
 class Consumer(ABC, Generic[In, Data, Result]):
-    """Processes the events of a topic: `prepare` decides, `mutate` acts once, `next` continues from there.
+    """The base class of consumers: `prepare` decides, `mutate` acts once, `next` continues.
 
     The three types are those of the events, of the data that `prepare` passes to `mutate`, and of the result of
-    `mutate`. A state that is stored between runs is an attribute with a type and a default, `state: Cursor = Cursor()`:
-    read it in `prepare`, assign it in `next`.
+    `mutate`.
     """
 
     state: Any = None
+    """The state that is stored between runs. Declare it with a type and a default: `state: Cursor = Cursor()`.
+
+    Read it in `prepare`, assign it in `next`.
+    """
     run: Run
     """The run that a method is called in."""
 
     @abstractmethod
     def prepare(self, pending: Sequence[Event[In]]) -> Plan[Data] | Awaitable[Plan[Data]]:
-        """Choose events and decide everything. Only reads; may be called again."""
+        """Choose events and decide everything. This method only reads, and may be called again.
+
+        Args:
+            pending: The queued events, oldest first.
+
+        Returns:
+            The plan, or `hw.Plan.idle()` if there is nothing to do.
+        """
 
     def mutate(
         self, run: Run, data: Data
@@ -52,18 +62,43 @@ class Consumer(ABC, Generic[In, Data, Result]):
         | Awaitable[Result | Applied[Result] | NotApplied | Unknown | None]
         | None
     ):
-        """The one effect. Never called again for the same run; `run.key` identifies it for the called service."""
+        """Act: the one effect of the run. This method is never called again for the same run.
+
+        Args:
+            run: The run. `run.key` identifies the effect for the called service.
+            data: The data of the plan.
+
+        Returns:
+            The result of the effect. `hw.NotApplied()` or `hw.Unknown()` if it did not happen, or may not have
+            happened.
+        """
 
     def reconcile(  # the default
         self,
         run: Run,  # noqa: ARG002  # the parameters of an override
         data: Data,  # noqa: ARG002  # likewise
     ) -> Applied[Result] | NotApplied | Unknown | Awaitable[Applied[Result] | NotApplied | Unknown]:
-        """After a crash or a timeout: did it happen? Without this method, a person is asked."""
+        """Find out whether the effect has happened, after a crash or a timeout. Without this method, a person is asked.
+
+        Args:
+            run: The run. `run.key` identifies the effect.
+            data: The data of the plan.
+
+        Returns:
+            `hw.Applied(result)`, `hw.NotApplied()` or `hw.Unknown()`.
+        """
         return Unknown(f"{type(self).__name__} has no reconcile")
 
     def next(self, run: Run, data: Data, outcome: Outcome[Result]) -> Awaitable[None] | None:
-        """Publish, and write cells: both are part of the commit of the run. May be called again."""
+        """Continue after the effect: publish events and write cells. Both are part of the commit of the run.
+
+        This method may be called again.
+
+        Args:
+            run: The run.
+            data: The data of the plan.
+            outcome: `hw.Applied(result)`, `hw.Skipped()` or `hw.Nothing()`.
+        """
 
     # Hidden from type checkers: they would allow the assignment of any attribute.
     if not TYPE_CHECKING:

@@ -26,27 +26,51 @@ class Controls(ABC):
         """The hub where it is deployed, and its full name."""
 
     def pause(self) -> None:
-        """Start nothing more; a run in progress stops before it acts."""
+        """Pause: start no more runs. A run in progress stops before its effect.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+            TransitionError: HW507. The workflow is archived.
+        """
         hub, name = self._target()
         hub.do(lambda tables: operator_actions.pause(tables, name))
 
     def resume(self) -> None:
-        """Continue: the obstacle is fixed."""
+        """Resume a paused workflow: the obstacle is fixed.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+            TransitionError: HW507. The workflow is archived.
+        """
         hub, name = self._target()
         hub.do(lambda tables: operator_actions.resume(tables, name))
 
     def now(self) -> None:
-        """Run every producer now. Refused while a run is in progress."""
+        """Run every producer now.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+            TransitionError: HW507. A run is in progress, or the workflow is paused.
+        """
         hub, name = self._target()
         hub.do(lambda tables: operator_actions.run_now(tables, name))
 
     def archive(self) -> None:
-        """Deactivate it, and keep all of its data."""
+        """Deactivate the workflow, and keep all of its data.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+        """
         hub, name = self._target()
         hub.do(lambda tables: operator_actions.archive(tables, name))
 
     def restore(self) -> None:
-        """Restore it from the archive, paused."""
+        """Restore an archived workflow. It is paused then.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+            TransitionError: HW507. The workflow is not archived.
+        """
         hub, name = self._target()
         hub.do(lambda tables: operator_actions.restore(tables, name))
 
@@ -55,25 +79,74 @@ class Controls(ABC):
     # Each records who decided it, and why: `by`, else the actor of the open space, else the user of this process.
 
     def approve(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """Accept the plan of a run; or confirm that what it waited for is granted."""
+        """Accept the plan of a run, or confirm that a missing approval was granted.
+
+        Args:
+            run: The number of the run.
+            by: Who decides, for the record.
+            reason: Why, for the record.
+
+        Raises:
+            NotFoundError: HW106. There is no such run.
+            TransitionError: HW507. The run does not wait for an approval.
+        """
         self._decide("approve", run, operator_actions.approve, by, reason)
 
     def reject(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """Decline the plan of a run: it is not done, and its events are skipped."""
+        """Decline the plan of a run: it is not done, and its events are skipped.
+
+        Args:
+            run: The number of the run.
+            by: Who decides, for the record.
+            reason: Why, for the record.
+
+        Raises:
+            NotFoundError: HW106. There is no such run.
+            TransitionError: HW507. The run does not wait for an approval.
+        """
         self._decide("reject", run, operator_actions.reject, by, reason)
 
     def retry(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """Try again now what has failed, or was set aside."""
+        """Retry a failed or set-aside run now.
+
+        Args:
+            run: The number of the run.
+            by: Who decides, for the record.
+            reason: Why, for the record.
+
+        Raises:
+            NotFoundError: HW106. There is no such run.
+            TransitionError: HW507. The run has not failed.
+        """
         self._decide("retry", run, operator_actions.retry, by, reason)
 
     def cancel(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """Before its mutation: do not act, and skip its events."""
+        """Cancel a run before its effect: it does not act, and its events are skipped.
+
+        Args:
+            run: The number of the run.
+            by: Who decides, for the record.
+            reason: Why, for the record.
+
+        Raises:
+            NotFoundError: HW106. There is no such run.
+            TransitionError: HW507. The run has acted already, or has ended.
+        """
         self._decide("cancel", run, operator_actions.cancel, by, reason)
 
     def abandon(self, run: int, *, by: str = "", reason: str = "") -> None:
-        """After its mutation: do not call `next` any more, and continue with other events.
+        """Give up a run after its effect: `next` is not called any more, and other events go on.
 
-        Its plan and the result of its call are stored, and its events are set aside with them; `retry` resumes it.
+        The plan and the result of the call are stored. The events are set aside with them; `retry` continues the run.
+
+        Args:
+            run: The number of the run.
+            by: Who decides, for the record.
+            reason: Why, for the record.
+
+        Raises:
+            NotFoundError: HW106. There is no such run.
+            TransitionError: HW507. The run has not acted yet, or has ended.
         """
         self._decide("abandon", run, operator_actions.abandon, by, reason)
 
@@ -92,9 +165,19 @@ class Controls(ABC):
         return by or self._target()[0].user()
 
     def reconcile(self, run: int, answer: Answer[object] | Skipped, *, by: str = "", reason: str = "") -> None:
-        """Record the outcome of a call: `hw.Applied(result)`, `hw.NotApplied()` or `hw.Skipped()`.
+        """Record the outcome of a call that is unknown.
 
-        With `hw.Unknown()`, the connector is asked again.
+        Args:
+            run: The number of the run.
+            answer: `hw.Applied(result)`, `hw.NotApplied()` or `hw.Skipped()`. With `hw.Unknown()`, `reconcile` is
+                called again.
+            by: Who decides, for the record.
+            reason: Why, for the record.
+
+        Raises:
+            NotFoundError: HW106. There is no such run.
+            TransitionError: HW507. The outcome of the run is known.
+            UsageError: HW100. The answer is none of these.
         """
         hub, _ = self._target()
 
@@ -153,12 +236,32 @@ class Controls(ABC):
     # -- inputs --------------------------------------------------------------------------------------------
 
     def skip(self, input_id: int) -> int:
-        """Skip the events that wait because of an input; their number."""
+        """Skip the events that wait because of an input.
+
+        Args:
+            input_id: The number of the input.
+
+        Returns:
+            The number of skipped events.
+
+        Raises:
+            NotFoundError: HW106. There is no such input.
+        """
         hub, _ = self._target()
         return hub.do(lambda tables: operator_actions.skip_input(self._own_input(tables, input_id), input_id))
 
     def reprocess(self, input_id: int | None = None) -> int:
-        """Queue parked events again: those of one input, or all."""
+        """Queue parked events again.
+
+        Args:
+            input_id: The number of an input. By default, the events of all inputs.
+
+        Returns:
+            The number of queued events.
+
+        Raises:
+            NotFoundError: HW106. There is no such input.
+        """
         hub, name = self._target()
         if input_id is None:
             return hub.do(lambda tables: operator_actions.reprocess(tables, name))
@@ -167,11 +270,32 @@ class Controls(ABC):
     # -- looking -------------------------------------------------------------------------------------------
 
     def runs(self, limit: int = 50, *, waiting: bool = False) -> list[RunView]:
-        """The newest runs, newest first; with `waiting`, only those that wait for a person."""
+        """The newest runs, newest first.
+
+        Args:
+            limit: How many at most.
+            waiting: Whether only runs are returned that wait for a person.
+
+        Returns:
+            The runs.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+        """
         hub, name = self._target()
         return hub.look(lambda tables: run_queries.runs(tables, name, limit=limit, waiting=waiting))
 
     def inputs(self, limit: int = 50) -> list[InputView]:
-        """The inputs, newest first."""
+        """The newest inputs, newest first.
+
+        Args:
+            limit: How many at most.
+
+        Returns:
+            The inputs.
+
+        Raises:
+            NotOpen: HW001. The app has no open space here.
+        """
         hub, name = self._target()
         return hub.look(lambda tables: run_queries.inputs(tables, name, limit=limit))

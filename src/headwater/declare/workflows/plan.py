@@ -33,13 +33,15 @@ class Event(Generic[T_co]):
         self, number: int, message: str, topic: str, attempt: int, at: datetime, opened: Callable[[], T_co]
     ) -> None:
         self.number: int = number
+        """The number of the event in its workflow."""
         self.id: str = message
         """The id that its publisher gave it."""
         self.topic: str = topic
+        """The name of the topic."""
         self.attempt: int = attempt
-        """1, and one more each time that a run returned it."""
+        """The number of the attempt: 1, and one more each time that a run returned the event."""
         self.at: datetime = at
-        """When it was published."""
+        """When the event was published."""
         self._open = opened
         self._made = False
         self._data: T_co | None = None
@@ -114,9 +116,25 @@ class PendingEvents(Sequence[Event[T_co]]):
 
 
 class Plan(Generic[D_co]):
-    """The decision of `prepare`: the data for `mutate`, the events that it takes, and a title for people.
+    """The decision of `prepare`.
 
-    With `ask`, a person is asked before `mutate`. `wake` says when to run again if no event comes before.
+    Args:
+        data: The data for `mutate`.
+        take: The events that the run consumes.
+        title: What the run does, for people.
+        ask: Whether a person is asked before `mutate`.
+        wake: When to run again if no event comes before: a duration, or a moment.
+
+    Raises:
+        LogicError: HW502. `take` has something else than events, or `wake` cannot be read.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        plan = hw.Plan({"to": "ann@example.com"}, title="Greet Ann", ask=True)
+        print(plan.title)  # Greet Ann
+        ```
     """
 
     __slots__ = ("ask", "data", "is_idle", "take", "title", "wake")
@@ -139,7 +157,14 @@ class Plan(Generic[D_co]):
 
     @classmethod
     def idle(cls, wake: Wake | None = None) -> Plan[Never]:
-        """Nothing to do now: neither `mutate` nor `next` is called."""
+        """A plan that does nothing now: neither `mutate` nor `next` is called.
+
+        Args:
+            wake: When to run again if no event comes before: a duration, or a moment.
+
+        Returns:
+            The plan.
+        """
         plan = Plan(cast("Never", None), wake=wake)
         plan.is_idle = True
         return plan
@@ -218,7 +243,20 @@ def moment(ms: int) -> datetime:
 
 
 class Applied(Generic[R_co]):
-    """The effect has happened. `reconcile` returns it, with the result that `mutate` would have returned."""
+    """The effect has happened.
+
+    Args:
+        result: The result that `mutate` has returned, or would have returned.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        match hw.Applied(3):
+            case hw.Applied(rows):
+                print(rows)  # 3
+        ```
+    """
 
     __match_args__ = ("result",)
     __slots__ = ("result",)
@@ -231,7 +269,11 @@ class Applied(Generic[R_co]):
 
 
 class NotApplied:
-    """The effect has not happened, and will not: it may be repeated."""
+    """The effect has not happened and will not happen. It may be repeated.
+
+    Args:
+        reason: Why, for people.
+    """
 
     __match_args__ = ("reason",)
     __slots__ = ("reason",)
@@ -245,7 +287,11 @@ class NotApplied:
 
 
 class Unknown:
-    """Not known yet: ask again later."""
+    """It is not known whether the effect has happened. `reconcile` is called again later.
+
+    Args:
+        reason: Why, for people.
+    """
 
     __match_args__ = ("reason",)
     __slots__ = ("reason",)
@@ -259,7 +305,7 @@ class Unknown:
 
 
 class Skipped:
-    """A person has decided that it is not done: passed to `next`."""
+    """A person has decided that the effect is not done. Passed to `next`."""
 
     __slots__ = ()
     result: None = None
@@ -269,7 +315,7 @@ class Skipped:
 
 
 class Nothing:
-    """There was nothing to call: passed to `next`."""
+    """The plan had nothing to call. Passed to `next`."""
 
     __slots__ = ()
     result: None = None
@@ -279,7 +325,7 @@ class Nothing:
 
 
 Answer: TypeAlias = Applied[R_co] | NotApplied | Unknown
-"""The result of `reconcile`."""
+"""The result of `reconcile`: `Applied`, `NotApplied` or `Unknown`."""
 
 Outcome: TypeAlias = Applied[R_co] | Skipped | Nothing
-"""What `next` takes."""
+"""The outcome that `next` takes: `Applied`, `Skipped` or `Nothing`."""

@@ -36,7 +36,7 @@ class MutationRequested(BaseException):  # no error: mutate has named its call, 
 
 
 class Run:
-    """One attempt, as its handlers see it."""
+    """One attempt of a run, as its handlers see it."""
 
     def __init__(
         self,
@@ -71,12 +71,24 @@ class Run:
 
     @property
     def key(self) -> str:
-        """The idempotency key of the effect: pass it to the service that is called."""
+        """The idempotency key of the effect. Pass it to the service that is called."""
         # Of the run of the chain that has made the call, if it is another.
         return key_of(self._flow, self._call)
 
     def call(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call an operation of a connector. A mutation is the end of `mutate`: nothing after it is executed."""
+        """Call an operation of a connector. A mutation ends `mutate`: no line after it is executed.
+
+        Args:
+            operation: The operation, declared with `@connector.read` or `@connector.mutation`.
+            args: Its arguments.
+            kwargs: Its arguments by name.
+
+        Returns:
+            The result of a read.
+
+        Raises:
+            PhaseError: HW503. The phase does not allow this operation.
+        """
         self._check(operation)
         if not operation.mutates:
             return self.read(operation, *args, **kwargs)
@@ -84,7 +96,21 @@ class Run:
         raise MutationRequested
 
     def read(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a read. The author's code cannot catch that a service is unavailable, or needs a sign-in."""
+        """Call a read of a connector.
+
+        If the service fails or needs a sign-in, the run ends, even if the code catches the error.
+
+        Args:
+            operation: The read, declared with `@connector.read`.
+            args: Its arguments.
+            kwargs: Its arguments by name.
+
+        Returns:
+            The result of the read.
+
+        Raises:
+            PhaseError: HW503. The operation is a mutation.
+        """
         if iscoroutinefunction(operation.fn):
             reading: Any = self._awaited(operation, *args, **kwargs)
             # For the warning that it was never awaited.

@@ -34,7 +34,7 @@ TITLE_MAX = 500
 
 
 class Topic(Generic[T]):
-    """Events of one kind, each with an id from its source."""
+    """A queue of events of one type, each with an id from its source. Made by `flow.topic`."""
 
     def __init__(self, owner: Owner, flow: str, name: str, kind: object, webhook: Webhook | None = None) -> None:
         self._owner = owner
@@ -51,11 +51,42 @@ class Topic(Generic[T]):
         return f"{self._flow}.{self.name}"
 
     def publish(self, value: T, /, *, id: str, title: str = "") -> Published:  # noqa: A002  # the usual word
-        """Publish an event. The same id is the same event: while it is queued it gets the new value, afterwards never.
+        """Publish an event. The same id is the same event.
 
-        `title` describes the input for people. Returns the id before the event is on disk: it is stored with the commit
-        around this code, or a moment later. `.sync()` of the result waits for the disk and returns whether the event is
-        new; so does `await`.
+        An event that is still queued gets the new value; a consumed event does not change. The event is stored with the
+        commit around this code, or a moment later.
+
+        Args:
+            value: The value of the event.
+            id: The id of the event at its source.
+            title: A description for people.
+
+        Returns:
+            The id. `.sync()` waits for the disk and returns whether the event is new; so does `await`.
+
+        Raises:
+            SchemaError: HW108. The value does not fit the type of the topic.
+            NotOpen: HW001. The app has no open space here.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("mail")
+            flow = app.workflow("welcome")
+            signups = flow.topic("signups", str)
+
+
+            @flow.consumer(signups)
+            class Greet(hw.Consumer[str, str, None]):
+                def prepare(self, pending):
+                    return hw.Plan.idle()
+
+
+            with app.open("memory:"):
+                print(signups.publish("Ann", id="ann").sync())  # True
+                print(signups.publish("Ann", id="ann").sync())  # False
+            ```
         """
         event = self.publication(self.payload.to_tree(value), id, title)
         space, tx = find(self._owner, self, UNTRACKED)

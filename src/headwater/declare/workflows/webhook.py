@@ -153,13 +153,33 @@ def _standard_key(secret: bytes) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Webhook:
-    """How posts of a service are read: `flow.topic("pushes", dict, webhook=hw.Webhook.github(secret))`.
+    """How the posts of a service are read: their ids, their encoding and their signatures.
 
-    The id of an event is in a header (`id_header="X-Request-Id"`) or in the body (`id_path="data/id"`). Bodies are
-    JSON, and forms as well with `forms=True`: an object with a text for each field, a list of texts for a repeated
-    field; `form_json` names a field that has the payload as JSON. With `secret` a post has to be signed: by default
-    with a hexadecimal HMAC-SHA256 of the body in `signature_header`. Signed posts need no bearer token. `headers` are
-    added to the payload as fields, `X-GitHub-Event` as `x_github_event`.
+    Signed posts need no bearer token.
+
+    Args:
+        id_header: The header that has the id of an event, such as `X-Request-Id`.
+        id_path: The path of the id in the body, such as `data/id`. Give this or `id_header`.
+        secret: The secret that posts are signed with, or several while it is replaced.
+        signature_header: The header that has the signature.
+        signature_prefix: The text before the signature in that header.
+        digest: The hash of the HMAC.
+        encoding: The encoding of the signature: `"hex"` or `"base64"`.
+        forms: Whether forms are read besides JSON. Each field is a text; a repeated field is a list of texts.
+        form_json: The field of a form that has the payload as JSON.
+        headers: Headers that are added to the payload as fields: `X-GitHub-Event` as `x_github_event`.
+        scheme: A signature scheme of its own, instead of an HMAC of the body.
+
+    Raises:
+        DeclarationError: HW110. The place of the id is missing, or the options of the signature do not fit.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        hook = hw.Webhook(id_header="X-Request-Id", secret="s3cret", signature_header="X-Signature")
+        orders = hw.App("shop").workflow("orders").topic("orders", dict, webhook=hook)
+        ```
     """
 
     id_header: str = ""
@@ -196,7 +216,24 @@ class Webhook:
 
     @classmethod
     def github(cls, secret: Secret | Sequence[Secret]) -> Webhook:
-        """GitHub and compatible services (Gitea, Forgejo): JSON or a form; the kind of event is `x_github_event`."""
+        """The webhooks of GitHub and compatible services such as Gitea and Forgejo, as JSON or as a form.
+
+        The kind of the event is the field `x_github_event`.
+
+        Args:
+            secret: The secret of the webhook, or several while it is replaced.
+
+        Returns:
+            The webhook.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            flow = hw.App("ci").workflow("ci")
+            pushes = flow.topic("pushes", dict, webhook=hw.Webhook.github("the secret"))
+            ```
+        """
         return cls(
             id_header="X-GitHub-Delivery",
             secret=secret,
@@ -209,12 +246,28 @@ class Webhook:
 
     @classmethod
     def stripe(cls, secret: Secret | Sequence[Secret]) -> Webhook:
-        """Stripe: the id is in the body, the signature has a time."""
+        """The webhooks of Stripe: the id is in the body, and the signature has a time.
+
+        Args:
+            secret: The secret of the webhook, or several while it is replaced.
+
+        Returns:
+            The webhook.
+        """
         return cls(id_path="id", secret=secret, scheme=StripeSignature())
 
     @classmethod
     def standard(cls, secret: Secret | Sequence[Secret]) -> Webhook:
-        """Services that follow Standard Webhooks: `webhook-id`, `webhook-timestamp`, `webhook-signature`."""
+        """The webhooks of services that follow Standard Webhooks.
+
+        Their headers are `webhook-id`, `webhook-timestamp` and `webhook-signature`.
+
+        Args:
+            secret: The secret of the webhook, or several while it is replaced.
+
+        Returns:
+            The webhook.
+        """
         return cls(id_header="webhook-id", secret=secret, scheme=StandardSignature())
 
     # -- one post ------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""Workflows, as authors declare them: topics, producers, consumers, connectors, and a fixer."""
+"""Workflows, as authors declare them: topics, producers, consumers, connectors, and a fixer.
+
+Length: the options of each verb are spelled out, with their text for the reference.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,24 @@ F = TypeVar("F", bound=Fixer)
 
 
 class Workflow(Controls):
-    """A workflow of an app. `@flow.producer` polls, `flow.topic` queues, `@flow.consumer` acts."""
+    """A workflow of an app: it acts on the outside and never repeats an effect unasked. Made by `app.workflow`.
+
+    `@flow.producer` polls, `flow.topic` queues events, `@flow.consumer` acts.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("mail")
+        flow = app.workflow("welcome")
+        signups = flow.topic("signups", str)
+
+
+        @flow.producer(every="5m")
+        def poll() -> None:
+            signups.publish("ann@example.com", id="ann")
+        ```
+    """
 
     def __init__(
         self,
@@ -109,9 +129,27 @@ class Workflow(Controls):
     # -- declaring -----------------------------------------------------------------------------------------
 
     def topic(self, name: str, kind: type[T], *, webhook: Webhook | None = None) -> Topic[T]:
-        """A queue of events of one kind: `notes = flow.topic("notes", Note)`.
+        """Declare a queue of events of one type.
 
-        `webhook` describes how a service that posts here over HTTP identifies, encodes and signs its events.
+        Args:
+            name: The name, unique in the workflow.
+            kind: The type of the published values.
+            webhook: How a service that posts over HTTP identifies, encodes and signs its events.
+
+        Returns:
+            The topic.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or values of the type cannot be stored.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("mail")
+            flow = app.workflow("welcome")
+            signups = flow.topic("signups", str)
+            ```
         """
         self._check_name(name, "topic")
         if name in self.topics:
@@ -137,10 +175,40 @@ class Workflow(Controls):
         timeout: Timeout | None = None,
         uses: Connector | Sequence[Connector] = (),
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Declare a function that polls: at an interval, or by cron in a time zone (UTC by default).
+        """Declare a function that polls, at an interval or by a cron expression.
 
-        It may take its state, and returns the new one; the first time, that is the parameter's default. What it
-        publishes and the state are one commit.
+        The function may take its state, and returns the new one. The first state is the default of the parameter.
+        Publishing and the state are one commit.
+
+        Args:
+            every: The interval, such as `"5m"`.
+            cron: A cron expression, such as `"0 9 * * 1-5"`.
+            zone: The time zone of `cron`. By default UTC.
+            name: Its name; by default that of the function.
+            retry: How often a failed call is repeated, and for which errors.
+            timeout: The longest time of one call.
+            uses: Connectors whose reads it calls.
+
+        Returns:
+            A decorator that returns the function unchanged.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared, or the schedule cannot be read.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("news")
+            flow = app.workflow("news")
+            items = flow.topic("items", str)
+
+
+            @flow.producer(cron="0 9 * * *", zone="Europe/Berlin")
+            def poll(seen: int = 0) -> int:
+                items.publish(f"item {seen}", id=str(seen))
+                return seen + 1
+            ```
         """
         if cast("object", bare) is not None:
             raise DeclarationError(
@@ -168,11 +236,45 @@ class Workflow(Controls):
         uses: Connector | Sequence[Connector] = (),
         acts: bool | None = None,
     ) -> Callable[[C], C]:
-        """Declare a class that consumes topics. `peek`: the number of queued events that it gets at once.
+        """Declare a class that consumes the events of topics. The class is a subclass of `hw.Consumer`.
 
-        With `uses`, its methods may `run.call` the operations of those connectors; if any of these is a mutation, and
-        `mutate` names a `run.call`, then it names the call instead of acting itself. `acts` decides between the two,
-        where that is unclear.
+        Args:
+            topics: The topics.
+            name: Its name; by default that of the class.
+            retry: How often a failed run is repeated, and for which errors.
+            timeout: The longest time of a phase, or of each phase by name.
+            peek: How many queued events `prepare` gets at once.
+            uses: Connectors whose operations its methods call.
+            acts: Whether `mutate` acts itself. If not, it names one `run.call`. By default, this follows from its code.
+
+        Returns:
+            A decorator that returns the class unchanged.
+
+        Raises:
+            DeclarationError: HW110. The class is not an `hw.Consumer`, or an option is wrong.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("mail")
+            flow = app.workflow("welcome")
+            signups = flow.topic("signups", str)
+
+
+            @flow.consumer(signups)
+            class Greet(hw.Consumer[str, str, None]):
+                def prepare(self, pending):
+                    return hw.Plan(pending[0].data, take=pending[:1]) if pending else hw.Plan.idle()
+
+                def mutate(self, run, data):
+                    print("hello", data)
+
+
+            with app.open("memory:") as space:
+                signups.publish("Ann", id="ann").sync()
+                space.workflows.drain()
+            ```
         """
         self._check_topics(topics)
 
@@ -219,7 +321,31 @@ class Workflow(Controls):
             raise DeclarationError(f"@flow.consumer: a topic is named twice in {topics!r}; once is enough")
 
     def connector(self, name: str) -> Connector:
-        """The operations of an outside service, to be declared as reads and mutations."""
+        """Declare an outside service. Its operations are then declared as reads and mutations.
+
+        Args:
+            name: The name of the service, unique in the workflow.
+
+        Returns:
+            The connector.
+
+        Raises:
+            DeclarationError: HW110. The name is already declared.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("bank")
+            flow = app.workflow("pay")
+            bank = flow.connector("bank")
+
+
+            @bank.read
+            def balance(account: str) -> int:
+                return 100
+            ```
+        """
         self._check_name(name, "connector")
         if name in self.connectors:
             raise DeclarationError(f"workflow {self.name} has a connector {name!r} already; name it differently")
@@ -227,9 +353,18 @@ class Workflow(Controls):
         return made
 
     def fixer(self, fn: F) -> F:
-        """Declare a function that repairs wrong handlers: takes a `hw.Broken`, returns new source, or None.
+        """Declare a function that repairs failing handlers. It takes an `hw.Broken` and returns new source, or None.
 
-        Never called for calls whose outcome is unknown; after two repairs in a row a person is asked.
+        It is never called for a call whose outcome is unknown. After two repairs in a row, a person is asked.
+
+        Args:
+            fn: The function.
+
+        Returns:
+            The function, unchanged.
+
+        Raises:
+            DeclarationError: HW110. The workflow has a fixer already.
         """
         if self.fixed_by is not None:
             raise DeclarationError(f"workflow {self.name} has a fixer already; keep one of them")
@@ -292,7 +427,7 @@ class Workflow(Controls):
 
     @property
     def schedule(self) -> str:
-        """When it runs, as text."""
+        """When the workflow runs, as text."""
         found = [f"{p.name} {in_words(p.schedule)}" for p in self.producers.values()]
         return "; ".join(found) or "when something is published"
 
