@@ -94,7 +94,7 @@ class Verb(Explainable, Generic[T]):
 
         Raises:
             UsageError: HW100. An option is one of the client, not of a call.
-            HttpRefusedError: HW601. The policy of the client does not allow the URL.
+            NotOpen: HW001. There is no open space here.
         """
         if others:
             raise self._not_taken(others)

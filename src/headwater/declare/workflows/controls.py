@@ -30,7 +30,7 @@ class Controls(ABC):
 
         Raises:
             NotOpen: HW001. The app has no open space here.
-            TransitionError: HW507. The workflow is archived.
+            TransitionError: HW507. The workflow is paused or archived already.
         """
         hub, name = self._target()
         hub.do(lambda tables: operator_actions.pause(tables, name))
@@ -40,7 +40,7 @@ class Controls(ABC):
 
         Raises:
             NotOpen: HW001. The app has no open space here.
-            TransitionError: HW507. The workflow is archived.
+            TransitionError: HW507. The workflow is not paused, or a run of it waits for a person.
         """
         hub, name = self._target()
         hub.do(lambda tables: operator_actions.resume(tables, name))
@@ -50,16 +50,17 @@ class Controls(ABC):
 
         Raises:
             NotOpen: HW001. The app has no open space here.
-            TransitionError: HW507. A run is in progress, or the workflow is paused.
+            TransitionError: HW507. A run is in progress or waits for a person, or the workflow is paused.
         """
         hub, name = self._target()
         hub.do(lambda tables: operator_actions.run_now(tables, name))
 
     def archive(self) -> None:
-        """Deactivate the workflow, and keep all of its data.
+        """Deactivate a paused workflow, and keep all of its data.
 
         Raises:
             NotOpen: HW001. The app has no open space here.
+            TransitionError: HW507. The workflow is not paused.
         """
         hub, name = self._target()
         hub.do(lambda tables: operator_actions.archive(tables, name))
@@ -261,6 +262,7 @@ class Controls(ABC):
 
         Raises:
             NotFoundError: HW106. There is no such input.
+            TransitionError: HW507. Nothing is parked.
         """
         hub, name = self._target()
         if input_id is None:
