@@ -4,10 +4,9 @@ import ast
 import subprocess
 import sys
 from collections import defaultdict
-from functools import cache
 from pathlib import Path
 
-from tests.structure.project import PACKAGE
+from tests.structure.project import PACKAGE, parsed, walk
 
 CYCLE_MAX = 7
 """Modules of the largest import cycle, annotations and imports inside functions counted."""
@@ -31,10 +30,9 @@ print(*sys.modules)
 """
 
 
-@cache
 def trees() -> dict[Path, ast.Module]:
     """Every module. Parsed by the first test here, not when tests are collected."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    return {path: parsed(path) for path in PACKAGE.rglob("*.py")}
 
 
 def name_of(path: Path) -> str:
@@ -46,7 +44,7 @@ def import_graph() -> dict[str, set[str]]:
     modules = {name_of(path) for path in trees()}
     graph: dict[str, set[str]] = defaultdict(set)
     for path, tree in trees().items():
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 for each in node.names:
                     whole = f"{node.module}.{each.name}"
@@ -77,7 +75,7 @@ def test_few_imports_are_for_annotations_only() -> None:
     blocks = [
         path
         for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     ]
     assert len(blocks) <= TYPE_CHECKING_MAX
@@ -87,10 +85,10 @@ def test_few_imports_are_inside_functions() -> None:
     functions = [
         node
         for tree in trees().values()
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    inside = {each for node in functions for each in ast.walk(node) if isinstance(each, ast.Import | ast.ImportFrom)}
+    inside = {each for node in functions for each in walk(node) if isinstance(each, ast.Import | ast.ImportFrom)}
     assert len(inside) <= IN_FUNCTION_MAX
 
 
@@ -98,7 +96,7 @@ def test_few_modules_name_the_composing_object() -> None:
     naming = [
         name_of(path)
         for path, tree in trees().items()
-        if any(isinstance(node, ast.Name) and node.id == "SpaceRuntime" for node in ast.walk(tree))
+        if any(isinstance(node, ast.Name) and node.id == "SpaceRuntime" for node in walk(tree))
         or any(isinstance(node, ast.ClassDef) and node.name == "SpaceRuntime" for node in tree.body)
     ]
     assert len(naming) <= COMPOSED_MAX, sorted(naming)

@@ -21,7 +21,7 @@ import click
 import msgspec
 import pytest
 
-from tests.structure.project import PACKAGE
+from tests.structure.project import PACKAGE, parsed, walk
 
 SYSTEM = {
     "asyncio": {"Runner", "new_event_loop", "run", "run_coroutine_threadsafe", "set_event_loop_policy", "to_thread"},
@@ -138,13 +138,16 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if not name.startswith("testing/") and name != "machine.py":
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+            yield name, parsed(path)
+
+
+WATCHED = ANYWHERE | PATHS | {"open"}.union(*SYSTEM.values())
 
 
 def called(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """The line, the name that is called, and what it is called through."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    """Of each call that some test here looks at: the line, the name, and what it is called through."""
+    for node in walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WATCHED:
             yield node.lineno, node.func.attr, ast.unparse(node.func.value)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.lineno, node.func.id, ""
@@ -165,7 +168,7 @@ def test_names_of_asyncio_are_not_imported_past_the_machine() -> None:
     found = [
         f"{name}:{node.lineno} {node.module}.{alias.name}"
         for name, tree in sources()
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if alias.name in SYSTEM.get(node.module or "", ())
@@ -188,7 +191,7 @@ def test_files_come_from_the_machine() -> None:
 
 @pytest.mark.parametrize("name", EXCEPT)
 def test_exception_for_files_is_needed(name: str) -> None:
-    tree = ast.parse((PACKAGE / name).read_text(encoding="utf-8"))
+    tree = parsed(PACKAGE / name)
     assert any(call in PATHS | SYSTEM["os"] for _, call, _ in called(tree))
 
 
@@ -205,17 +208,17 @@ def modules() -> Iterator[tuple[str, types.ModuleType]]:
 def assigned(path: Path) -> set[str]:
     """The names that a module binds itself, not those that it imports."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in walk(parsed(path)):
         if isinstance(node, ast.Assign | ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                names |= {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+                names |= {each.id for each in walk(target) if isinstance(each, ast.Name)}
     return names
 
 
 def changed_names(tree: ast.Module) -> set[str]:
     """Names whose value some code of the module changes in place or binds anew."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Global(names=names):
                 found.update(names)
@@ -262,7 +265,7 @@ def test_state_of_the_process_is_held_by_the_machine() -> None:
     found: list[str] = []
     for name, module in modules():
         path = Path(str(module.__file__))
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         changed = changed_names(tree)
         for each in sorted(assigned(path) & set(vars(module))):
             value = vars(module)[each]
@@ -279,7 +282,7 @@ def test_state_of_the_process_is_held_by_the_machine() -> None:
 
 
 def changed_globals(tree: ast.Module) -> list[str]:
-    return [each for node in ast.walk(tree) if isinstance(node, ast.Global) for each in node.names]
+    return [each for node in walk(tree) if isinstance(node, ast.Global) for each in node.names]
 
 
 def test_functions_that_remember_results_are_listed() -> None:

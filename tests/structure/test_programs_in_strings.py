@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.structure.project import find_python
+from tests.structure.project import find_python, walk
 
 IMPORT = re.compile(r"^[ \t]*from (headwater[\w.]*) import ([\w, ]+?)(?:  #.*)?$", re.MULTILINE)
 DOTTED = re.compile(r"^headwater(?:\.\w+)+$")
@@ -42,7 +42,7 @@ def exists(module: str, name: str) -> bool:
 
 def strings_of(path: Path) -> list[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [node.value for node in walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
 def test_programs_in_strings_import_what_there_is() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from tests.structure.project import PACKAGE, ROOT
+from tests.structure.project import PACKAGE, ROOT, walk
 
 BROAD = {"Exception", "BaseException"}
 HOLDERS = {"node", "event", "attempt", "handling", "self"}
@@ -48,7 +48,7 @@ def is_foreign(value: ast.expr, names: set[str]) -> bool:
 
 def formatted(block: ast.AST, names: set[str]) -> Iterator[int]:
     """Lines that make a text of one of these directly."""
-    for part in ast.walk(block):
+    for part in walk(block):
         match part:
             case ast.FormattedValue(value=value) if is_foreign(value, names):
                 yield part.lineno
@@ -78,7 +78,7 @@ def find_formatted(source: str, allowed: Collection[str] = ()) -> list[int]:
     lines: set[int] = set()
     if not re.search(r"Exception|traceback|\.error\b|__cause__|__context__", source):
         return []  # quickly: nothing below finds anything there
-    for part in ast.walk(ast.parse(source)):
+    for part in walk(ast.parse(source)):
         match part:
             case ast.FunctionDef(name=name, args=given) | ast.AsyncFunctionDef(name=name, args=given):
                 if name not in allowed:
