@@ -83,7 +83,10 @@ def in_python(source: str) -> Iterator[Finding]:
 
 @cache
 def findings_of(path: Path) -> tuple[Finding, ...]:
-    return tuple((in_python if path.suffix == ".py" else in_markdown)(read(path)))
+    text = read(path)
+    if not _FOUND.search(text):
+        return ()  # quickly: most files have none, and need not be parsed
+    return tuple((in_python if path.suffix == ".py" else in_markdown)(text))
 
 
 @cache
