@@ -26,7 +26,7 @@ from bench.reactive_counts import STATM
 from bench.store import CountingVFS, through
 from bench.table import Table
 from headwater.runtime.restore import Restorer
-from headwater.scheduler.passes.persistence import Persistence
+from headwater.scheduler.runs.persistence import Persistence
 from headwater.store.document import Documents
 from headwater.store.state_cache import StateCache
 

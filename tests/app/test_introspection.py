@@ -10,7 +10,7 @@ import pytest
 import headwater as hw
 from headwater.core import Snapshot
 from headwater.errors import NotOpen, UsageError
-from headwater.scheduler.inspect.trace import RunStarted, TraceRecord
+from headwater.scheduler.trace import RunStarted, TraceRecord
 from tests.app.simulated import Lab, pause
 from tests.app.workbench import Bench
 

@@ -122,7 +122,7 @@ def test_any_graph_with_little_stack(graph: list[list[int]], nested: int, values
             found.append(1 + sum(found[each] for each in above) % 1009 if above else value)
         return found[::-1]
 
-    with mock.patch("headwater.scheduler.passes.pull.NESTED_MAX", nested), app.open("memory:", on_error=told.append):
+    with mock.patch("headwater.scheduler.runs.pull.NESTED_MAX", nested), app.open("memory:", on_error=told.append):
         assert seen[-1] == naive(1)
         for value in values:
             source.value = value

@@ -12,7 +12,7 @@ import pytest
 import headwater as hw
 from headwater.errors import DeclarationError, UsageError, UserCodeError
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.pull import Puller
+from headwater.scheduler.runs.pull import Puller
 from headwater.testing import simulate
 from tests.app.workbench import Bench
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from headwater.cli.trace_actions import _DETAILS
-from headwater.scheduler.inspect.trace import TRACE_KINDS
+from headwater.scheduler.trace import TRACE_KINDS
 from tests.cli.conftest import Run
 from tests.support.open_spaces import BRIEF, SAFETY_S, SHOP, STAYING, running, tell
 from tests.support.orders import have, orders_open

@@ -25,7 +25,7 @@ from headwater.core import (
     freeze,
 )
 from headwater.errors import Reject, UserCodeError
-from headwater.scheduler.inspect.trace import TraceRecord
+from headwater.scheduler.trace import TraceRecord
 from headwater.store.commit import decode_entry
 from headwater.testing.invariants.event_invariants import i11_log
 from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check

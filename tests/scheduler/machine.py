@@ -27,7 +27,7 @@ from headwater.core import (
     is_touched,
 )
 from headwater.errors import UserCodeError
-from headwater.scheduler.inspect.trace import (
+from headwater.scheduler.trace import (
     NodeInvalidated,
     NodeRegistered,
     NodeRemoved,

@@ -9,8 +9,8 @@ from headwater.cells.transaction import Transaction
 from headwater.core import IGNORED_FOR_SCHEDULING, Depth, SetDoc, doc_key, freeze
 from headwater.errors import AccessError, StoreError
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.trace import NodeInvalidated
 from headwater.scheduler.scheduler_limits import CAUSES_MAX, FAILURES_MAX
+from headwater.scheduler.trace import NodeInvalidated
 from headwater.store.document import StoredDocument
 from headwater.values.ids import Seq
 from headwater.values.tree import Path

@@ -12,7 +12,10 @@ from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, RetryImmediately, SetDoc, doc_key
 from headwater.errors import UsageError
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.trace import (
+from headwater.scheduler.runs.attempt import Attempt
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.scheduler_limits import RUNS_MAX, TRACE_MAX
+from headwater.scheduler.trace import (
     TRACE_KINDS,
     DemandChanged,
     NodeGated,
@@ -28,9 +31,6 @@ from headwater.scheduler.inspect.trace import (
     RunSuspended,
     TraceRecord,
 )
-from headwater.scheduler.passes.attempt import Attempt
-from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.scheduler_limits import RUNS_MAX, TRACE_MAX
 from tests.scheduler.workshop import START_MS, Workshop, number, write
 
 

@@ -14,7 +14,7 @@ from headwater.cli.output import Column, Form, Record
 from headwater.cli.target import Target
 from headwater.errors import UsageError
 from headwater.inspect.function_records import GetTrace
-from headwater.scheduler.inspect.trace import TRACE_KINDS
+from headwater.scheduler.trace import TRACE_KINDS
 from headwater.values.suggestions import did_you_mean
 from headwater.values.text import count_text, inert
 

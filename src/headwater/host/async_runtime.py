@@ -27,7 +27,7 @@ from headwater.runtime.options import Options
 from headwater.runtime.sync_wait import rounds
 from headwater.scheduler.events.event import EventRecord
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.steps import Call
+from headwater.scheduler.runs.attempt import Call
 from headwater.values.author_text import describe
 
 P = ParamSpec("P")

@@ -16,8 +16,7 @@ from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.declare.functions.invocation import Invocation
 from headwater.host.console_capture import console
 from headwater.runtime.pieces.piece_host import PieceHost
-from headwater.scheduler.passes.attempt import RetryImmediately
-from headwater.scheduler.passes.steps import Call
+from headwater.scheduler.runs.attempt import Call, RetryImmediately
 
 Landing: TypeAlias = Literal["ended", "cancelled", "again"]
 """By itself; stopped from outside; or it asks to be run again."""

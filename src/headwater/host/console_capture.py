@@ -23,7 +23,7 @@ from headwater.machine import Lock, machine
 from headwater.runtime.console_port import Console, OnConsole, Stream, Voice, check_handler
 from headwater.scheduler.events.event import EventRecord, HandlerRecord
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.function_errors import facts_of
+from headwater.scheduler.runs.function_errors import facts_of
 from headwater.values.address import address_text
 from headwater.values.author_text import describe, safe_repr
 

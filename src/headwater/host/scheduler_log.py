@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from headwater.host.console_capture import unheard
-from headwater.scheduler.inspect.trace import Trace, TraceRecord
+from headwater.scheduler.trace import Trace, TraceRecord
 
 LOGGER: Final = "headwater.scheduler"
 

@@ -25,7 +25,7 @@ from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.graph.node import Node, NodeStatus, titled
 from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
 from headwater.scheduler.inspect.smaller_snapshots import fewer
-from headwater.scheduler.inspect.trace import EventParked, NodeGated, RunStarted, TraceRecord
+from headwater.scheduler.trace import EventParked, NodeGated, RunStarted, TraceRecord
 from headwater.store.resumption import observations_size
 from headwater.values.address import doc_key
 from headwater.values.ids import BranchId

@@ -28,7 +28,7 @@ from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.sockets import LINGER_S, LOOK_S, FileSocket, SocketRegistry, WakePipe, log
 from headwater.machine import machine
-from headwater.scheduler.inspect.trace import TRACE_KINDS, TraceRecord
+from headwater.scheduler.trace import TRACE_KINDS, TraceRecord
 from headwater.values.author_text import describe
 
 PEERS_MAX: Final = 32

@@ -14,7 +14,7 @@ from headwater.runtime.console_port import ConsolePort
 from headwater.runtime.inspection_port import InspectionPort
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
-from headwater.scheduler.inspect.trace import Trace
+from headwater.scheduler.trace import Trace
 from headwater.values.duration import Duration
 from headwater.values.ids import Millis
 

@@ -19,7 +19,7 @@ from headwater.declare.functions.mutables import changed_containers
 from headwater.errors import HeadwaterError
 from headwater.runtime.run_cache import RunCache
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.persistence import CHANGED_CODE, NOTHING, Resumed
+from headwater.scheduler.runs.persistence import CHANGED_CODE, NOTHING, Resumed
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.store.backend import ObservationRow
 from headwater.store.observations import Arguments

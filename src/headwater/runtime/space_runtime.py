@@ -53,8 +53,7 @@ from headwater.runtime.type_records import TypeRecordsPort
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
 from headwater.scheduler.graph.node import Node, NodeSpec
-from headwater.scheduler.passes.attempt import Attempt
-from headwater.scheduler.passes.steps import Call
+from headwater.scheduler.runs.attempt import Attempt, Call
 from headwater.scheduler.scheduler import Scheduler
 from headwater.store.engine import Engine
 from headwater.values.ids import MAIN, BranchId, DocKey

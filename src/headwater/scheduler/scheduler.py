@@ -27,27 +27,28 @@ from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.graph.order import Queue
 from headwater.scheduler.graph.registry import Registry
 from headwater.scheduler.inspect.event_queries import EventCounts, EventQueries
-from headwater.scheduler.inspect.function_errors import ErrorReports
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 from headwater.scheduler.inspect.idempotency import Difference, IdempotencyCheck
 from headwater.scheduler.inspect.inspection import Inspection
 from headwater.scheduler.inspect.introspection import ActionStats, FilterStats, GraphQueries, SchedulerStats
-from headwater.scheduler.inspect.trace import Trace, TraceListener, TraceRecord
-from headwater.scheduler.passes.adoption import Adoption
 from headwater.scheduler.passes.arrivals import Arrivals
-from headwater.scheduler.passes.decision_waits import DecisionWaits
 from headwater.scheduler.passes.gate_control import GateControl
-from headwater.scheduler.passes.gates import Gates
-from headwater.scheduler.passes.invalidation import Invalidation
 from headwater.scheduler.passes.one_shot import pull_once
 from headwater.scheduler.passes.outstanding import Outstanding, outstanding
-from headwater.scheduler.passes.persistence import Persistence
-from headwater.scheduler.passes.pull import Puller
-from headwater.scheduler.passes.runner import Runner
 from headwater.scheduler.passes.settle import Settle
-from headwater.scheduler.passes.steps import Call, PassStep, Perform, drive
+from headwater.scheduler.runs.adoption import Adoption
+from headwater.scheduler.runs.attempt import Call
+from headwater.scheduler.runs.decision_waits import DecisionWaits
+from headwater.scheduler.runs.function_errors import ErrorReports
+from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.persistence import Persistence
+from headwater.scheduler.runs.pull import Puller
+from headwater.scheduler.runs.runner import Runner
+from headwater.scheduler.runs.steps import PassStep, Perform, drive
 from headwater.scheduler.scheduler_environment import EventServer, SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import FAILED_MAX
+from headwater.scheduler.trace import Trace, TraceListener, TraceRecord
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived, Derived, Notification
 from headwater.values.tree import Value
@@ -111,7 +112,7 @@ class Scheduler:
         self.gates = Gates(now)
         self.queue = Queue()
         self.graph = Graph(self._on_live, self._on_dormant, self.queue.lowered)
-        self.registry = Registry(self.graph, self.gates, self.trace, now, eager=demand == "eager")
+        self.registry = Registry(self.graph, self.gates.configure, self.trace, now, eager=demand == "eager")
         self.invalidation = Invalidation(self.graph, self.gates, self.trace, now, self.queue.put)
         self.persistence = Persistence(replica, self.graph, self.gates, self.invalidation, self.trace)
         self.runner = Runner(

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError, UserCodeError
-from headwater.scheduler.passes.steps import Perform
+from headwater.scheduler.runs.steps import Perform
 
 
 @dataclass(slots=True, kw_only=True, frozen=True)

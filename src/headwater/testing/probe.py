@@ -36,7 +36,7 @@ from headwater.runtime.options import DemandPolicy, Options
 from headwater.runtime.pass_port import PassPort
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.inspect.idempotency import ADVICE, Difference
-from headwater.scheduler.passes.steps import Call
+from headwater.scheduler.runs.attempt import Call
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.engine import Engine
 from headwater.testing.sim_clock import START_MS, SeededEntropy

@@ -12,7 +12,7 @@ from headwater.cells.elements import ElementEntry
 from headwater.cells.reading import Readable
 from headwater.declare.functions.instances import Instance
 from headwater.scheduler.graph.node import Node, NodeSpec
-from headwater.scheduler.passes.attempt import Attempt
+from headwater.scheduler.runs.attempt import Attempt
 from tests.app.simulated import Lab, pause
 from tests.declare.lists.kit import Desk, Item, is_open, title_of
 

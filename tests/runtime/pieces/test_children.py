@@ -8,7 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import EventFailedError, UsageError
-from headwater.scheduler.inspect.trace import RunStarted
+from headwater.scheduler.trace import RunStarted
 from headwater.testing.invariants.scheduler_invariants import SchedulerWatch
 from tests.runtime.pieces.kit import Told, check_held, held, stored
 

@@ -13,7 +13,7 @@ from headwater.errors import UserCodeError
 from headwater.inspect.function_records import ExplainNode
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.opening_inspection import inspection_of
-from headwater.scheduler.inspect.trace import RunStarted
+from headwater.scheduler.trace import RunStarted
 from tests.runtime.pieces.kit import stored
 
 

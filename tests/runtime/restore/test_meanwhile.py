@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.scheduler.passes.persistence import Persistence
+from headwater.scheduler.runs.persistence import Persistence
 
 
 @pytest.mark.parametrize("when", ["before it is installed", "after it is installed"])

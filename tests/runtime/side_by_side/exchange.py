@@ -11,10 +11,9 @@ from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, SetDoc, doc_key, freeze
 from headwater.errors import UserCodeError
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.trace import NodeRestored
-from headwater.scheduler.passes.attempt import Attempt
-from headwater.scheduler.passes.steps import Call
+from headwater.scheduler.runs.attempt import Attempt, Call
 from headwater.scheduler.scheduler import Scheduler, perform_directly
+from headwater.scheduler.trace import NodeRestored
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import CommitOutcome, Submission
 from headwater.store.document import StoredDocument

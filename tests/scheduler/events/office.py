@@ -24,10 +24,10 @@ from headwater.core import (
 )
 from headwater.errors import UserCodeError
 from headwater.scheduler.events.lanes import Parking
-from headwater.scheduler.inspect.trace import EventParked
-from headwater.scheduler.passes.steps import Call
+from headwater.scheduler.runs.attempt import Call
 from headwater.scheduler.scheduler import perform_directly
 from headwater.scheduler.scheduler_limits import FAILED_MAX
+from headwater.scheduler.trace import EventParked
 from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check, check_trace
 from headwater.values.ids import MAIN
 from tests.support.hub import Hub

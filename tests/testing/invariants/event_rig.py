@@ -23,7 +23,7 @@ from headwater.core import (
 )
 from headwater.core import Event as SentEvent
 from headwater.errors import UserCodeError
-from headwater.scheduler.inspect.trace import EventDispatched, EventEnded, TraceRecord
+from headwater.scheduler.trace import EventDispatched, EventEnded, TraceRecord
 from headwater.store.commit import Entry, decode_entry
 from headwater.testing.invariants.event_invariants import i11_log
 from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from headwater.core import ABSENT, Node, NodeKind, NodeSpec, Scheduler, SetDoc, Transaction, doc_key, freeze, open_space
 from headwater.errors import UserCodeError
-from headwater.scheduler.inspect.trace import RunStarted, TraceRecord
+from headwater.scheduler.trace import RunStarted, TraceRecord
 from headwater.testing import SimClock
 from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check, check_trace
 from tests.support.naive import NOTHING, plain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.core import Transaction, doc_key
-from headwater.scheduler.inspect.trace import NodeInvalidated, RunDiscarded, RunStarted
+from headwater.scheduler.trace import NodeInvalidated, RunDiscarded, RunStarted
 from tests.testing.invariants.rig import Rig, look
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.core import Transaction, doc_key, freeze
 from headwater.errors import InvariantError
-from headwater.scheduler.inspect.trace import EventDispatched, EventParked
 from headwater.scheduler.scheduler_limits import RUNS_MAX
+from headwater.scheduler.trace import EventDispatched, EventParked
 from headwater.testing.invariants.event_invariants import i4_order
 from tests.testing.invariants.event_rig import EventRig
 from tests.testing.invariants.rig import look

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.core import Node, RetryImmediately, Transaction, doc_key
 from headwater.errors import UserCodeError
-from headwater.scheduler.inspect.trace import NodeRestless
 from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, RUNS_MAX
+from headwater.scheduler.trace import NodeRestless
 from tests.support.limits import small_limits
 from tests.testing.invariants.rig import Rig, look
 

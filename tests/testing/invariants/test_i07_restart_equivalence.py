@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import InvariantError
-from headwater.scheduler.inspect.trace import NodeInvalidated, NodeRegistered, NodeRestored, RunStarted
+from headwater.scheduler.trace import NodeInvalidated, NodeRegistered, NodeRestored, RunStarted
 from headwater.store.backend import ObservationRow
 from headwater.testing.invariants.restore_invariants import i7_runs
 from headwater.values.address import doc_key

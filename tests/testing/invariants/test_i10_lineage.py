@@ -9,7 +9,7 @@ import pytest
 
 from headwater.core import Transaction, doc_key
 from headwater.errors import InvariantError
-from headwater.scheduler.inspect.trace import EventDispatched, EventEnded, EventSent, OriginDecided
+from headwater.scheduler.trace import EventDispatched, EventEnded, EventSent, OriginDecided
 from headwater.testing.invariants.event_invariants import i10_lineage_gated
 from tests.support.hub import FULL
 from tests.testing.invariants.event_rig import EventRig, Side

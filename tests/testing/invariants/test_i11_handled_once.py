@@ -9,7 +9,7 @@ import pytest
 
 from headwater.core import DeleteDoc, Transaction, doc_key, freeze
 from headwater.errors import HandlerTakenError, InvariantError
-from headwater.scheduler.inspect.trace import EventEnded, EventSent
+from headwater.scheduler.trace import EventEnded, EventSent
 from headwater.store.commit import CommitEntry, SetDoc
 from headwater.testing.invariants.event_invariants import i11_at_most_once, i11_log
 from headwater.values.ids import MAIN, LocalSeq, Millis, SessionId

@@ -247,7 +247,7 @@ def test_restart_tells_of_a_function_that_ran_although_it_was_current(
 
     app.sink(name="show")(doubled)
     with probe(app) as t:
-        monkeypatch.setattr("headwater.scheduler.passes.persistence.decode_observation", lambda _: None)
+        monkeypatch.setattr("headwater.scheduler.runs.persistence.decode_observation", lambda _: None)
         with pytest.raises(ProbeError, match=r"ran although nothing .*\n  doubled\(\) ran again: what is kept of it"):
             t.restart()
         assert t.runs(doubled) == 2

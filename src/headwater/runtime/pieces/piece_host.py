@@ -17,7 +17,7 @@ from headwater.runtime.event_service import EventService
 from headwater.runtime.pass_port import PassPort
 from headwater.runtime.restore import Restorer
 from headwater.runtime.run_counts import RunCounts
-from headwater.scheduler.passes.steps import Call
+from headwater.scheduler.runs.attempt import Call
 from headwater.values.ids import DocKey
 
 R = TypeVar("R")

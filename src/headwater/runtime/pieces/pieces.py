@@ -31,7 +31,7 @@ from headwater.runtime.pieces.dormant import Dormancy
 from headwater.runtime.pieces.piece_host import PieceHost
 from headwater.runtime.pieces.piece_planner import PiecePlanner, PieceRequest
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.attempt import Attempt
+from headwater.scheduler.runs.attempt import Attempt
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc
 from headwater.values.address import doc_key
 from headwater.values.shrink import shrunk

@@ -16,7 +16,7 @@ from headwater.errors import HeadwaterError, InvariantError, Reject
 from headwater.scheduler.events.origin import Origin, OriginState
 from headwater.scheduler.events.receipts import Rejection, rejection_of
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.attempt import AttemptOwner
+from headwater.scheduler.runs.attempt import AttemptOwner
 from headwater.scheduler.scheduler_limits import BACKLOG_MAX
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey, EventId

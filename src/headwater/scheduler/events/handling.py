@@ -27,10 +27,10 @@ from headwater.scheduler.events.receipts import Rejection
 from headwater.scheduler.events.streams import Streams
 from headwater.scheduler.events.unhandled import store_unhandled
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.trace import EventDispatched, EventParked, Trace
-from headwater.scheduler.passes.attempt import RetryImmediately
-from headwater.scheduler.passes.steps import PassStep, drive
+from headwater.scheduler.runs.attempt import RetryImmediately
+from headwater.scheduler.runs.steps import PassStep, drive
 from headwater.scheduler.scheduler_environment import SchedulerEnvironment
+from headwater.scheduler.trace import EventDispatched, EventParked, Trace
 from headwater.store.commit import Absent, OriginCommitted
 from headwater.values.author_text import text_of
 from headwater.values.ids import DocKey

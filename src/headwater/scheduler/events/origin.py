@@ -14,7 +14,7 @@ from headwater.cells.pending_commit import call_all
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED, Status
-from headwater.scheduler.inspect.trace import OriginDecided, Trace
+from headwater.scheduler.trace import OriginDecided, Trace
 
 
 class OriginState(Enum):

@@ -14,14 +14,15 @@ from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import HeadwaterError, PoisonedError, UnconfirmedError
 from headwater.scheduler.events import failed_events, outbox, receipts
 from headwater.scheduler.events.event import SETTLED_STATES, EventRecord, EventSignal, EventState, LastFailure
+from headwater.scheduler.events.event_errors import failed_event, unstored_event
 from headwater.scheduler.events.lanes import Lanes, Parking
 from headwater.scheduler.events.origin import OriginState
 from headwater.scheduler.events.receipts import Rejection
 from headwater.scheduler.events.retry_transaction import commit_with_retries
-from headwater.scheduler.inspect.function_errors import failed_event, is_final, unstored_event
-from headwater.scheduler.inspect.trace import EventEnded, EventParked, Trace
+from headwater.scheduler.runs.function_errors import is_final
 from headwater.scheduler.scheduler_environment import SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
+from headwater.scheduler.trace import EventEnded, EventParked, Trace
 from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
 from headwater.values.author_text import describe, text_of
 from headwater.values.ids import EventId

@@ -11,8 +11,8 @@ from itertools import chain
 
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeStatus
-from headwater.scheduler.passes.invalidation import Invalidation
-from headwater.scheduler.passes.runner import Runner
+from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.runner import Runner
 from headwater.values.address import overlaps
 from headwater.values.ids import DocKey
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterator
 
 from headwater.errors import UserCodeError
 from headwater.scheduler.events.event import EventRecord
+from headwater.scheduler.events.event_errors import never_quiet
 from headwater.scheduler.events.lanes import Parking
 from headwater.scheduler.events.preflight import Preflight
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.function_errors import never_quiet
-from headwater.scheduler.passes.gates import Gates
-from headwater.scheduler.passes.pull import Puller
-from headwater.scheduler.passes.runner import Runner
-from headwater.scheduler.passes.steps import PassStep
+from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.pull import Puller
+from headwater.scheduler.runs.runner import Runner
+from headwater.scheduler.runs.steps import PassStep
 from headwater.scheduler.scheduler_limits import QUIET_MAX_MS, RUNS_MAX
 from headwater.values.ids import DocKey
 

@@ -17,9 +17,9 @@ from headwater.scheduler.events.origin import Origin, Origins
 from headwater.scheduler.events.outcomes import Outcomes
 from headwater.scheduler.events.retry_transaction import commit_with_retries
 from headwater.scheduler.graph.node import titled
-from headwater.scheduler.inspect.trace import EventSent, Trace
 from headwater.scheduler.scheduler_environment import SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import RESUMED_MAX
+from headwater.scheduler.trace import EventSent, Trace
 from headwater.values.causal import derive_id
 from headwater.values.ids import EventId
 from headwater.values.tree import Value, same

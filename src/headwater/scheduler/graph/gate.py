@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Gate:
-    """What may delay one node. Written by `passes/gates.py` only."""
+    """What may delay one node. Written by `runs/gates.py` only."""
 
     debounce_ms: float | None = None
     throttle_ms: float | None = None

@@ -17,7 +17,7 @@ from headwater.values.ids import DocKey
 from headwater.values.tree import Path, Value, freeze
 
 if TYPE_CHECKING:
-    from headwater.scheduler.passes.attempt import Attempt
+    from headwater.scheduler.runs.attempt import Attempt
 
 DocPath: TypeAlias = tuple[DocKey, Path]
 """A path in a document: what a cause names."""

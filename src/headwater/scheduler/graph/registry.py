@@ -10,8 +10,7 @@ from typing import Final
 from headwater.errors import UsageError
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSignal, NodeSpec, titled
-from headwater.scheduler.inspect.trace import NodeRegistered, NodeRemoved, Trace
-from headwater.scheduler.passes.gates import Gates
+from headwater.scheduler.trace import NodeRegistered, NodeRemoved, Trace
 from headwater.values.shrink import shrunk
 
 COMPUTATION_TIER = 0
@@ -28,10 +27,17 @@ class Registry:
     """All nodes of one scheduler, as they were registered."""
 
     def __init__(
-        self, graph: Graph, gates: Gates, trace: Trace, now: Callable[[], float], *, eager: bool = False
+        self,
+        graph: Graph,
+        configure: Callable[[Node], None],
+        trace: Trace,
+        now: Callable[[], float],
+        *,
+        eager: bool = False,
     ) -> None:
         self._graph = graph
-        self._gates = gates
+        # Sets the gates of a new node.
+        self._configure = configure
         self._trace = trace
         self._now = now
         self._count = 0
@@ -63,7 +69,7 @@ class Registry:
             parent=spec.parent or parent,
         )
         self.nodes[node] = None
-        self._gates.configure(node)
+        self._configure(node)
         if spec.is_fed:
             node.signal(NodeSignal.FED)
         self._graph.insert(node)

@@ -17,10 +17,10 @@ import msgspec
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.node import Node, titled
-from headwater.scheduler.passes.attempt import Attempt, RetryImmediately
-from headwater.scheduler.passes.pull import TooDeep
-from headwater.scheduler.passes.runner import Runner
-from headwater.scheduler.passes.steps import Perform
+from headwater.scheduler.runs.attempt import Attempt, RetryImmediately
+from headwater.scheduler.runs.pull import TooDeep
+from headwater.scheduler.runs.runner import Runner
+from headwater.scheduler.runs.steps import Perform
 from headwater.values.address import Depth, address_text
 from headwater.values.author_text import describe, safe_repr, same_message
 from headwater.values.diff import differences

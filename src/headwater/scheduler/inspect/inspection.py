@@ -14,14 +14,14 @@ from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind
 from headwater.scheduler.graph.registry import Registry
 from headwater.scheduler.inspect.event_queries import EventCounts, EventQueries
-from headwater.scheduler.inspect.function_errors import ErrorReports
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 from headwater.scheduler.inspect.idempotency import Difference, IdempotencyCheck
 from headwater.scheduler.inspect.introspection import ActionStats, FilterStats, GraphQueries, SchedulerStats
-from headwater.scheduler.inspect.trace import Trace, TraceListener, TraceRecord
-from headwater.scheduler.passes.invalidation import Invalidation
-from headwater.scheduler.passes.pull import Puller
 from headwater.scheduler.passes.settle import Settle
+from headwater.scheduler.runs.function_errors import ErrorReports
+from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.pull import Puller
+from headwater.scheduler.trace import Trace, TraceListener, TraceRecord
 
 
 class Inspection:

@@ -14,10 +14,10 @@ from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import DocPath, Node, NodeKind, NodeStatus
 from headwater.scheduler.graph.registry import Registry
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
-from headwater.scheduler.passes.gates import Gates
-from headwater.scheduler.passes.persistence import Persistence
-from headwater.scheduler.passes.runner import Runner
 from headwater.scheduler.passes.settle import Settle
+from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.persistence import Persistence
+from headwater.scheduler.runs.runner import Runner
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.values.address import address_text
 from headwater.values.author_text import describe

@@ -1,1 +1,1 @@
-"""A pass: from a change to invalid nodes to runs; gates, attempts, pulls, stored observations."""
+"""The pass: which invalid nodes run next, with events between them; missing documents, outstanding work."""

@@ -15,8 +15,8 @@ from headwater.cells.transaction import Transaction
 from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.events.readiness import Readiness
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.invalidation import Invalidation
-from headwater.scheduler.passes.runner import Runner
+from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.runner import Runner
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headwater.cells.replica import Replica
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.gates import Gates
 from headwater.scheduler.passes.settle import Settle
+from headwater.scheduler.runs.gates import Gates
 
 
 class GateControl:

@@ -8,9 +8,9 @@ from typing import TypeVar
 from headwater.errors import UsageError
 from headwater.scheduler.graph.node import NodeKind, NodeSpec
 from headwater.scheduler.graph.registry import Registry
-from headwater.scheduler.inspect.function_errors import restless
 from headwater.scheduler.passes.settle import Settle
-from headwater.scheduler.passes.steps import Perform, drive
+from headwater.scheduler.runs.function_errors import restless
+from headwater.scheduler.runs.steps import Perform, drive
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from headwater.scheduler.graph.order import Queue
-from headwater.scheduler.passes.gates import Gates
-from headwater.scheduler.passes.invalidation import Invalidation
-from headwater.scheduler.passes.runner import Runner
 from headwater.scheduler.passes.settle import Settle
+from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.runner import Runner
 
 
 class Outstanding(msgspec.Struct, frozen=True):

@@ -16,15 +16,15 @@ from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
 from headwater.scheduler.graph.order import Queue
-from headwater.scheduler.inspect.function_errors import restless
-from headwater.scheduler.inspect.trace import DemandChanged, NodeGated, NodeRestless, PassEnded, Trace
-from headwater.scheduler.passes.attempt import Attempt, RetryImmediately
-from headwater.scheduler.passes.gates import Gates
-from headwater.scheduler.passes.invalidation import Invalidation
-from headwater.scheduler.passes.pull import Puller, TooDeep
-from headwater.scheduler.passes.runner import Runner
-from headwater.scheduler.passes.steps import Idle, PassStep
+from headwater.scheduler.runs.attempt import Attempt, RetryImmediately
+from headwater.scheduler.runs.function_errors import restless
+from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.pull import Puller, TooDeep
+from headwater.scheduler.runs.runner import Runner
+from headwater.scheduler.runs.steps import Idle, PassStep
 from headwater.scheduler.scheduler_limits import EVENTS_MAX, RUNS_MAX
+from headwater.scheduler.trace import DemandChanged, NodeGated, NodeRestless, PassEnded, Trace
 
 _CLEAN: Final = NodeStatus.CLEAN
 

@@ -20,7 +20,9 @@ from headwater.scheduler.events.handler_reads import known_reads
 from headwater.scheduler.events.lanes import Lane
 from headwater.scheduler.events.origin import OriginState
 from headwater.scheduler.graph.node import Node, NodeStatus, titled
-from headwater.scheduler.inspect.trace import (
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.scheduler_limits import HANDLER_READS_MAX, RETRY_MAX_MS, RUNS_MAX
+from headwater.scheduler.trace import (
     EventDispatched,
     EventEnded,
     EventParked,
@@ -30,8 +32,6 @@ from headwater.scheduler.inspect.trace import (
     RunStarted,
     TraceRecord,
 )
-from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.scheduler_limits import HANDLER_READS_MAX, RETRY_MAX_MS, RUNS_MAX
 from headwater.store.commit import CommitEntry, DeleteDoc, Entry, SetDoc
 from headwater.values.address import overlaps
 from headwater.values.ids import BranchId, DocKey

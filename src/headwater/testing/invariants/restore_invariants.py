@@ -10,7 +10,10 @@ from typing import Final
 
 from headwater.cells.journal import SHALLOW_BIT
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.trace import (
+from headwater.scheduler.runs.failing import recorded_failures
+from headwater.scheduler.runs.persistence import ADOPTED
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.trace import (
     NodeInvalidated,
     NodeRegistered,
     NodeRestored,
@@ -18,9 +21,6 @@ from headwater.scheduler.inspect.trace import (
     RunStarted,
     TraceRecord,
 )
-from headwater.scheduler.passes.failing import recorded_failures
-from headwater.scheduler.passes.persistence import ADOPTED
-from headwater.scheduler.scheduler import Scheduler
 from headwater.store.backend import ObservationRow
 from headwater.store.engine import Engine
 from headwater.store.observations import Observation, decode_observation

@@ -17,7 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus, titled
-from headwater.scheduler.inspect.trace import (
+from headwater.scheduler.runs.persistence import ADOPTED, FAILED
+from headwater.scheduler.runs.pull import MADE_ROOM
+from headwater.scheduler.runs.runner import REJECTED
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
+from headwater.scheduler.trace import (
     DemandChanged,
     NodeInvalidated,
     NodeRegistered,
@@ -30,11 +35,6 @@ from headwater.scheduler.inspect.trace import (
     RunStarted,
     TraceRecord,
 )
-from headwater.scheduler.passes.persistence import ADOPTED, FAILED
-from headwater.scheduler.passes.pull import MADE_ROOM
-from headwater.scheduler.passes.runner import REJECTED
-from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
 from headwater.testing.invariants import event_invariants, restore_invariants
 from headwater.testing.invariants.event_invariants import broken
 from headwater.values.ids import DocKey

@@ -14,12 +14,12 @@ from headwater.errors import UserCodeError
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeStatus
 from headwater.scheduler.graph.order import Queue
-from headwater.scheduler.inspect.function_errors import circular, restless
-from headwater.scheduler.passes.attempt import Attempt, RetryImmediately
-from headwater.scheduler.passes.gates import Gates
-from headwater.scheduler.passes.invalidation import Invalidation
-from headwater.scheduler.passes.runner import Runner
-from headwater.scheduler.passes.steps import PassStep, Perform, drive
+from headwater.scheduler.runs.attempt import Attempt, RetryImmediately
+from headwater.scheduler.runs.function_errors import circular, restless
+from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.runner import Runner
+from headwater.scheduler.runs.steps import PassStep, Perform, drive
 from headwater.scheduler.scheduler_limits import NESTED_MAX, RUNS_MAX
 
 MADE_ROOM: Final = "made room for what it waits for"

@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from headwater.scheduler.events.event import Handling
-from headwater.scheduler.passes.attempt import Attempt
+from headwater.scheduler.runs.attempt import Call
 
 
 class Idle(msgspec.Struct, frozen=True):
@@ -17,8 +16,6 @@ class Idle(msgspec.Struct, frozen=True):
     wake_at: float | None
 
 
-Call: TypeAlias = Attempt | Handling
-"""A function to be called: of a node, or for an event."""
 PassStep: TypeAlias = Call | Idle
 Perform: TypeAlias = Callable[[Call], None]
 
@@ -36,7 +33,7 @@ def drive(steps: Iterator[PassStep], perform: Perform) -> float | None:
             step = next(steps, None)
             continue
         try:
-            perform(step)  # type: ignore[arg-type]  # there are two kinds of steps
+            perform(step)  # type: ignore[arg-type]  # the kinds that are not Idle
         except BaseException as error:  # noqa: BLE001  # thrown into the steps, which know whom it concerns
             step = _thrown(steps, error)
         else:

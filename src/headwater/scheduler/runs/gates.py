@@ -13,7 +13,7 @@ from typing import Final
 
 from headwater.scheduler.graph.gate import Gate
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
-from headwater.scheduler.passes.gate_settings import StoredGateSettings
+from headwater.scheduler.runs.gate_settings import StoredGateSettings
 from headwater.scheduler.scheduler_limits import (
     AUTO_DEBOUNCE_MEAN_MS,
     AUTO_DEBOUNCE_MS,

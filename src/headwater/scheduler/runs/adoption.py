@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from headwater.cells.replica import Replica
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.failing import called_doc, recorded_failures
-from headwater.scheduler.passes.persistence import Persistence, is_sound, reads_of
+from headwater.scheduler.runs.failing import called_doc, recorded_failures
+from headwater.scheduler.runs.persistence import Persistence, is_sound, reads_of
 from headwater.store.observations import DIGEST_BYTES, Observation, decode_observation, digest_of
 from headwater.values.ids import DocKey, Seq
 from headwater.values.notifications import Derived

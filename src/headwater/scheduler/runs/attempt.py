@@ -29,6 +29,43 @@ class AttemptOwner(Protocol):
         """The attempt is suspended again."""
 
 
+class Call(Protocol):
+    """A function that the host calls: an attempt to run a node, or to handle an event."""
+
+    # The host: the return value or the error of the function; or that it is suspended, and how to cancel it.
+    result: object
+    error: Exception | None
+    suspended: bool
+
+    owner: AttemptOwner
+    tx: Transaction
+    version: int
+    started: float
+
+    @property
+    def title(self) -> str:
+        """The display name of the function."""
+
+    @property
+    def fn(self) -> Callable[..., object]:
+        """The function to call."""
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments, besides the transaction."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function returns an awaitable."""
+
+    @property
+    def timeout_ms(self) -> float | None:
+        """How long it may be suspended."""
+
+    def cancel(self) -> None:
+        """Cancel it, if it is running. The host that starts it replaces this method."""
+
+
 class Attempt:
     """One attempt to run a node, from its beginning to its end. A step of `settle`: the host calls the function."""
 

@@ -17,14 +17,14 @@ from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
-from headwater.scheduler.inspect.function_errors import function_error, is_final, no_result, unstorable
-from headwater.scheduler.inspect.trace import RunDiscarded, RunFailed, RunFinished, RunStarted, RunSuspended, Trace
-from headwater.scheduler.passes.attempt import Attempt
-from headwater.scheduler.passes.gates import Gates
-from headwater.scheduler.passes.invalidation import Invalidation
-from headwater.scheduler.passes.persistence import Persistence
-from headwater.scheduler.passes.result_scope import commit_own, narrowest
+from headwater.scheduler.runs.attempt import Attempt
+from headwater.scheduler.runs.function_errors import function_error, is_final, no_result, unstorable
+from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.persistence import Persistence
+from headwater.scheduler.runs.result_scope import commit_own, narrowest
 from headwater.scheduler.scheduler_limits import FAILURES_MAX
+from headwater.scheduler.trace import RunDiscarded, RunFailed, RunFinished, RunStarted, RunSuspended, Trace
 from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
 from headwater.values.author_text import calls_of, describe, with_calls

@@ -1,13 +1,12 @@
-"""The errors of authors' functions, as reported."""
+"""The errors of authors' functions, as reported. Those of events are in `events/event_errors`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from headwater.cells.transaction import Transaction
 from headwater.errors import ClosedError, HeadwaterError, OfflineError, StoreError, UnavailableError, UserCodeError
-from headwater.scheduler.events.event import EventRecord, HandlerRecord
 from headwater.scheduler.graph.node import DocPath, Node
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.values.address import address_text
@@ -22,7 +21,29 @@ def is_final(error: HeadwaterError | None) -> bool:
     return error is not None and type(error) is not StoreError and not isinstance(error, NOT_NOW)
 
 
-def facts_of(node: Node | HandlerRecord, causes: Sequence[DocPath]) -> dict[str, object]:
+class ReportedSpec(Protocol):
+    """The declaration of a function, as reports use it."""
+
+    piece: str
+
+
+class ReportedFunction(Protocol):
+    """A node or a handler, as reports use it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+
+    @property
+    def runs(self) -> int:
+        """The number of its runs."""
+
+    @property
+    def spec(self) -> ReportedSpec:
+        """Its declaration."""
+
+
+def facts_of(node: ReportedFunction, causes: Sequence[DocPath]) -> dict[str, object]:
     """The facts of every reported error: its function, and why that ran."""
     return {
         "piece": node.spec.piece,
@@ -77,58 +98,6 @@ def unstorable(node: Node, tx: Transaction) -> UserCodeError:
     message = f"the result of {node.title} could not be stored: {found}. It runs again when what it read changes"
     report = UserCodeError(message, **facts_of(node, tx.triggers))
     report.__cause__ = tx.error
-    return report
-
-
-def _event_facts(event: EventRecord, space: str) -> dict[str, object]:
-    handler = event.handler
-    return {
-        "space": space,
-        "piece": handler.spec.piece,
-        "node": handler.name,
-        "event": event.id,
-        "triggers": (),
-        "run": handler.runs,
-        "payload": event.payload,
-    }
-
-
-def never_quiet(node: Node, event: EventRecord) -> UserCodeError:
-    """The warning for an event that waited too long for a debounced function."""
-    handler = event.handler
-    message = (
-        f"{event.id} for {handler.title} has waited for {node.title}, which waits for quiet (debounce) while what it "
-        f"reads is changed without pause; the events behind it waited, too. {node.title} was run without its quiet. "
-        "Give it a throttle instead of a debounce, or do not read it in the handler"
-    )
-    return UserCodeError(message, **(facts_of(node, ()) | {"event": event.id}))
-
-
-def failed_event(event: EventRecord, space: str, *, is_kept: bool, where: str = "") -> UserCodeError:
-    """The error for a failed event, which is stored unless `keep_failed=0`. `where`: options of commands."""
-    # If other processes have the space open, too, the command needs an app.
-    again = f"{where} --app MODULE:APP" if where else ""
-    kept = (
-        f"It is kept: `headwater events show {event.id}{where}` shows it, `headwater events redeliver {event.id}"
-        f"{again}` delivers it again"
-    )
-    message = (
-        f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. Nothing of it was "
-        f"written. {kept if is_kept else 'None are kept here; its payload is in the facts of this error'}"
-    )
-    report = UserCodeError(message, **_event_facts(event, space))
-    report.__cause__ = event.error
-    return report
-
-
-def unstored_event(event: EventRecord, space: str, broken: HeadwaterError) -> UserCodeError:
-    """The error for a failed event that cannot be stored."""
-    message = (
-        f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. It could not be kept "
-        f"either: {broken.message}. Send it again when that is mended; its payload is in this error's facts"
-    )
-    report = UserCodeError(message, **_event_facts(event, space))
-    report.__cause__ = broken if event.error is None else event.error
     return report
 
 

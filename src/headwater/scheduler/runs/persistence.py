@@ -23,11 +23,11 @@ from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import DocPath, Node, NodeSignal, NodeStatus
-from headwater.scheduler.inspect.trace import NodeRestored, Trace
-from headwater.scheduler.passes.failing import FailingNodes, called_doc, recorded_failures
-from headwater.scheduler.passes.gates import Gates
-from headwater.scheduler.passes.invalidation import Invalidation
+from headwater.scheduler.runs.failing import FailingNodes, called_doc, recorded_failures
+from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.scheduler_limits import SPLIT_MAX
+from headwater.scheduler.trace import NodeRestored, Trace
 from headwater.store.backend import ObservationRow
 from headwater.store.observations import (
     DIGEST_BYTES,

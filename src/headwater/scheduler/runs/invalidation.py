@@ -13,10 +13,10 @@ from typing import Final
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import NO_CAUSES, NODE_TRANSITIONS, DocPath, Node, NodeSignal, NodeStatus
-from headwater.scheduler.inspect.trace import NodeInvalidated, Trace
-from headwater.scheduler.passes.decision_waits import DecisionWaits
-from headwater.scheduler.passes.gates import Gates
+from headwater.scheduler.runs.decision_waits import DecisionWaits
+from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.scheduler_limits import CAUSES_MAX
+from headwater.scheduler.trace import NodeInvalidated, Trace
 from headwater.values.address import address_text
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocKey

@@ -1,0 +1,1 @@
+"""Runs of nodes: from a change to invalid nodes; gates, attempts, pulls, stored observations."""
