@@ -12,10 +12,10 @@ CYCLE_MAX = 7
 """Modules of the largest import cycle, annotations and imports inside functions counted."""
 
 TYPE_CHECKING_MAX = 40
-IN_FUNCTION_MAX = 16
+IN_FUNCTION_MAX = 9
 """May only shrink: each has its reason beside it, nearly all that plain programs do not load asyncio or workflows."""
 
-COMPOSED_MAX = 9
+COMPOSED_MAX = 5
 """Modules that name the composing object of an open space. All others use a port."""
 
 PLAIN_PROGRAM = """

@@ -9,13 +9,12 @@ from headwater.host.console_capture import console
 from headwater.host.scheduler_log import log_steps
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.host_parts import HostParts, ResourceParts, WorkflowParts
-from headwater.runtime.inspection_port import InspectionPort
+from headwater.runtime.inspection_port import InspectedSpace, InspectionPort
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
-from headwater.runtime.space_runtime import SpaceRuntime
 
 
-def host_parts(inspection: Callable[[SpaceRuntime, Lease, Options, AttachedReplica], InspectionPort]) -> HostParts:
+def host_parts(inspection: Callable[[InspectedSpace, Lease, Options, AttachedReplica], InspectionPort]) -> HostParts:
     """Compose the parts. The inspection is above this package, so the caller chooses it."""
     return HostParts(
         console=console(),

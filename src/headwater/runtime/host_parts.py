@@ -11,7 +11,7 @@ from headwater.declare.functions.fingerprint import Fingerprints
 from headwater.declare.resources.resource_instance import ResourceRequest
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.console_port import ConsolePort
-from headwater.runtime.inspection_port import InspectionPort
+from headwater.runtime.inspection_port import InspectedSpace, InspectionPort
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.scheduler.trace import Trace
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from headwater.declare.workflows.workflow import Workflow
     from headwater.runtime.resources.fetcher import Fetcher
     from headwater.runtime.resources.fetching_port import FetchingPort
-
-    # The runtime itself: it hands itself to what is composed with it.
-    from headwater.runtime.space_runtime import SpaceRuntime
     from headwater.runtime.storage_port import LocalStorage
     from headwater.runtime.workflows.hub import Hosted, Hub
     from headwater.runtime.workflows.run_host import RunHost
@@ -130,6 +127,6 @@ class HostParts:
     """Makes the fingerprints of one opening: which modules are the author's is a question of files."""
     log_steps: Callable[[str, Trace], None]
     """Log each record of a scheduler's trace, if the user asked for that."""
-    inspection: Callable[[SpaceRuntime, Lease, Options, AttachedReplica], InspectionPort]
+    inspection: Callable[[InspectedSpace, Lease, Options, AttachedReplica], InspectionPort]
     resources: Callable[[], ResourceParts]
     workflows: Callable[[], WorkflowParts]
