@@ -1,12 +1,12 @@
 """Programs that tests start as text import modules and names that exist: no type checker reads them."""
 
-import ast
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
+from types import CodeType
 
-from tests.structure.project import find_python, walk
+from tests.structure.project import find_python
 
 IMPORT = re.compile(r"^[ \t]*from (headwater[\w.]*) import ([\w, ]+?)(?:  #.*)?$", re.MULTILINE)
 DOTTED = re.compile(r"^headwater(?:\.\w+)+$")
@@ -40,9 +40,19 @@ def exists(module: str, name: str) -> bool:
         return False
 
 
-def strings_of(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [node.value for node in walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+def strings_of(source: str) -> Iterator[str]:
+    """Every text in a module, taken from its compiled form: that is several times as quick as its syntax tree."""
+    waiting: list[object] = [compile(source, "module", "exec", dont_inherit=True)]
+    while waiting:
+        match waiting.pop():
+            case str(text):
+                yield text
+            case tuple(values) | frozenset(values):
+                waiting += values
+            case CodeType(co_consts=values):
+                waiting += values
+            case _:
+                pass
 
 
 def test_programs_in_strings_import_what_there_is() -> None:
@@ -58,7 +68,7 @@ def test_programs_in_strings_import_what_there_is() -> None:
         f"{path.name}: {each}"
         for path in find_python("tests", "bench")
         if "structure" not in path.parts
-        for text in strings_of(path)
+        for text in strings_of(path.read_text(encoding="utf-8"))
         if "headwater." in text and text not in other and not text.startswith("headwater.v")
         for each in stale(text)
     }
@@ -69,3 +79,10 @@ def test_a_stale_import_is_found() -> None:
     assert stale("import sys\nfrom headwater.nowhere import it\n") == ["from headwater.nowhere import it"]
     assert stale("from headwater.errors import HeadwaterError, Gone") == ["from headwater.errors import Gone"]
     assert stale("headwater.errors.Gone") == ["headwater.errors.Gone"]
+
+
+def test_strings_are_found_wherever_they_are() -> None:
+    source = (
+        'a = "one"\ndef f(b=("two", 3)):\n    return [f"three {b}" for c in {"four"}] if c in ("five",) else None\n'
+    )
+    assert {"one", "two", "three ", "four", "five"} <= set(strings_of(source))
