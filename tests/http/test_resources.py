@@ -401,7 +401,7 @@ def test_why_tells_of_a_url_as_of_other_resources(server: Server) -> None:
             client.json(server.url(), fresh_for="10m")
             await space.settle()
             told = hw.why(client.json, server.url(), fresh_for="10m")
-            assert f"http.json({server.url()}) is a resource, and nobody looks; 1 request has left" in told
+            assert f"http.json({server.url()}) is a resource, not observed; 1 request was sent" in told
             assert "has not been called here" in hw.why(client.json, server.url("/other"))
 
     asyncio.run(main())

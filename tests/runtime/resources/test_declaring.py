@@ -183,13 +183,13 @@ def test_why_says_what_stands_there_and_what_is_under_way(world: World) -> None:
         assert "has not been called here" in hw.why(town.weather, "Rome")
         await pause(1)
         assert hw.why(town.weather, "Oslo").splitlines() == [
-            "weather('Oslo') is a resource, and somebody looks; 1 request has left in this opening",
+            "weather('Oslo') is a resource, observed; 1 request was sent in this opening",
             "There is no answer yet",
-            "A request is under way",
-            "Whoever reads it runs again when it says something else",
+            "A request is in progress",
+            "Its readers run again when its result changes",
         ]
         await world.says("Oslo", OSError("down"))
-        assert "It failed 1 times in a row, and is tried again in 5s" in hw.why(town.weather, "Oslo")
+        assert "It failed 1 times in a row, and is retried in 5s" in hw.why(town.weather, "Oslo")
         await pause(5)
         await world.says("Oslo", OSError("down"))
         assert "It failed at 2023-11-14 22:13:26 UTC: OSError: down" in hw.why(town.weather, "Oslo")
@@ -197,12 +197,12 @@ def test_why_says_what_stands_there_and_what_is_under_way(world: World) -> None:
         await world.says("Oslo", 7)
         assert hw.why(town.weather, "Oslo").splitlines()[1:] == [
             "Its answer came at 2023-11-14 22:13:26 UTC",
-            "No request is under way",
-            "It is asked for again in 10m",
+            "No request is in progress",
+            "It is requested again in 10m",
         ]
         town.city.value = ""
         await space.settle()
-        assert "and nobody looks; 3 requests have left" in hw.why(town.weather, "Oslo")
+        assert "not observed; 3 requests were sent" in hw.why(town.weather, "Oslo")
 
     world.run(main)
 

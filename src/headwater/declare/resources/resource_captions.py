@@ -13,12 +13,12 @@ from headwater.values.tree import Maybe, get
 def why_requested(space: ResourcePort, source: ResourceInstance) -> str:
     """Its state, its request, and when it is requested next."""
     record = space.replica.read(source.doc)
-    looks = "somebody looks" if source.node.is_live else "nobody looks"
-    times = "no request has" if not source.requests else f"{source.requests} requests have"
-    times = "1 request has" if source.requests == 1 else times
+    observed = "observed" if source.node.is_live else "not observed"
+    times = "no request was" if not source.requests else f"{source.requests} requests were"
+    times = "1 request was" if source.requests == 1 else times
     return "\n".join(
         [
-            f"{source.label} is a resource, and {looks}; {times} left in this opening",
+            f"{source.label} is a resource, {observed}; {times} sent in this opening",
             _state_text(record),
             _request_text(space, source),
             _next_request_text(space, source, record),
@@ -42,25 +42,25 @@ def _request_text(space: ResourcePort, source: ResourceInstance) -> str:
     request = source.request
     if request is None and source.retry_at is not None:
         left = max(source.retry_at - space.timers.now(), 0.0)
-        return f"It failed {source.failures} times in a row, and is tried again in {written_ms(left)}"
+        return f"It failed {source.failures} times in a row, and is retried in {written_ms(left)}"
     if request is None:
-        return "No request is under way"
+        return "No request is in progress"
     if request.is_stopped:
-        return "A request is under way whose answer is not wanted any more; it was cancelled"
-    return "A request is under way" if request.has_left else "A request waits for the disk, and leaves then"
+        return "A request in progress was cancelled: its answer is not needed any more"
+    return "A request is in progress" if request.has_left else "A request waits for the disk, and is sent then"
 
 
 def _next_request_text(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
     if not source.is_wanted:
         return _next_call_text(space, source, record)
     if source.request is not None or source.retry_at is not None:
-        return "Whoever reads it runs again when it says something else"
+        return "Its readers run again when its result changes"
     due_at = source.due_at(record)
     is_there = get(record, ("state",)) in (READY, FAILED)
     if due_at is None or not is_there:
-        return "It is asked for again by refresh() only: it has no fresh_for"
+        return "It is requested again by refresh() only: it has no fresh_for"
     left = max(due_at - space.timers.wall(), 0.0)
-    return f"It is asked for again in {written_ms(left)}"
+    return f"It is requested again in {written_ms(left)}"
 
 
 def _next_call_text(space: ResourcePort, source: ResourceInstance, record: Maybe) -> str:
@@ -68,11 +68,11 @@ def _next_call_text(space: ResourcePort, source: ResourceInstance, record: Maybe
     state, due_at = get(record, ("state",)), source.due_at(record)
     looking = "by a new observer, and by refresh()" if state == FAILED else "by refresh()"
     if due_at is None:
-        return "It is asked for again by refresh() only: it has no fresh_for"
+        return "It is requested again by refresh() only: it has no fresh_for"
     left = due_at - space.timers.wall()
     if state not in (READY, FAILED) or left <= 0:
-        return "It is asked for when somebody looks, or calls it, and by refresh()"
-    return f"Calls have it asked for again in {written_ms(left)}; before that it is only {looking}"
+        return "It is requested when it is observed or called, and by refresh()"
+    return f"A call requests it again in {written_ms(left)}; before that it is requested only {looking}"
 
 
 def _date(ms: Maybe) -> str:
