@@ -5,9 +5,10 @@ import importlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import get_overloads
 
 import pytest
 
@@ -92,6 +93,47 @@ def test_every_public_name_has_a_docstring() -> None:
         return bool(inspect.getdoc(found)) or not (inspect.isclass(found) or inspect.isroutine(found))
 
     assert [name for name, _ in entries() if not is_documented(name)] == []
+
+
+def functions() -> Iterator[tuple[str, Callable[..., object]]]:
+    """Each function and method that has an entry."""
+    for name, members in entries():
+        found = find(name)
+        if inspect.isroutine(found):
+            yield name, found
+        for member in members:
+            given = inspect.getattr_static(found, member, None)
+            if isinstance(given, property):
+                assert given.fget is not None
+                yield f"{name}.{member}", given.fget
+            elif inspect.isroutine(given):
+                yield f"{name}.{member}", getattr(given, "__func__", given)
+
+
+def parameters_of(fn: Callable[..., object]) -> set[str]:
+    """The parameters that a caller can give; if it takes any by name, its overloads tell which."""
+    own = inspect.signature(fn).parameters.values()
+    overloads = [inspect.signature(each).parameters.values() for each in get_overloads(fn)]
+    takes_any = overloads and any(each.kind is inspect.Parameter.VAR_KEYWORD for each in own)
+    shown = [each for given in (own, *(overloads if takes_any else ())) for each in given]
+    return {
+        each.name
+        for each in shown
+        if each.name not in ("self", "cls")
+        and each.annotation not in ("None", "Never")
+        and not (takes_any and each.kind is inspect.Parameter.VAR_KEYWORD)
+    }
+
+
+def test_every_function_has_a_docstring() -> None:
+    assert [name for name, fn in functions() if not inspect.getdoc(fn)] == []
+
+
+@pytest.mark.parametrize(("name", "fn"), [pytest.param(name, fn, id=name) for name, fn in functions()])
+def test_arguments_that_a_docstring_describes_are_those_of_the_function(name: str, fn: Callable[..., object]) -> None:
+    section = re.search(r"^Args:\n((?:(?: {4}.*)?\n?)*)", inspect.getdoc(fn) or "", re.MULTILINE)
+    described = re.findall(r"^ {4}\*{0,2}(\w+)(?: \(.*?\))?:", section[1], re.MULTILINE) if section else []
+    assert set(described) == parameters_of(fn), name
 
 
 def test_every_error_names_its_code() -> None:
