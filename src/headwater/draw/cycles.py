@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 
 def circular(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The edges that are part of a cycle: from their target some way leads back to their source.
+    """The edges that are part of a cycle: a path leads from their target back to their source.
 
-    Kosaraju's two walks: one notes when each point is done with, the other, backwards and in that order, finds what
-    can be reached from both sides.
+    Kosaraju's algorithm: the first walk records when each point is finished. The second walk, backwards and in that
+    order, finds the points that can be reached from both sides.
     """
     after: dict[str, list[str]] = {}
     before: dict[str, list[str]] = {}
@@ -29,7 +29,7 @@ def circular(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 def _finished(after: dict[str, list[str]]) -> list[str]:
-    """All points, each after what can be reached from it, unless that leads back."""
+    """All points, each after the points that can be reached from it, except along cycles."""
     done: list[str] = []
     seen: set[str] = set()
     for start, ends in after.items():

@@ -7,29 +7,29 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 SWEEPS: Final = 12
-"""There and back. Positions move by less than a pixel after eight or so."""
+"""Sweeps in both directions. After about eight, positions move by less than a pixel."""
 
 _STIFF: Final = 8.0
-"""How much more it counts that a long link is straight in its course than where it begins and ends."""
+"""The weight of a straight course of a long link, compared with its two ends."""
 
 _KINK: Final = 24
-"""A link that goes up or down by less is made straight, if there is room."""
+"""A link with a smaller slope is made straight, if there is room."""
 
 _LOOSE: Final = 0.01
-"""The weight of a point without neighbours: it makes way."""
+"""The weight of a point without neighbors: it yields to others."""
 
 
 class ColumnSlot(NamedTuple):
-    """One point of a column: how much height it takes, and how much it wants to the next one."""
+    """One point of a column: its height, and its distance to the next one."""
 
     height: int
     gap: int
     is_bend: bool
-    """Only a place where a link passes."""
+    """Whether it is only a place where a link passes."""
 
 
 def level(columns: Sequence[Sequence[int]], slots: Sequence[ColumnSlot], links: Sequence[tuple[int, int]]) -> list[int]:
-    """The middle of each point, in whole numbers from some zero; the order of the columns stays as it is."""
+    """The middle of each point, in whole numbers. The order within columns does not change."""
     left: list[list[tuple[int, float]]] = [[] for _ in slots]
     right: list[list[tuple[int, float]]] = [[] for _ in slots]
     for source, target in links:
@@ -44,7 +44,7 @@ def level(columns: Sequence[Sequence[int]], slots: Sequence[ColumnSlot], links: 
     both = [a + b for a, b in zip(left, right, strict=True)]
     pairs = list(zip(columns, steps, strict=True))
     for sweep in range(SWEEPS):
-        # At first from one end to the other, so that everything finds its region; in the end with regard to both.
+        # First from one end to the other, so that each point finds its region; at last with both sides.
         there, back = (left, right) if sweep < SWEEPS // 2 else (both, both)
         for column, step in pairs:
             _settle(column, step, there, middle)
@@ -56,7 +56,7 @@ def level(columns: Sequence[Sequence[int]], slots: Sequence[ColumnSlot], links: 
 
 
 def _steps(column: Sequence[int], slots: Sequence[ColumnSlot]) -> list[float]:
-    """How far below the first one each stands at least."""
+    """The smallest distance of each point below the first one."""
     found = [0.0]
     for upper, lower in pairwise(column):
         found.append(found[-1] + _apart(slots[upper], slots[lower]))
@@ -70,8 +70,8 @@ def _apart(upper: ColumnSlot, lower: ColumnSlot) -> float:
 def _settle(
     column: Sequence[int], steps: Sequence[float], near: Sequence[list[tuple[int, float]]], middle: list[float]
 ) -> None:
-    """Every point as near as possible to the mean of its neighbours: the least squares, by pooling neighbours."""
-    pools: list[tuple[float, float, int]] = []  # where the first one wants to be, with which weight, how many
+    """Each point as near as possible to the mean of its neighbors: least squares, by pooling neighbors."""
+    pools: list[tuple[float, float, int]] = []  # the best position of the first one, its weight, the number of points
     for point, step in zip(column, steps, strict=True):
         weight = sum(weight for _, weight in near[point])
         wanted = sum(middle[other] * w for other, w in near[point]) / weight if weight else middle[point]
@@ -91,7 +91,7 @@ def _settle(
 def _straighten(
     column: Sequence[int], slots: Sequence[ColumnSlot], left: Sequence[list[tuple[int, float]]], middle: list[float]
 ) -> None:
-    """Lift or lower each bend to the one before it: least squares leave slopes where the eye wants a level line."""
+    """Move each bend to the height of the one before it: least squares leave slopes in lines that could be level."""
     for at, point in enumerate(column):
         if not slots[point].is_bend or not left[point] or not slots[left[point][0][0]].is_bend:
             continue

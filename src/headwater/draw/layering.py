@@ -1,8 +1,8 @@
 """Columns of boxes.
 
-Edges are taken in the order given, and one that would close a cycle is turned: give edges that have to keep their
-direction first. The columns are longest paths; then a point with more edges to its right than to its left moves right,
-as far as it can, since that makes the edges shorter.
+Edges are added in the given order. An edge that would close a cycle is reversed, so give edges that must keep their
+direction first. The columns are longest paths. A point with more edges to its right than to its left then moves right
+as far as possible, which makes edges shorter.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import NamedTuple
 
 
 class Layering(NamedTuple):
-    """The column of each point, from 0, and for each edge whether it leads to the left all the same."""
+    """The column of each point, from 0, and for each edge whether it leads to the left."""
 
     columns: list[int]
     turned: list[bool]
 
 
 def assign(count: int, edges: Sequence[tuple[int, int]]) -> Layering:
-    """Columns for the points 0 to count - 1. An edge from a point to itself counts for nothing."""
+    """Columns for the points 0 to count - 1. An edge from a point to itself is ignored."""
     order = _Order(count)
     turned: list[bool] = []
     for source, target in edges:
         against = source != target and not order.add(source, target)
         if against:
-            order.add(target, source)  # it cannot close a cycle, too: then there would have been one before
+            order.add(target, source)  # it cannot close a cycle either: there would have been one before
         turned.append(against)
     return Layering(_columns(order), turned)
 
 
 def components(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """The points that hang together, however: each part in ascending order, by its first point."""
+    """The connected parts, each with its points in ascending order, sorted by the first point."""
     beside: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
         beside[source].append(target)
@@ -48,9 +48,9 @@ def components(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 
 class _Order:
-    """An order of the points in which every edge leads forward, kept up while edges are added.
+    """An order of the points in which every edge leads forward, maintained while edges are added.
 
-    Only the points between the two ends of a new edge are looked at and moved (Pearce and Kelly, 2006).
+    Only the points between the two ends of a new edge are visited and moved (Pearce and Kelly, 2006).
     """
 
     def __init__(self, count: int) -> None:
@@ -60,7 +60,7 @@ class _Order:
         self._edges: set[tuple[int, int]] = set()
 
     def add(self, source: int, target: int) -> bool:
-        """Take an edge, unless it closes a cycle."""
+        """Add an edge, unless it closes a cycle."""
         if (source, target) in self._edges:
             return True
         place = self.place

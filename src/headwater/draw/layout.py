@@ -1,11 +1,11 @@
 """Positions of boxes and routes of arrows.
 
-Boxes get columns (`layering`), every edge that is longer than one column gets a bend in each column it passes, the
-columns are ordered (`ordering`) and levelled (`placing`). Parts that do not hang together are laid out one by one and
+Boxes get columns (`layering`). An edge that is longer than one column gets a bend in each column it passes. The
+columns are ordered (`ordering`) and get heights (`heights`). Parts without a connection are laid out separately, and
 then packed onto shelves.
 
-Pure geometry, in whole numbers: names and sizes in, positions out. It does not depend on what a box
-means, or how it is drawn.
+Pure geometry, in whole numbers: names and sizes in, positions out. It depends neither on the meaning of a box nor on
+how it is drawn.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headwater.draw.layering import assign, components
 from headwater.draw.ordering import arrange
 
 GAP: Final = 20
-"""Between two boxes of a column: room for a box's loop to itself."""
+"""Between two boxes of a column: room for a loop of a box."""
 
 BEND: Final = ColumnSlot(height=4, gap=10, is_bend=True)
 
@@ -30,14 +30,14 @@ AISLE: Final = 54
 AISLE_MAX: Final = 150
 
 APART: Final = 36
-"""Between parts that do not hang together."""
+"""Between parts without a connection."""
 
 PORT: Final = 11
 """Between two edges on the same side of a box, if there is room."""
 
 BENDS_MAX: Final = 6000
-"""Bends of one part. A chain of hundreds whose last one reads all would want a hundred thousand: the longest edges
-beyond this run straight behind the boxes."""
+"""Bends of one part. A chain of hundreds with a reader of all would need a hundred thousand. Beyond this limit, the
+longest edges run straight behind the boxes."""
 
 
 class Rect(NamedTuple):
@@ -52,8 +52,8 @@ class Rect(NamedTuple):
 class Route(NamedTuple):
     """The course of one edge, from its source to its target.
 
-    Points 0 to 1, 2 to 3 and so on lie on both sides of an aisle; from 1 to 2, from 3 to 4 it runs level through a
-    column. A loop has no points.
+    Points 0 and 1, 2 and 3 and so on are on both sides of an aisle. From 1 to 2, and from 3 to 4, the edge is level
+    and crosses a column. A loop has no points.
     """
 
     points: tuple[tuple[int, int], ...]
@@ -61,7 +61,7 @@ class Route(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """All boxes by name, the routes in the order of the edges, and the space they take, from 0, 0."""
+    """All boxes by name, the routes in the order of the edges, and the size of all, from 0, 0."""
 
     boxes: dict[str, Rect]
     routes: tuple[Route, ...]
@@ -73,7 +73,7 @@ class Layout(NamedTuple):
 def lay_out(sizes: Mapping[str, tuple[int, int]], edges: Sequence[tuple[str, str]]) -> Layout:
     """Positions for boxes of these sizes. A box becomes as wide as its column.
 
-    Edges that close a cycle lead to the left: of each circle the one that comes last in `edges`.
+    Edges that close a cycle lead to the left: of each cycle the last edge in `edges`.
     """
     names = list(sizes)
     number = {name: index for index, name in enumerate(names)}
@@ -103,7 +103,7 @@ def lay_out(sizes: Mapping[str, tuple[int, int]], edges: Sequence[tuple[str, str
 
 
 class _Part:
-    """Boxes that hang together, laid out from 0, 0. Points are numbers: the boxes first, then the bends."""
+    """Connected boxes, laid out from 0, 0. Points are numbers: the boxes first, then the bends."""
 
     def __init__(self, sizes: list[tuple[int, int]], edges: list[tuple[int, int]]) -> None:
         self.sizes = sizes
@@ -132,7 +132,7 @@ class _Part:
         return self.column_of[link[1]] - self.column_of[link[0]] == 1
 
     def _bend(self, edges: list[tuple[int, int]], turned: list[bool]) -> list[list[int]]:
-        """The points each edge passes. Edges out of one box share their bends as far as they run together."""
+        """The points that each edge passes. Edges out of one box share bends as long as their courses are the same."""
         ends = [(b, a) if against else (a, b) for (a, b), against in zip(edges, turned, strict=True)]
         paths: list[list[int]] = [[] if a == b else [a, b] for a, b in ends]
         trunks: dict[tuple[int, bool, int], int] = {}
@@ -163,7 +163,7 @@ class _Part:
         return arrange(columns, left, right)
 
     def _set_columns(self, links: list[tuple[int, int]]) -> None:
-        """From where to where each column reaches: as wide as its widest box."""
+        """The left and right end of each column: as wide as its widest box."""
         self.breadth = [0] * len(self.columns)
         for (width, _), column in zip(self.sizes, self.column_of, strict=False):
             self.breadth[column] = max(self.breadth[column], width)
@@ -193,7 +193,7 @@ class _Part:
         return self.left[self.column_of[point]] + self.breadth[self.column_of[point]]
 
     def _ports(self, turned: list[bool]) -> dict[tuple[int, str, int, bool], int]:
-        """How high the edges touch each side of a box, in the order of where they come from."""
+        """The heights at which edges touch each side of a box, in the order of their other ends."""
         sides: dict[tuple[int, str], dict[tuple[int, bool], None]] = {}
         for path, against in zip(self.paths, turned, strict=True):
             if path:
@@ -210,7 +210,7 @@ class _Part:
 
 
 def _pack(parts: Sequence[_Part]) -> tuple[list[tuple[int, int]], int, int]:
-    """Where each part goes: the largest first, side by side while there is room, then on the next shelf."""
+    """The position of each part: the largest first, side by side while there is room, then on the next shelf."""
     area = sum((part.width + APART) * (part.height + APART) for part in parts)
     room = max([isqrt(area * 2), *(part.width for part in parts)])
     spots = [(0, 0)] * len(parts)

@@ -1,7 +1,7 @@
 """A picture as Mermaid text.
 
-Names may hold anything. In a label every sign that Mermaid, Markdown or HTML might take for its own is written as its
-number; the ids are ours.
+Names may contain anything. In a label, each character that Mermaid, Markdown or HTML could interpret is written as its
+number. The ids are our own.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from headwater.draw.picture import Arrow, Box, Picture, picture
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 
 TEXT_MAX: Final = 50_000
-"""Characters of a diagram. Mermaid refuses longer ones, unless its `maxTextSize` was changed."""
+"""Characters of a diagram. Mermaid rejects longer ones, unless its `maxTextSize` was changed."""
 
 EDGES_MAX: Final = 500
 """Likewise its `maxEdges`."""
 
 BOXES_MAX: Final = 250
-"""So many usually fit the text."""
+"""The number of boxes that usually fits."""
 
-# The kind: what stands before and after the label.
+# The kind: the text before and after the label.
 _SHAPES: Final = {
     "document": ("[(", ")]"),
     "computation": ("(", ")"),
@@ -31,7 +31,7 @@ _SHAPES: Final = {
 
 _LINES: Final = {"data": "-->", "envelope": '-. "may write" .->', "parent": '-. "made" .->'}
 
-# Filled, with their own text colour: readable on a light page and on a dark one.
+# Filled, with their own text color: readable on a light page and on a dark one.
 _CLASSES: Final = """\
 classDef clean fill:#eaf5ec,stroke:#2b7a3d,color:#14171c
 classDef invalid fill:#fff1c9,stroke:#b07d00,color:#14171c,stroke-width:2px
@@ -43,13 +43,13 @@ classDef running stroke:#1f66c9,stroke-width:4px
 classDef note fill:#ffffff,stroke:#c0312b,color:#a8241f
 """
 
-# What is plain in a name stays readable: row(3), shop.total_price. A colon before a word may name an icon, lines at
+# Plain characters of a name stay readable: row(3), shop.total_price. A colon before a word may name an icon, lines at
 # the edge of a word mean emphasis, a number at the beginning begins a list.
 _TAKEN: Final = re.compile(r"""[!"#$%&*+;<=>?@\[\\\]^`{|}~-]|:(?=\S)|\b_|_\b|__+|^\d+(?=[.)])""")
 
 
 def mermaid(snapshot: Snapshot) -> str:
-    """The flowchart, within what Mermaid takes by default."""
+    """The flowchart, within the default limits of Mermaid."""
     boxes = BOXES_MAX
     while True:
         shown = _chart(picture(snapshot, boxes, EDGES_MAX))
@@ -92,5 +92,5 @@ def _arrow(arrow: Arrow, number: dict[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """What might be taken for more than a letter, as its number."""
+    """Write characters that could be interpreted as their numbers."""
     return _TAKEN.sub(lambda found: "".join(f"#{ord(sign)};" for sign in found[0]), text) or " "

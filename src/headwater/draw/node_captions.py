@@ -1,7 +1,7 @@
 """Texts in and beside boxes.
 
-Everything that leaves here is inert: it holds no character that could move a cursor, turn the direction of what
-follows, or be refused by XML.
+Every text made here is inert: it has no character that moves a cursor, changes the direction of text, or is invalid in
+XML.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from headwater.values.text import inert as escaped
 from headwater.values.text import span
 
 NAME_MAX: Final = 30
-"""Columns of a name in a box: wider ones make every box of their column wider, and the tip has it all."""
+"""Columns of a name in a box. A wider name would make every box of its column wider; the tip has the whole name."""
 
 NOTE_MAX: Final = 40
-"""Columns of an error, or of what a node waits for: its text is smaller than that of a name."""
+"""Columns of an error, or of the reason for waiting: its text is smaller than that of a name."""
 
 LISTED_MAX: Final = 12
 """Addresses in a tip: it covers the picture while it is read."""
@@ -28,7 +28,7 @@ TIP_MAX: Final = 400
 """Characters of one line in a tip."""
 
 MARKS_MAX: Final = 3
-"""Marks on one letter. No script piles up more, and a hundred would stand on the boxes above."""
+"""Marks on one letter. No script uses more, and a hundred would cover the boxes above."""
 
 _MARKS: Final = frozenset({"Mn", "Me", "Mc"})
 _SECOND: Final = 1000
@@ -51,12 +51,12 @@ def inert(text: str) -> str:
 
 
 def label(name: str) -> str:
-    """A name as it stands in a box."""
+    """A name, as a box shows it."""
     return squeeze(inert(name)) if name.strip() else "(no name)"
 
 
 def columns(text: str) -> int:
-    """How many places of a fixed-width font it takes. Marks on a letter count, too: not every terminal knows them."""
+    """The number of columns in a fixed-width font. Marks on a letter count: not every terminal combines them."""
     return len(text) if text.isascii() else sum(map(_breadth, text))
 
 
@@ -65,12 +65,12 @@ def _breadth(character: str) -> int:
 
 
 def cut(text: str, limit: int) -> str:
-    """Its beginning, if it does not fit."""
+    """The text, or its beginning if it does not fit."""
     return text if columns(text) <= limit else _beginning(text, limit - 1, _breadth) + "…" if limit > 0 else ""
 
 
 def squeeze(text: str, limit: int = NAME_MAX) -> str:
-    """Its beginning and its end, if it does not fit: long names often differ in the end."""
+    """The text, or its beginning and its end if it does not fit: long names often differ in the end."""
     if columns(text) <= limit:
         return text
     end = (limit - 1) // 3
@@ -91,21 +91,21 @@ def several(count: int, noun: str) -> str:
 
 
 def took(ms: float) -> str:
-    """How long a run takes: three digits below a second, as everywhere else above."""
+    """The duration of a run: three digits below a second."""
     if ms >= _SECOND:
         return span(ms)
     return "<0.01 ms" if 0 < ms < _BRIEF else f"{ms:.3g} ms"
 
 
 def moment(ms: int) -> str:
-    """When that was, if the clock counts from 1970 as usual; in simulated time it is a small number, said as such."""
+    """A time as a date, if the clock counts from 1970. Simulated time is a small number, and is shown as such."""
     if ms not in _YEARS:
         return f"{ms:,} ms"
     return datetime.fromtimestamp(ms // _SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def states(nodes: Iterable[NodeView]) -> list[str]:
-    """What of them is remarkable, counted: 3 invalid, 1 failed."""
+    """The numbers of nodes in unusual states: 3 invalid, 1 failed."""
     failed = invalid = fresh = running = dormant = waiting = 0
     for node in nodes:
         failed += bool(node.error)
@@ -128,10 +128,10 @@ def summary(snapshot: Snapshot) -> str:
 
 
 def state(node: NodeView) -> str:
-    """In one or two words."""
+    """The state, in one or two words."""
     status = node.status.replace("-", " ")
     if node.kind == "handler":
-        # It has no value that could be out of date.
+        # It has no value that could be invalid.
         status = f"{node.waiting:,} waiting" if node.waiting else "idle" if node.runs else status
     if not node.error:
         return status
@@ -139,14 +139,14 @@ def state(node: NodeView) -> str:
 
 
 def facts(node: NodeView) -> str:
-    """The line below its name."""
+    """The line below the name."""
     if not node.runs:
         return f"{state(node)} · restored" if node.restored else state(node)
     return f"{state(node)} · {several(node.runs, 'run')} · {took(node.mean_ms)}"
 
 
 def notes(node: NodeView) -> tuple[str, ...]:
-    """What else has to be seen at once."""
+    """The line with what must be visible at once."""
     found = []
     if node.error:
         found.append(cut(inert(node.error.strip().split("\n", 1)[0]), NOTE_MAX))
@@ -156,12 +156,12 @@ def notes(node: NodeView) -> tuple[str, ...]:
 
 
 def titled(node: NodeView) -> str:
-    """Its name; and of which piece it is, since others have the same."""
+    """The name, with its piece: names of several pieces are the same."""
     return f"{node.name} of {node.piece}" if node.piece else node.name
 
 
 def tip(node: NodeView, parent: str) -> str:
-    """All that is known about it, in lines."""
+    """All facts about a node, in lines."""
     alive = f"live: {node.why_live}" if node.live and node.why_live else "live" if node.live else "dormant"
     runs = f"{several(node.runs, 'run')}, {took(node.mean_ms)} each" if node.runs else "no runs"
     runs = f"restored, {runs}" if node.restored else runs
@@ -189,7 +189,7 @@ def tip(node: NodeView, parent: str) -> str:
 
 
 def group_tip(title: str, states: Sequence[str], names: Sequence[str]) -> str:
-    """What a box is that stands for several."""
+    """The caption of a box that represents several nodes."""
     lines = [title, ", ".join(states), _listed(names)]
     return "\n".join(cut(inert(line), TIP_MAX) for line in lines if line)
 

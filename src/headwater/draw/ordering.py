@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from typing import Final
 
 ROUNDS_MAX: Final = 24
-"""Sweeps there and back. Most graphs are done after three; each is linear in the links, so that none takes long."""
+"""Sweeps in both directions. Most graphs need three. Each is linear in the number of links."""
 
 PATIENCE: Final = 4
-"""Rounds without a better order before it is given up: the sweeps run in circles by then."""
+"""Rounds without a better order before the search ends: the sweeps then repeat themselves."""
 
 EXCHANGE_MAX: Final = 1200
-"""Links of a graph in which neighbours change places as well. It mends what sweeps leave, and is dear beyond this."""
+"""The largest graph, in links, in which neighbors are also swapped. Swapping improves on sweeps, and costs more."""
 
 Rows = list[list[int]]
 Near = Sequence[Sequence[int]]
-"""By point: its neighbours on one side."""
+"""The neighbors of each point on one side."""
 
 
 def arrange(columns: Rows, left: Near, right: Near) -> Rows:
-    """The columns, each in an order that makes few links cross. Links lead from one column to the next only."""
+    """The columns, each in an order with few crossings. Links lead from one column to the next only."""
     best = [list(column) for column in columns]
     place = _places(best, len(left))
     fewest = crossings(best, right)
@@ -47,7 +47,7 @@ def arrange(columns: Rows, left: Near, right: Near) -> Rows:
 
 
 def crossings(columns: Rows, right: Near) -> int:
-    """How many pairs of links cross."""
+    """The number of pairs of links that cross."""
     place = _places(columns, len(right))
     total = 0
     for column in columns:
@@ -69,7 +69,7 @@ def _places(columns: Rows, count: int) -> list[int]:
 
 
 def _sort(column: list[int], near: Near, place: list[int]) -> None:
-    """By the mean of the neighbours; one without any keeps its place."""
+    """Sort by the mean of the neighbors. A point without neighbors keeps its place."""
     middle = {
         point: sum(place[other] for other in near[point]) / len(near[point]) if near[point] else place[point]
         for point in column
@@ -80,7 +80,7 @@ def _sort(column: list[int], near: Near, place: list[int]) -> None:
 
 
 def _exchange(column: list[int], sides: tuple[Near, Near], place: list[int]) -> None:
-    """Let neighbours change places where that makes fewer links cross."""
+    """Swap neighbors in a column where that removes crossings."""
     for index in range(len(column) - 1):
         upper, lower = column[index], column[index + 1]
         gain = 0

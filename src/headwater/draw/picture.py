@@ -1,7 +1,8 @@
 """From a snapshot to boxes and arrows.
 
-A box stands for a node or a document. If there are too many, those of one function share a box (`row x 412`), the most
-numerous first; and if that is not enough, those of the same rank, then of neighbouring ranks. The picture says so.
+A box represents a node or a document. If there are too many, the nodes of one function share a box (`row x 412`), the
+most numerous first. If that is not enough, nodes of the same rank share one, then those of neighboring ranks. The
+picture says so.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from headwater.errors import InvariantError
 from headwater.scheduler.inspect.graph_snapshot import Edge, EdgeKind, NodeStatusName, NodeView, Snapshot, SourceView
 
 BOXES_MAX: Final = 800
-"""More cannot be looked at, and a layout of thousands takes longer than one waits for a picture."""
+"""A picture with more boxes is not readable, and the layout of thousands takes too long."""
 
 ARROWS_MAX: Final = 4000
-"""Likewise: beyond this, boxes are merged until there are fewer."""
+"""The same for arrows: beyond this, boxes are merged."""
 
 BoxKind = Literal["computation", "effect", "handler", "document"]
 
@@ -38,7 +39,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
     running: bool = False
     waiting: bool = False
-    """Of a handler: events that were sent to it have to wait."""
+    """Of a handler: whether its events have to wait."""
     dormant: bool = False
     facts: str = ""
     notes: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class Arrow(msgspec.Struct, frozen=True):
     kind: EdgeKind
     count: int
     circle: bool
-    """Some of them is data that runs in a circle, in the snapshot: boxes that are shared may seem to close others."""
+    """Whether one of them is part of a cycle of data in the snapshot. Shared boxes may seem to close other cycles."""
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -67,7 +68,7 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 class _Group(msgspec.Struct, frozen=True):
-    """What shares a box: nodes of one kind, or documents."""
+    """The members of a shared box: nodes of one kind, or documents."""
 
     kind: BoxKind
     family: str
@@ -76,7 +77,7 @@ class _Group(msgspec.Struct, frozen=True):
 
 
 def picture(snapshot: Snapshot, boxes: int = BOXES_MAX, arrows: int = ARROWS_MAX) -> Picture:
-    """What is to be drawn of a snapshot. Boxes keep the order of the snapshot: documents, then nodes."""
+    """The picture of a snapshot. Boxes keep the order of the snapshot: documents, then nodes."""
     groups = [_Group("document", _family(source.address, ":"), -1, (source,)) for source in snapshot.sources]
     groups += [_Group(node.kind, _family(node.name, "("), node.rank, (node,)) for node in snapshot.nodes]
     total = len(groups)
@@ -113,7 +114,7 @@ def several_boxes(count: int) -> str:
 
 
 def _family(name: str, mark: str) -> str:
-    """The function of `row(3)`, the class of `person:8f3a`; nothing for a name that stands for itself."""
+    """The function of `row(3)`, the class of `person:8f3a`; nothing for any other name."""
     family, found, _ = name.partition(mark)
     return family if found else ""
 
@@ -127,10 +128,10 @@ def _fold(groups: list[_Group], limit: int) -> list[_Group]:
 
 
 def _keys(groups: list[_Group]) -> Iterator[Callable[[_Group], Hashable | None]]:
-    """What may share a box, more and more of it. None: it stays alone."""
+    """The keys for sharing a box, from fine to coarse. None: the box is not shared."""
     yield lambda group: (group.kind, group.family) if group.family else None
     step = {rank: at for at, rank in enumerate(sorted({group.rank for group in groups}))}
-    for families_too in (False, True):  # a function's own box is dissolved last: it has a name
+    for families_too in (False, True):  # the box of a function is merged last: it has a name
         band = 1
         while band < 2 * len(step):
             yield _Band(step, band, families_too).key
@@ -138,7 +139,7 @@ def _keys(groups: list[_Group]) -> Iterator[Callable[[_Group], Hashable | None]]
 
 
 class _Band(msgspec.Struct, frozen=True):
-    """Those of one kind that stand in so many neighbouring ranks."""
+    """The members of one kind in so many neighboring ranks."""
 
     step: dict[int, int]
     size: int
@@ -151,7 +152,7 @@ class _Band(msgspec.Struct, frozen=True):
 
 
 def _merge(groups: list[_Group], key: Callable[[_Group], Hashable | None], limit: int) -> list[_Group]:
-    """Merge those with the same key, the most numerous first, until there are few enough."""
+    """Merge boxes with the same key, the most numerous first, until there are few enough."""
     alike: dict[Hashable, list[int]] = {}
     for at, group in enumerate(groups):
         if (found := key(group)) is not None:
@@ -176,7 +177,7 @@ def _merge(groups: list[_Group], key: Callable[[_Group], Hashable | None], limit
 
 
 def _arrows(snapshot: Snapshot, groups: list[_Group], circles: set[tuple[str, str]]) -> tuple[list[Arrow], int]:
-    """The arrows between boxes, and how many edges have an end that is nowhere."""
+    """The arrows between boxes, and the number of edges with an end that is not drawn."""
     box_of = {member.id: group.members[0].id for group in groups for member in group.members}
     shared = {group.members[0].id for group in groups if len(group.members) > 1}
     between: dict[tuple[str, str], list[Edge]] = {}
@@ -223,7 +224,7 @@ def _box(group: _Group, names: dict[str, str]) -> Box:
 
 
 def _shared_box(group: _Group) -> Box:
-    """Of several the worst is shown: one that failed must be seen from afar."""
+    """The worst state of several nodes: a failure must be visible."""
     nodes = [member for member in group.members if isinstance(member, NodeView)]
     count = len(group.members)
     family = node_captions.label(group.family) if group.family else f"{group.kind}s"

@@ -1,14 +1,14 @@
-"""Colours, shapes and signs.
+"""Colors, shapes and signs.
 
-Rules name plain classes and plain colours, so that viewers without CSS variables show the light picture; every class
-begins with `hw-`, and there are no ids: many pictures may stand in one page.
+Rules use plain classes and plain colors, so that viewers without CSS variables show the light picture. Every class
+begins with `hw-`, and there are no ids: one page can have many pictures.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# The class, the property, its colour in the light, its colour in the dark.
+# The class, the property, its light color, its dark color.
 _COLOURS: Final = (
     ("ground", "fill", "#fbfbf9", "#14171c"),
     ("rule", "stroke", "#dcdcd6", "#333a45"),
@@ -110,4 +110,4 @@ def sign(name: str, x: int, y: int) -> str:
 
 
 POINT: Final = 11
-"""How far the point of an effect stands out."""
+"""The length of the point of an effect."""

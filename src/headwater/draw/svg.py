@@ -1,7 +1,7 @@
 """A picture as SVG.
 
-Kinds differ in outline, states in a sign and a word; colours only repeat it. What does not fit in a box stands in its
-tip, which browsers show when the pointer rests on it.
+Kinds differ in their outline, states in a sign and a word; colors only repeat that. Text that does not fit in a box is
+in its tip, which browsers show under the pointer.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from headwater.scheduler.inspect.graph_snapshot import Snapshot
 
 MARGIN: Final = 28
 WIDTH_MIN: Final = 720
-"""Of the whole picture: the lines at its top and its legend want that much."""
+"""The smallest width of a picture: its title and its legend need it."""
 
 _NAME: Final = 7.7
-"""Pixels for a column of a name: 12.5 pixels of any fixed-width font are less wide."""
+"""Pixels of a column of a name. A fixed-width font of 12.5 pixels is narrower."""
 _FACT: Final = 5.9
-"""Pixels for a column of the smaller text, on average and a little more."""
+"""Pixels of a column of the smaller text: slightly more than the average."""
 _BODY: Final = 6.6
 _INSET: Final = 15
 _LINE: Final = 14
@@ -40,7 +40,7 @@ class _Item(NamedTuple):
 
 
 def svg(snapshot: Snapshot) -> str:
-    """The picture as one `<svg>` element, to be saved as a file or put into a page as it is."""
+    """The picture as one `<svg>` element, for a file or a page."""
     shown = picture(snapshot)
     places = lay_out(
         {box.id: _size(box) for box in shown.boxes}, [(arrow.source, arrow.target) for arrow in shown.arrows]
@@ -71,7 +71,7 @@ def _text(x: float, y: float, classes: str, text: str, more: str = "") -> str:
 
 
 def _head(title: str, summary: str, note: str, width: int) -> tuple[str, int]:
-    """The lines at the top, and where the picture below them begins."""
+    """The lines at the top, and the height at which the picture begins."""
     room = int((width - 2 * MARGIN) / _BODY)
     lines = [_text(MARGIN, 38, "hw-ink hw-title", cut(title, room // 2))]
     y = 41
@@ -94,7 +94,7 @@ def _size(box: Box) -> tuple[int, int]:
 
 
 def _caption(box: Box) -> tuple[str, str]:
-    """What it is, and on the other side what is special."""
+    """The kind of a box, and on the other side what is special about it."""
     kind = f"{box.kind}s" if box.count > 1 else box.kind
     special = [word for word, is_so in (("dormant", box.dormant), ("running", box.running)) if is_so]
     return kind.upper(), ", ".join(special).upper()
@@ -151,7 +151,7 @@ def _line(route: Route) -> str:
     points = route.points
     way = 1 if route.course == "along" else -1
     (x, y), (end, level) = points[0], points[-1]
-    # It begins inside its box, which is drawn over it: an effect's side is not straight.
+    # It begins inside its box, which is drawn over it: the side of an effect is not straight.
     path = [f"M{x - way * POINT} {y}H{x}"]
     stop = end - way * 7
     for at in range(1, len(points), 2):
@@ -177,7 +177,7 @@ def _loop(rect: Rect) -> str:
 
 
 def _legend(top: int, width: int, *, handlers: bool) -> tuple[str, int]:
-    """What the shapes and signs mean, in rows; and where the picture ends. Handlers are told of if there are any."""
+    """The legend, in rows, and the height at which the picture ends. Handlers are explained if there are any."""
     drawn = [f'<path class="hw-rule" d="M{MARGIN} {top}H{width - MARGIN}"/>\n<g class="hw-legend">\n']
     y = top + 14
     for items in (_kinds(handlers=handlers), _states(handlers=handlers), _arrow_kinds()):

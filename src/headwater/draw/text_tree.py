@@ -1,6 +1,6 @@
 """A picture as an indented text tree.
 
-What is shared is shown in full once, and named with a mark after that; so a line is at most an arrow.
+A shared node is shown in full once, and by its name with a mark after that. So the tree has at most one line per arrow.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def _sections(shown: Picture) -> Iterator[tuple[str, Iterator[str], _Tree]]:
 
 
 class _Tree:
-    """What has been shown so far, and how to go on."""
+    """The nodes that have been shown, and the ways to continue."""
 
     def __init__(self, shown: Picture) -> None:
         self.boxes = {box.id: box for box in shown.boxes}
-        # Who is made by whom is not what is read by whom.
+        # Edges to children are not edges of data.
         arrows = [arrow for arrow in shown.arrows if arrow.kind != "parent"]
         self.into: dict[str, list[Arrow]] = {}
         self.out: dict[str, set[str]] = {}
@@ -61,7 +61,7 @@ class _Tree:
         self.roots: set[str] = set()
 
     def rest(self) -> Iterator[str]:
-        """What has not been shown: first boxes without a reader, in the end the cycles."""
+        """Boxes that have not been shown: first those without a reader, at last cycles."""
         left = [box for box in self.boxes if box not in self.seen]
         for box in left:
             if box not in self.seen and not self.out.get(box, set()).difference(self.seen):
@@ -73,7 +73,7 @@ class _Tree:
     def below(self, root: str, width: int) -> Iterator[str]:
         """The lines of one tree. Without recursion: chains may be longer than Python's stack."""
         path: list[str] = []
-        # What is still to be shown: the box, the arrow from it, how deep, what stands before it and below it.
+        # To be shown: the box, the arrow from it, the depth, the text before it and below it.
         waiting: list[tuple[str, Arrow | None, int, str, str]] = [(root, None, 0, "", "")]
         while waiting:
             box, arrow, depth, mark, indent = waiting.pop()
@@ -94,7 +94,7 @@ class _Tree:
                 waiting.append((children[at].source, children[at], depth + 1, indent + branch, indent + below))
 
     def _remark(self, box: str, arrow: Arrow | None, path: list[str]) -> str:
-        """Why a box is not shown in full; nothing if it is."""
+        """Why a box is not shown in full; empty if it is."""
         if arrow is not None and arrow.circle and box in path:
             return CIRCLE
         if box not in self.into:
