@@ -20,14 +20,13 @@ board = app.doc("board", Board)
 @app.computed
 def label(task: Task) -> str:
     owner = f" [{task.owner}]" if task.owner else ""
-    done = " done" if task.done else ""
-    waiting = " (not confirmed)" if hw.status(task) == "pending" else ""
-    return task.title + owner + done + waiting
+    return task.title + owner + (" done" if task.done else "")
 
 
 @app.sink
 def show() -> None:
-    print("board:", ", ".join(label(task) for task in board.tasks.values()))
+    waiting = {"pending": " (not confirmed)"}
+    print("board:", ", ".join(label(task) + waiting.get(hw.status(task), "") for task in board.tasks.values()))
 
 
 def find(title: str) -> Task:

@@ -350,19 +350,23 @@ def test_of_two_people_at_once_one_gets_the_task_and_a_third_sees_it(board: Path
     command = [sys.executable, "-u", "person.py"]
     with subprocess.Popen([*command, "carl"], cwd=board, stdout=subprocess.PIPE, text=True) as carl:
         assert carl.stdout is not None
-        assert carl.stdout.readline() == "board: \n"
-        program(board, "person.py", "dora", "add", "milk")
-        assert carl.stdout.readline() == "board: milk\n"
-        people = {
-            name: subprocess.Popen([*command, name, "take", "milk"], cwd=board, stdout=subprocess.PIPE, text=True)
-            for name in ("ann", "bob")
-        }
-        said = {name: process.communicate(timeout=SECONDS_MAX)[0].splitlines() for name, process in people.items()}
-        winner, loser = ("ann", "bob") if said["bob"][-1].startswith("rejected") else ("bob", "ann")
-        assert said[winner][-1] == f"board: milk [{winner}]"
-        assert said[loser][-1] == f"rejected: {winner} has it"
-        assert carl.stdout.readline() == f"board: milk [{winner}]\n"
-        carl.send_signal(signal.SIGINT)
+        try:
+            seen = [carl.stdout.readline()]
+            program(board, "person.py", "dora", "add", "milk")
+            seen.append(carl.stdout.readline())
+            people = {
+                name: subprocess.Popen([*command, name, "take", "milk"], cwd=board, stdout=subprocess.PIPE, text=True)
+                for name in ("ann", "bob")
+            }
+            said = {name: each.communicate(timeout=SECONDS_MAX)[0].splitlines() for name, each in people.items()}
+            seen.append(carl.stdout.readline())
+        finally:
+            carl.send_signal(signal.SIGINT)
+        seen += carl.stdout
+    winner, loser = ("ann", "bob") if said["bob"][-1].startswith("rejected") else ("bob", "ann")
+    assert said[winner][-1] == f"board: milk [{winner}]"
+    assert said[loser][-1] == f"rejected: {winner} has it"
+    assert seen == ["board: \n", "board: milk\n", f"board: milk [{winner}]\n"]
     assert carl.returncode == 0
 
 
