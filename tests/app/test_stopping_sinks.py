@@ -11,6 +11,28 @@ import headwater as hw
 from headwater.errors import NotOpen, UsageError
 
 
+def test_the_runs_of_a_stopped_sink_are_counted() -> None:
+    app = hw.App("a")
+    x = app.cell("x", 0)
+
+    @app.sink
+    def show() -> None:
+        _ = x.value
+
+    @hw.App("b").sink
+    def foreign() -> None:
+        pass
+
+    with app.open("memory:") as space:
+        x.value = 1
+        show.stop()
+        x.value = 2
+        assert space.runs(show) == 2
+        assert space.stats.runs == {"show": 2}
+        with pytest.raises(UsageError, match="is not a function of this app"):
+            space.runs(foreign)
+
+
 def test_a_stopped_sink_does_not_run_and_what_it_read_is_dormant() -> None:
     app = hw.App("a")
     x = app.cell("x", 0)

@@ -15,7 +15,7 @@ from tests.workflow.roads import ROADS, Road, drive, name_of
 from tests.workflow.test_transitions import ACTIONS
 
 INSIDE = re.compile(
-    r"paused:\w|failed:\w|prepar|in.flight|mutat|emitting|outcome|indeterminate|needs_|unknown|committed|resolv|head\b"
+    r"paused:\w|failed:\w|prepar|in.flight|mutat|emitting|indeterminate|needs_|unknown|committed|resolv|head\b"
 )
 
 

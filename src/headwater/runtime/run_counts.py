@@ -42,8 +42,9 @@ class RunCounts:
 
     def __init__(self, space: RunCountsPort) -> None:
         self._space = space
-        # Of functions of stopped pieces, by name.
+        # Of functions of stopped pieces, by name; and of stopped sinks.
         self._gone: dict[str, int] = {}
+        self._stopped: dict[object, int] = {}
 
     def leave(self, function: object) -> None:
         """A function of a piece is removed: keep its count."""
@@ -54,6 +55,12 @@ class RunCounts:
             if around is not None:
                 around.ran[name] = around.ran.get(name, 0) + runs
 
+    def stop(self, function: object) -> None:
+        """A sink is stopped: keep its count."""
+        runs = self.now(function)
+        if runs is not None:
+            self._stopped[function] = self._stopped.get(function, 0) + runs
+
     def of(self, function: object) -> int:
         """The count of a function of the app; with parameters, for all arguments together. Raises UsageError."""
         runs = self.now(function)
@@ -61,6 +68,7 @@ class RunCounts:
         if around is not None and getattr(function, "owner", self._space) is self._space:
             # Also for functions of stopped pieces.
             return (runs or 0) + around.ran.get(str(getattr(function, "name", "")), 0)
+        runs = self._stopped.get(function) if runs is None else runs
         if runs is None:
             message = f"{function!r} is not a function of this app; name one made with @app.computed, @app.sink"
             raise UsageError(f"{message} or @app.handler")
@@ -85,6 +93,7 @@ class RunCounts:
         known = [*space.instances, *(() if fetcher is None else fetcher.resources)]
         counted += [(str(getattr(each, "name", each)), self.now(each) or 0) for each in known]
         counted += self._gone.items()
+        counted += [(str(getattr(each, "name", each)), runs) for each, runs in self._stopped.items()]
         counted += [(handler.name, handler.runs) for handler in list(space.handlers.values())]
         counts: dict[str, int] = {}
         for name, runs in counted:

@@ -220,6 +220,12 @@ class SpaceRuntime(
                 self.restorer.take_over_one(found.node, "" if around is None else around.prefix)
             return found
 
+    def stop_sink(self, sink: object) -> None:
+        """Remove the node of a sink. Its runs stay counted."""
+        with self.lock:
+            self.counts.stop(sink)
+            self.drop(sink)
+
     def drop(self, function: object) -> None:
         """Remove the nodes of a function that another one has replaced."""
         with self.lock:

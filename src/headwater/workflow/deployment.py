@@ -151,8 +151,8 @@ def _check_loss(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force:
         if not force:
             message = (
                 f"workflow {flow.name}: {left} event{'s' if left > 1 else ''} of topic {name}, which no consumer takes "
-                "any more, are not done with; bring its consumer back until they are, or skip them: deploy with "
-                "force=True (headwater run --force)"
+                f"any more, {'are' if left > 1 else 'is'} not finished; bring its consumer back until every event is, "
+                "or skip the rest: deploy with force=True (headwater run --force)"
             )
             raise TransitionError(message, flow=flow.name, topic=name)
         if flow.head is not None and _holds(tables, flow.head, topic.id):

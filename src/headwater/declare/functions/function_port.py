@@ -37,6 +37,10 @@ class FunctionPort(SpacePort):
         """Register the node for one set of arguments, unless another thread has done so."""
 
     @abstractmethod
+    def stop_sink(self, sink: object) -> None:
+        """Remove the node of a sink. Its runs stay counted."""
+
+    @abstractmethod
     def drop(self, function: object) -> None:
         """Remove the nodes of a function, and notify their readers."""
 

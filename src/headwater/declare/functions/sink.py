@@ -86,7 +86,7 @@ class Sink:
                 f"{self.name}() is part of the piece {self.enclosing_piece.title} and stops with it; stop the piece"
             )
             raise UsageError(message, node=self.name, piece=self.enclosing_piece.title)
-        home.drop(self)
+        home.stop_sink(self)
 
     def node_in(self, home: FunctionPort) -> Node | None:
         """Its node in an open space."""
