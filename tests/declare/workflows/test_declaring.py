@@ -427,3 +427,13 @@ def test_a_reconcile_names_what_is_known_of_the_call(mill: Mill) -> None:
     send.reconcile(is_sent)
     with pytest.raises(DeclarationError, match="has a reconcile already"):
         send.reconcile(is_sent)
+
+
+def test_outcomes_are_compared_by_what_they_hold() -> None:
+    same = [hw.Applied([1]), hw.NotApplied("no"), hw.Unknown(), hw.Skipped(), hw.Nothing()]
+    again = [hw.Applied([1]), hw.NotApplied("no"), hw.Unknown(), hw.Skipped(), hw.Nothing()]
+    assert same == again
+    assert len({*same, *again}) == len(same)
+    assert hw.Applied(1) != hw.Applied(2)
+    assert hw.NotApplied("no") != hw.Unknown("no")
+    assert hw.Applied(None) != hw.Skipped()

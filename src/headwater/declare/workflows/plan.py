@@ -239,10 +239,26 @@ def moment(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-# --- what became of it ----------------------------------------------------------------------------------------
+# --- outcomes -------------------------------------------------------------------------------------------------
 
 
-class Applied(Generic[R_co]):
+class _ByValue:
+    """Two outcomes of one class are equal if what they hold is."""
+
+    __match_args__: tuple[str, ...] = ()
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__match_args__)
+
+    def __hash__(self) -> int:
+        # A result need not be hashable.
+        return hash(type(self))
+
+
+class Applied(_ByValue, Generic[R_co]):
     """The effect has happened.
 
     Args:
@@ -268,7 +284,7 @@ class Applied(Generic[R_co]):
         return f"Applied({self.result!r})"
 
 
-class NotApplied:
+class NotApplied(_ByValue):
     """The effect has not happened and will not happen. It may be repeated.
 
     Args:
@@ -286,7 +302,7 @@ class NotApplied:
         return f"NotApplied({self.reason!r})"
 
 
-class Unknown:
+class Unknown(_ByValue):
     """It is not known whether the effect has happened. `reconcile` is called again later.
 
     Args:
@@ -304,7 +320,7 @@ class Unknown:
         return f"Unknown({self.reason!r})"
 
 
-class Skipped:
+class Skipped(_ByValue):
     """A person has decided that the effect is not done. Passed to `next`."""
 
     __slots__ = ()
@@ -314,7 +330,7 @@ class Skipped:
         return "Skipped()"
 
 
-class Nothing:
+class Nothing(_ByValue):
     """The plan had nothing to call. Passed to `next`."""
 
     __slots__ = ()
