@@ -73,7 +73,7 @@ def test_what_a_sink_that_raises_has_sent_is_not_handled(bench: Bench) -> None:
         assert bench.taken() == ["handled"]
         x.value = 1
         assert bench.taken() == []
-        assert (tickets[-1].state, tickets[-1].reason) == ("refused", "show() was taken back, and it with it")
+        assert (tickets[-1].state, tickets[-1].reason) == ("refused", "show() was rolled back, and the event with it")
         x.value = 2
         assert bench.taken() == ["handled"]
 

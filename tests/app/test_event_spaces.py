@@ -71,7 +71,7 @@ def test_event_of_what_failed_is_refused_and_never_handled(towns: Towns) -> None
             ticket = towns.add.send(5)
             raise KeyError
         assert (ticket.state, far.runs(towns.add)) == ("refused", 0)
-        with pytest.raises(hw.EventRefusedError, match="a transaction was taken back"):
+        with pytest.raises(hw.EventRefusedError, match="a transaction was rolled back"):
             ticket.result()
         assert towns.add.send(1).result() == 1
 

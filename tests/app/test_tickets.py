@@ -89,8 +89,10 @@ def test_event_of_a_transaction_that_did_not_come_to_be_is_refused(till: Till) -
             ticket = till.add.send()
             raise KeyError
         assert (ticket.state, ticket.is_done, till.x.value) == ("refused", True, 0)
-        assert ticket.reason == "a transaction was taken back, and it with it"
-        with pytest.raises(hw.EventRefusedError, match="a transaction was taken back, and it with it") as refused:
+        assert ticket.reason == "a transaction was rolled back, and the event with it"
+        with pytest.raises(
+            hw.EventRefusedError, match="a transaction was rolled back, and the event with it"
+        ) as refused:
             ticket.result()
         assert refused.value.facts == {"event": ticket.id}
     assert till.errors == []

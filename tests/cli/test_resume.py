@@ -99,8 +99,8 @@ def test_restored_functions_are_clean_without_a_run(again: Run) -> None:
 
 def test_why_says_that_a_function_was_taken_over(again: Run) -> None:
     words = again("why", "twice", "--url", "desk.db").stdout
-    assert "It has not run here: its last run, in an opening before, was taken over" in words
-    assert "nothing could be taken over from an opening before: nothing is kept of it" in (
+    assert "It has not run here: its last run, in an earlier opening, was restored" in words
+    assert "nothing could be restored from an earlier opening: nothing is kept of it" in (
         again("why", "unused", "--url", "desk.db").stdout
     )
 

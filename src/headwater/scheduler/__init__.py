@@ -1,1 +1,1 @@
-"""Which functions have to run because of a change, and in which order. Never knows apps, files or threads."""
+"""Decides which functions have to run after a change, and in which order. Knows no apps, files or threads."""

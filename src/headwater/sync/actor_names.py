@@ -8,7 +8,7 @@ from headwater.errors import NameRefusedError
 from headwater.sync.frame_limits import ACTOR_MAX
 
 _SHOWN: Final = 40
-"""Characters of a long one: enough to know it by."""
+"""Characters of a long name that a message shows."""
 
 
 def check_actor(actor: str) -> None:

@@ -45,7 +45,7 @@ class ClientPort(Protocol):
     """What a client session needs of its connection and its replica."""
 
     def send(self, frame: FromClient) -> None:
-        """Send a frame over the connection there is."""
+        """Send a frame over the current connection."""
 
     def deliver(self, items: list[Item]) -> None:
         """Hand items to the replica, as one step."""
@@ -72,12 +72,12 @@ class OpenRequest:
 
 
 def named_in(frame: Watch | Pull | AskObservations | AskChanged | Ping) -> list[DocKey]:
-    """The documents that an answer tells of one by one."""
+    """The documents that an answer lists one by one."""
     return [doc for doc, _ in frame.docs] if isinstance(frame, Watch) else []
 
 
 def transact(submission: Submission) -> Transact:
-    """A commit as it travels."""
+    """The frame of a commit."""
     commit = submission.commit
     return Transact(
         commit.local_seq,
@@ -93,7 +93,7 @@ def transact(submission: Submission) -> Transact:
 def renumbered(
     frame: Watch | Pull | AskObservations | AskChanged | Ping, number: int
 ) -> Watch | Pull | AskObservations | AskChanged | Ping:
-    """The same question under another number."""
+    """The same request with another number."""
     match frame:
         case Watch(_, docs, prefixes, at, follow):
             return Watch(number, docs, prefixes, at, follow)

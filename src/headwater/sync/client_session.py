@@ -1,10 +1,10 @@
 """The client side of a connection, without sockets.
 
-A session outlives its connections. Commits are kept until their verdict is here, and sent again over the next
-connection; the server knows by their numbers what it has decided before. What was watched is watched again, and only
-what has changed meanwhile is sent. Until all of that is here nothing is delivered: it is one step for the replica.
+A session outlives its connections. Commits are kept until their verdict has arrived, and sent again over the next
+connection; their numbers tell the server which ones it has decided. Watched documents are watched again, and only
+changed ones are sent. Nothing is delivered until all of this has arrived: it is one step for the replica.
 
-Length: what is held back, and until when, is seen only where all that comes and goes is in one place.
+Length: the rules for what is held back, and until when, need all incoming and outgoing frames in one place.
 """
 
 from __future__ import annotations
@@ -84,16 +84,17 @@ class ClientSession:
         self._offline_max = offline_max
         self.phase = ClientPhase.CONNECTING
         self.opened: SpaceOpened | None = None
-        # A server has spoken to us, whether it opens the space or not.
+        # A server has answered, whether it opens the space or not.
         self.was_greeted = False
         self.error: HeadwaterError | None = None
-        # As what the server has ended it, if it did; and whether the client goes on with it when it is opened again.
+        # The error with which the server ended the session, if it did; and whether a client continues it at the next
+        # opening.
         self.ended_as = 0
         self.stays = False
-        # How often it was asked to be opened; who goes on with a session counts on.
+        # How often the session was opened; a client that continues a session continues the count.
         self.attempts = 0
         self.seq = NEVER
-        # What is held here, and as of which seq; what is held by how keys begin.
+        # The documents held here, with their seq; and the prefixes of keys that are watched.
         self.watched: dict[DocKey, Seq] = {}
         self.prefixes: dict[str, None] = {}
         # Commits without a verdict, oldest first; and how many of them were sent over this connection.
@@ -103,11 +104,11 @@ class ClientSession:
         self._questions: dict[int, OpenRequest] = {}
         self._number = 0
         self._unacked = 0
-        # After a lost connection: what has to come before anything is told, and what has come.
+        # After a lost connection: the answers that must arrive before delivery, and those that have arrived.
         self._awaited: set[LocalSeq] = set()
         self._rejoin: dict[int, Watch] = {}
         self._held: list[Item] = []
-        # Questions for documents that wait for that: their answers are told right away, and would be ahead of it.
+        # Requests for documents that wait for that: their answers are delivered at once, and would overtake it.
         self._later: list[int] = []
 
     @property
@@ -121,12 +122,12 @@ class ClientSession:
 
     @property
     def is_answer_due(self) -> bool:
-        """The server has something to say: it was asked, or has commits to decide."""
+        """An answer of the server is expected: to a request, or verdicts on commits."""
         return bool(self.phase is not ClientPhase.LIVE or self.outbox or self._questions or self._rejoin)
 
     @property
     def is_caught_up(self) -> bool:
-        """Everything that was written is decided, and everything that was missed is here."""
+        """All commits are decided, and everything that was missed has arrived."""
         return self.phase is ClientPhase.LIVE and not (self.outbox or self._rejoin or self._awaited or self._held)
 
     def restore(
@@ -137,7 +138,7 @@ class ClientSession:
         prefixes: Iterable[str],
         outbox: Iterable[Submission],
     ) -> None:
-        """Go on with what an earlier program had: what is in its outbox may have been sent."""
+        """Continue a stored session: the commits in its outbox may have been sent."""
         self.opened, self.seq = opened, seq
         self.watched.update(held)
         self.prefixes.update(dict.fromkeys(prefixes))
@@ -153,7 +154,7 @@ class ClientSession:
         self._line.send(Hello((frames.VERSION,), self._client))
 
     def lost(self, code: int = 0, reason: str = "") -> None:
-        """The connection is gone. After some reasons coming again is no use."""
+        """The connection is lost. After some close codes, connecting again is useless."""
         if self.phase is ClientPhase.OVER:
             return
         if code in FATAL:
@@ -162,12 +163,12 @@ class ClientSession:
             self._end(self.error or kind(reason or f"the server has closed the connection ({code})"))
             return
         self._sent.clear()
-        # What was asked is asked again.
+        # Unanswered requests are sent again.
         self.phase = ClientPhase.OFFLINE
         self._line.changed()
 
     def end(self, error: HeadwaterError | None = None) -> None:
-        """It is over: by this side."""
+        """End the session, by this side."""
         if self.phase is ClientPhase.LIVE and error is None and not self.stays:
             self._line.send(Bye())
         self._end(error or ClosedError(f"space {self._opening.space!r} was closed"))
@@ -177,7 +178,7 @@ class ClientSession:
             return
         self.error = error
         self.phase = ClientPhase.OVER
-        # Without what was missed, later news mean nothing: then only the end is known.
+        # Without the missed commits, later ones cannot be applied: only the end is delivered.
         own = [each.commit for each in own_of(self._held, self._session)] if self._rejoin else []
         items: list[Item] = [] if self._rejoin else self._held
         self._held = []
@@ -195,7 +196,7 @@ class ClientSession:
         self._line.changed()
 
     def _unconfirmed(self, commit: Commit, why: HeadwaterError) -> UnconfirmedError:
-        """The error of a commit that was sent, and of which no verdict has come: the server may have stored it."""
+        """The error of a commit that was sent and has no verdict: the server may have stored it."""
         message = (
             f"commit {commit.local_seq} was sent to the server of space {self._opening.space!r}, and the session ended "
             f"before the verdict came: it may be stored. The session ended because: {why.message}"
@@ -207,7 +208,7 @@ class ClientSession:
     # -- from the server -----------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """A frame. Raises RemoteProtocolError for what is none."""
+        """Receive a frame. Raises RemoteProtocolError for invalid bytes."""
         match read_server(data):
             case Welcome() as welcome:
                 self.was_greeted = True
@@ -252,12 +253,12 @@ class ClientSession:
             return
         first = self.opened is None
         self.opened = opened
-        # What an earlier connection was told when it was closed is over.
+        # The reason why an earlier connection was closed is obsolete.
         self.error = None
         self.phase = ClientPhase.LIVE
         self._rejoin = {}
         if not first or self._ever_sent:
-            # What was sent before may be in the log: until it is known, what is in the log is not shown beside it.
+            # Commits that were sent may be in the log. Until their verdicts arrive, the log is not delivered.
             self._awaited = set(self._ever_sent)
             docs = self.watched | {doc: NEVER for doc in self._perhaps_made() if doc not in self.watched}
             if docs or self.prefixes:
@@ -270,7 +271,7 @@ class ClientSession:
         self._release()
 
     def _perhaps_made(self) -> Iterator[DocKey]:
-        """What was sent may have made documents, and others may have gone on with them."""
+        """Sent commits may have created documents, and other clients may have changed these."""
         for number in self._ever_sent:
             for operation in self.outbox[number].commit.operations:
                 yield operation.doc
@@ -309,7 +310,7 @@ class ClientSession:
             self._line.send(Ack(self.seq))
 
     def _written(self, new: Written) -> list[Item]:
-        """A commit of another session. Documents that were released meanwhile are left out."""
+        """A commit of another session, without documents that were released in between."""
         for doc in new.brought:
             self.watched[doc] = NEVER
         kept = [operation.doc in self.watched or self.covers(operation.doc) for operation in new.operations]
@@ -326,15 +327,15 @@ class ClientSession:
         if isinstance(verdict, Committed):
             asked = {doc for question in self._questions.values() for doc in named_in(question.frame)}
             for doc in docs:
-                # The server watches a document for its writer. Its state before may still be on its way.
+                # The server watches a document for its writer. Its earlier state may still be on its way.
                 if doc not in asked:
                     self._have(doc, verdict.seq)
             return
-        # Thought to be new, and perhaps it is not.
+        # Assumed to be new, which may be wrong.
         self.assume(*docs)
 
     def assume(self, *docs: DocKey) -> None:
-        """These are taken not to exist. What is covered by a prefix is so; but it may not be covered for ever."""
+        """Assume that these documents do not exist. A watched prefix implies that, but it may end."""
         unknown = [doc for doc in docs if doc not in self.watched]
         for doc in filter(self.covers, unknown):
             self.watched[doc] = NEVER
@@ -343,7 +344,7 @@ class ClientSession:
             self.ask(Watch(0, asked), None)
 
     def _have(self, doc: DocKey, seq: Seq) -> None:
-        """A document is as of this place; but not while something was missed that may have to be asked for again."""
+        """A document has this seq, unless commits were missed that may have to be requested again."""
         self.watched[doc] = self.watched.get(doc, NEVER) if self._rejoin else max(self.watched.get(doc, NEVER), seq)
 
     def _settle(self, number: LocalSeq) -> Submission | None:
@@ -360,21 +361,21 @@ class ClientSession:
         if docs.number in self._rejoin:
             asked = self._rejoin.pop(docs.number)
             if not docs.complete:
-                # There are too many by now: from here on they are fetched when they are read.
+                # There are too many documents: from now on they are fetched when they are read.
                 self.prefixes.clear()
                 named = dict(asked.docs) | {each.doc: each.seq for each in docs.docs}
                 late = tuple((doc, seq) for doc, seq in self.watched.items() if doc not in named)
                 if late:
-                    # They were covered when the question left, and are not any more.
+                    # They were watched by prefix when the request was sent, and are not any more.
                     self.ask(Watch(0, late), None)
-            # What came before them is in them, or they are as they were.
+            # They contain the earlier commits, or are unchanged.
             self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq, self._opening.branch)]
             self._release()
             return
         question = self._questions.get(docs.number)
         if question is not None and isinstance(question.frame, Watch):
             for doc, have in question.frame.docs:
-                # What is as it is here is not sent again, and watched all the same.
+                # A document that is unchanged here is not sent again, but is watched.
                 self.watched.setdefault(doc, Seq(have))
             if docs.complete:
                 self.prefixes.update(dict.fromkeys(question.frame.prefixes))
@@ -383,7 +384,7 @@ class ClientSession:
             newer = {each.doc for each in news}
             news += [each for each in docs.docs if each.doc not in newer]
         if news:
-            # First of all: the receiver of the answer takes these in with what came before them.
+            # First: the receiver of the answer applies these together with the earlier commits.
             self._give([*pulled(news), up_to(docs.seq, self._opening.branch)])
         self._answered(docs.number, docs)
 
@@ -407,7 +408,7 @@ class ClientSession:
 
     def _trouble(self, error: HeadwaterError, number: int, *, again: bool) -> None:
         if not number:
-            # The connection as a whole; it is closed next.
+            # An error of the whole connection, which is closed next.
             self.error = error if not again else None
             return
         if is_of_the_disk(error) and self._comes_again(number):
@@ -422,7 +423,7 @@ class ClientSession:
             if not half:
                 message = f"what was missed cannot be asked for, of {len(self.watched):,} documents: {error.message}"
                 raise ServerLimitError(f"{message}. Open the space again, and hold fewer", held=len(self.watched))
-            # More than one answer can hold.
+            # More than one answer can contain.
             self._watch_again(missed.docs[:half], missed.prefixes)
             self._watch_again(missed.docs[half:], ())
             return
@@ -438,13 +439,13 @@ class ClientSession:
             self._send_more()
 
     def _comes_again(self, number: int) -> bool:
-        """Whether it is a commit, or decides what is watched here: without its answer, changes would be missed."""
+        """Whether a frame is a commit or changes what is watched here: without its answer, changes would be missed."""
         question = self._questions.get(number)
         is_watch = question is not None and isinstance(question.frame, Watch)
         return number in self.outbox or number in self._rejoin or is_watch
 
     def too_large(self, frame: FromClient, size: int, most: int) -> None:
-        """A commit or a question that cannot be sent, over this connection or any other."""
+        """A commit or request is too large for any connection."""
         number = getattr(frame, "number", 0)
         if number:
             message = f"what was to be sent has {size:,} bytes; a frame has at most {most:,}: do it in smaller parts"
@@ -453,9 +454,9 @@ class ClientSession:
     # -- asking --------------------------------------------------------------------------------------------
 
     def ask(self, frame: Watch | Pull | AskObservations | AskChanged | Ping, done: OnAnswer | None) -> None:
-        """Ask the server. Answered when it can be: over this connection, or the next.
+        """Send a request. It is answered over this connection or the next one.
 
-        Without a callback for the answer, documents are delivered like commits of others.
+        Without a callback, documents of the answer are delivered like commits of others.
         """
         if self.phase is ClientPhase.OVER:
             if done is not None:
@@ -473,7 +474,7 @@ class ClientSession:
             self._line.send(renumbered(frame, number))
 
     def unwatch(self, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
-        """Hear no more of these."""
+        """Stop watching these documents."""
         gone = tuple(doc for doc in docs if self.watched.pop(doc, None) is not None)
         for prefix in prefixes:
             self.prefixes.pop(prefix, None)
@@ -481,17 +482,17 @@ class ClientSession:
             self._line.send(Unwatch(gone, tuple(prefixes)))
 
     def covers(self, doc: DocKey) -> bool:
-        """Whether everything whose key begins like this one is watched: what is not here does not exist."""
-        # A copy, in one step: other threads ask, too.
+        """Whether a prefix of this key is watched: then a document that is not here does not exist."""
+        # A copy, in one step: other threads read it, too.
         return any(doc.startswith(prefix) for prefix in tuple(self.prefixes))
 
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...] = ()) -> None:
-        """What runs have read that had nothing to write. Not kept for later: it would not be so any more."""
+        """Send the observations of runs without writes. They are not kept for later, when they would be obsolete."""
         if self.phase is ClientPhase.LIVE:
             self._line.send(PutObservations(tuple(map(note_fields, notes)), gone))
 
     def _next(self) -> int:
-        # Questions and commits are told apart by their numbers: commits count from 1, questions from far above.
+        # Requests and commits differ by their numbers: commits count from 1, requests from far above.
         self._number += 1
         return (1 << 48) + self._number
 
@@ -503,7 +504,7 @@ class ClientSession:
     # -- writing -------------------------------------------------------------------------------------------
 
     def has_room(self, waiting: int) -> bool:
-        """Whether one more commit can be kept besides those that wait: here, or on their way here."""
+        """Whether one more commit can be kept, besides those that wait here or are on their way here."""
         return waiting < self._offline_max
 
     def check_room(self, waiting: int) -> None:
@@ -516,7 +517,7 @@ class ClientSession:
             raise OfflineError(message, waiting=waiting)
 
     def submit(self, submission: Submission) -> None:
-        """Have a commit decided by the server."""
+        """Send a commit to the server, which decides it."""
         if self.phase is ClientPhase.OVER:
             assert self.error is not None
             self._line.deliver([Failure(submission.commit, self.error)])

@@ -7,46 +7,46 @@ from typing import Final
 from headwater.values.value_limits import COMMIT_BYTES_MAX
 
 FRAME_BYTES_MAX: Final = COMMIT_BYTES_MAX + 1024 * 1024
-"""A commit of the largest size, with what it has read. Before `opened`, GREETING_BYTES_MAX holds."""
+"""A commit of the largest size, with its reads. Before `opened`, GREETING_BYTES_MAX applies."""
 
 GREETING_BYTES_MAX: Final = 64 * 1024
-"""A stranger may send as much: hello and open need less than one."""
+"""The limit for clients without a session: hello and open need less than 1 KiB."""
 
 WATCHES_MAX: Final = 100_000
-"""Documents that one session may watch. Each costs the server some 200 bytes."""
+"""Documents that one session may watch. Each costs the server about 200 bytes."""
 
 PREFIXES_MAX: Final = 256
-"""Beginnings of keys that one session may watch. Each is compared with the key of every document that is written."""
+"""Prefixes of keys that one session may watch. Each is compared with the key of every written document."""
 
 PREFETCH_MAX: Final = 50_000
-"""Documents that one question by prefix or link may bring: more are fetched when they are read."""
+"""Documents that one request by prefix or link may return. More are fetched when they are read."""
 
 PREFETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 """The same in bytes."""
 
 PENDING_MAX: Final = 1024
-"""Commits of one session that wait for the disk at the server. A client sends no more than WINDOW; more are refused."""
+"""Commits of one session that wait for the disk at the server. A client sends at most WINDOW; more are refused."""
 
 PENDING_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
-"""The same in bytes: a thousand of the largest would be more than the machine has."""
+"""The same in bytes: a thousand commits of the largest size would exceed the memory."""
 
 PARTS_MAX: Final = 250_000
 """Operations, reads and conditions of one commit together. They are checked one by one, while others wait."""
 
 WINDOW: Final = 256
-"""Commits that a client has sent and knows no verdict of. Enough to fill groups while one is being written."""
+"""Sent commits without a verdict: enough to fill a group while another one is written."""
 
 QUESTIONS_MAX: Final = 256
-"""Questions of one session that are being answered. Together they name as many documents as may be watched."""
+"""Requests of one session that are being answered. Together they name as many documents as may be watched."""
 
 ACK_EVERY: Final = 64
-"""Frames of news after which a client says how far it has come."""
+"""Frames of news after which a client acknowledges."""
 
 OFFLINE_MAX: Final = 10_000
-"""Commits that a client keeps while it is not connected. The next write says so."""
+"""Commits that a client keeps while it is not connected. The next write raises an error."""
 
 NAME_BYTES_MAX: Final = 256
-"""A session's name, or a branch's."""
+"""Characters of the name of a session or branch."""
 
 ACTOR_MAX: Final = 200
-"""Characters of an actor's name, as of a space's: it is a part of keys, of lines in logs, and of tables."""
+"""Characters of an actor's name, as of a space's: it is part of keys, log lines and tables."""

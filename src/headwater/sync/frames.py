@@ -1,11 +1,11 @@
 """The frames of the protocol, and their bytes.
 
-A frame is a MessagePack map, its kind under `t`. Fields that are not known are passed over, so that either side may be
-newer; what has no default must be there. Values are those of documents, in the one codec (`values.codec`). The frames
-are described for others in docs/protocol.md; the examples there are made from these records.
+A frame is a MessagePack map with its kind under `t`. Unknown fields are ignored, so that either side may be newer;
+fields without a default are required. Values are those of documents, in the same codec (`values.codec`).
+`docs/protocol.md` describes the frames; the examples there are made from these records.
 
-What a client sends has one spelling: each number, text, list and map in its shortest form, floats in 64 bits, no key of
-a map twice. So no two programs that read the same bytes find different things in them.
+The frame of a client has one spelling: each number, text, list and map in its shortest form, floats in 64 bits, no
+duplicate key in a map. So two programs that read the same bytes find the same values.
 
 Length: every frame in one place, as in docs/protocol.md.
 """
@@ -42,31 +42,31 @@ from headwater.values.tree import ABSENT, Maybe, Path, freeze
 from headwater.values.value_limits import INT_MAX
 
 VERSION: Final = 1
-"""Of the wire format. Raised when an old client, or an old server, would misread a frame."""
+"""The version of the wire format. It is raised when an old client or server would misread a frame."""
 
 SUBPROTOCOL: Final = "headwater.v1"
-"""The WebSocket subprotocol: a peer that does not offer it is no client of ours."""
+"""The WebSocket subprotocol. A peer that does not offer it is not a Headwater client."""
 
 WireNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-"""A place in the log, or the number of a commit or a question. What is no such number is refused when it is read."""
+"""A place in the log, or the number of a commit or request. An invalid number is refused when it is read."""
 
 
 class _Frame(msgspec.Struct, frozen=True, tag_field="t", omit_defaults=True, gc=False):
-    """What all have in common."""
+    """The base of all frames."""
 
 
 # --- from the client ------------------------------------------------------------------------------------------
 
 
 class Hello(_Frame, frozen=True, tag="hello"):
-    """The first frame: who this is, and which versions it speaks."""
+    """The first frame: the client, and the versions it speaks."""
 
     versions: tuple[int, ...]
     client: str = ""
 
 
 class Proof(msgspec.Struct, frozen=True, gc=False):
-    """That the client has the private key of a public one: its signature of the server's challenge."""
+    """The proof that the client has the private key of a public one: its signature of the server's challenge."""
 
     key: bytes
     signature: bytes
@@ -74,7 +74,7 @@ class Proof(msgspec.Struct, frozen=True, gc=False):
 
 
 class Open(_Frame, frozen=True, tag="open"):
-    """Take part in a space; with `session` and `resume`, go on with what an earlier connection began."""
+    """Open a space. With `session` and `resume`, continue the session of an earlier connection."""
 
     space: str
     branch: BranchId = MAIN
@@ -84,11 +84,11 @@ class Open(_Frame, frozen=True, tag="open"):
     create: bool = True
     proof: Proof | None = None
     attempt: WireNumber = 0
-    """How often this client has come: of two connections that show the same `resume`, the later one is meant."""
+    """How often this client has connected: of two connections with the same `resume`, the later one wins."""
 
 
 class Transact(_Frame, frozen=True, tag="transact"):
-    """A commit. Who asks for it, and on which branch, is known from `open`; `number` is its place in the session."""
+    """A commit. Its actor and branch are known from `open`; `number` is its place in the session."""
 
     number: WireNumber
     operations: tuple[Operation, ...] = ()
@@ -100,11 +100,11 @@ class Transact(_Frame, frozen=True, tag="transact"):
 
 
 class Watch(_Frame, frozen=True, tag="watch"):
-    """Send these documents, and from then on what is done to them. Answered by `docs`.
+    """Send these documents, and from then on the operations on them. Answered by `docs`.
 
-    Each with the seq that the client has it from: what has not changed since is not sent. `at`: as they
-    were at that place, if the log still tells; what is newer is sent besides. `prefixes` are all documents whose keys
-    begin so; `follow` as many of those that links lead to, at most.
+    Each has the seq at which the client has it: an unchanged document is not sent. `at` asks for the documents at that
+    place, if the log still has it; later changes are sent as well. `prefixes` selects all documents whose keys begin
+    so. `follow` is the most documents that are sent because links lead to them.
     """
 
     number: WireNumber
@@ -115,7 +115,7 @@ class Watch(_Frame, frozen=True, tag="watch"):
 
 
 class Unwatch(_Frame, frozen=True, tag="unwatch"):
-    """Of these no more."""
+    """Stop watching these documents."""
 
     docs: tuple[DocKey, ...] = ()
     prefixes: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class Pull(_Frame, frozen=True, tag="pull"):
 
 
 class AskObservations(_Frame, frozen=True, tag="kept?"):
-    """What is stored of runs whose results begin so, and how new what they read is; and how new these documents are.
+    """Ask for the observations of runs whose results begin so, with the seqs of their reads and of these documents.
 
     Without a prefix: only the latter.
     """
@@ -143,7 +143,7 @@ class AskObservations(_Frame, frozen=True, tag="kept?"):
 
 
 class AskChanged(_Frame, frozen=True, tag="changed?"):
-    """Whether one of these places of a document was changed after a seq; the bool: only its shape."""
+    """Ask whether one of these places of a document changed after a seq. The bool: only its shape."""
 
     number: WireNumber
     doc: DocKey
@@ -152,15 +152,15 @@ class AskChanged(_Frame, frozen=True, tag="changed?"):
 
 
 class PutObservations(_Frame, frozen=True, tag="notes"):
-    """What runs have read that had nothing to write: as with `transact`, on their own."""
+    """The observations of runs without writes: as with `transact`, but without a commit."""
 
     notes: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...]
     gone: tuple[DocKey, ...] = ()
-    """Of whom nothing is to be kept any more."""
+    """Rows to delete."""
 
 
 class Ack(_Frame, frozen=True, tag="ack"):
-    """Everything up to this seq is taken in."""
+    """Everything up to this seq is applied."""
 
     seq: WireNumber
 
@@ -172,7 +172,7 @@ class Ping(_Frame, frozen=True, tag="ping"):
 
 
 class Bye(_Frame, frozen=True, tag="bye"):
-    """The client will not come back: what the server holds for it can go."""
+    """The client will not come back: the server can delete its session."""
 
 
 FromClient: TypeAlias = (
@@ -184,7 +184,7 @@ FromClient: TypeAlias = (
 
 
 class Welcome(_Frame, frozen=True, tag="welcome"):
-    """The answer to `hello`: the version that is spoken from here on, and what a key has to sign."""
+    """The answer to `hello`: the version that is used from here on, and the challenge for a key."""
 
     version: int
     server: str
@@ -194,7 +194,7 @@ class Welcome(_Frame, frozen=True, tag="welcome"):
 
 
 class SpaceOpened(_Frame, frozen=True, tag="opened"):
-    """The answer to `open`. `resume` proves, after the connection was lost, whose session it is."""
+    """The answer to `open`. After a lost connection, `resume` proves who owns the session."""
 
     space: str
     session: SessionId
@@ -203,11 +203,11 @@ class SpaceOpened(_Frame, frozen=True, tag="opened"):
     actor: str
     can: str
     last: WireNumber = 0
-    """The newest commit of this session that was decided."""
+    """The newest decided commit of this session."""
 
 
 class FoundDoc(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A document as of a seq; nothing in `value`: it does not exist."""
+    """A document at a seq. Without a `value`, it does not exist."""
 
     doc: DocKey
     seq: Seq
@@ -215,15 +215,15 @@ class FoundDoc(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def content(self) -> Maybe:
-        """What it holds."""
+        """The content of the document."""
         return adopt(self.value[0]) if self.value else ABSENT
 
 
 class Docs(_Frame, frozen=True, tag="docs"):
-    """The answer to `watch` and `pull`. From the place `seq` on, `news` tells what is done to what is watched.
+    """The answer to `watch` and `pull`. From the place `seq` on, `news` has the operations on watched documents.
 
-    `newer`: those of `docs` that were sent as of an earlier place, as they are now. Not `complete`: there are more
-    documents than may be watched, and what was asked for by prefix is not watched.
+    `newer`: documents of `docs` that were sent at an earlier place, with their current content. Not `complete`: there
+    are more documents than may be watched, and the prefix is not watched.
     """
 
     number: WireNumber
@@ -236,7 +236,7 @@ class Docs(_Frame, frozen=True, tag="docs"):
 class Written(msgspec.Struct, frozen=True, tag="w", tag_field="t", omit_defaults=True, gc=False):
     """A commit of another session: its operations on watched documents.
 
-    `brought`: documents that were not, and are from now on: the commit has made them, and linked to them.
+    `brought`: documents that are watched from now on, because the commit has created them and linked to them.
     """
 
     seq: Seq
@@ -247,14 +247,14 @@ class Written(msgspec.Struct, frozen=True, tag="w", tag_field="t", omit_defaults
 
 
 class Judged(msgspec.Struct, frozen=True, tag="v", tag_field="t", gc=False):
-    """What became of a commit of the client's own."""
+    """The verdict on a commit of the client."""
 
     number: LocalSeq
     verdict: Verdict
 
 
 class CommitFailed(msgspec.Struct, frozen=True, tag="f", tag_field="t", gc=False):
-    """A commit of the client's own could not be decided: nothing of it was kept."""
+    """A commit of the client could not be decided: nothing of it is stored."""
 
     number: LocalSeq
     code: str
@@ -265,14 +265,14 @@ New: TypeAlias = Written | Judged | CommitFailed
 
 
 class News(_Frame, frozen=True, tag="news"):
-    """What was decided, in the order of the log, up to the place `seq`: taken in as one step."""
+    """Verdicts and commits, in the order of the log, up to the place `seq`. They are applied as one step."""
 
     seq: Seq
     news: tuple[New, ...]
 
 
 class Observations(_Frame, frozen=True, tag="kept"):
-    """The answer to `kept?`. A place: how new a document is, and whether it exists; None: not known."""
+    """The answer to `kept?`. For each document, its seq and whether it exists; None: not known."""
 
     number: WireNumber
     seq: Seq
@@ -295,13 +295,13 @@ class Pong(_Frame, frozen=True, tag="pong"):
 
 
 class ErrorFrame(_Frame, frozen=True, tag="trouble"):
-    """Something that was asked for is not done. `number` is that of the question; 0: the connection as a whole."""
+    """A request was refused. `number` is its number; 0: the error is of the whole connection."""
 
     code: str
     message: str
     number: WireNumber = 0
     again: bool = False
-    """Whether the same may succeed later."""
+    """Whether the same request may succeed later."""
 
 
 FromServer: TypeAlias = Welcome | SpaceOpened | Docs | News | Observations | Changed | Pong | ErrorFrame
@@ -316,19 +316,19 @@ _again: Final = msgspec.msgpack.Encoder()
 
 
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError, OverflowError)
-"""What the decoder raises; the last two for times that no calendar has."""
+"""The errors of the decoder; the last two for times that no calendar has."""
 
 
 def encode_frame(frame: FromClient | FromServer) -> bytes:
-    """As it travels."""
+    """The bytes of a frame."""
     return _encoder.encode(frame)
 
 
 def read_client(data: bytes | memoryview) -> FromClient:
-    """A frame of a client's, who may send anything. Raises RemoteProtocolError."""
+    """Decode a frame of a client, which may send anything. Raises RemoteProtocolError."""
     try:
         frame = _from_client.decode(data)
-        # A key that is there twice, and what is longer than it need be, does not come out again as it was.
+        # With a duplicate key, or a longer form than necessary, the bytes of the encoded frame differ.
         has_one_spelling = _again.encode(_plain.decode(data)) == data
     except _UNREADABLE as wrong:
         raise RemoteProtocolError(f"this is no frame of a client: {_shown(wrong)}") from None
@@ -339,7 +339,7 @@ def read_client(data: bytes | memoryview) -> FromClient:
 
 
 def read_server(data: bytes | memoryview) -> FromServer:
-    """A frame of a server's. Raises RemoteProtocolError."""
+    """Decode a frame of a server. Raises RemoteProtocolError."""
     try:
         return _from_server.decode(data)
     except _UNREADABLE as wrong:
@@ -351,7 +351,7 @@ def _shown(wrong: Exception) -> str:
 
 
 def checked(operation: Operation) -> Operation:
-    """An operation that a client has sent, once it is known that it can be stored. Raises RemoteProtocolError."""
+    """An operation of a client, after the check that it can be stored. Raises RemoteProtocolError."""
     try:
         check_doc(operation.doc)
         match operation:
@@ -375,5 +375,5 @@ def _checked_patch(op: PatchOp) -> PatchOp:
 
 
 def note_fields(note: NewObservation) -> tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]]:
-    """A note as it travels: whose it is, is known."""
+    """The fields of an observation in a frame, without the owner, which is known."""
     return note.doc, note.body, note.basis.reads, note.basis.pending_reads

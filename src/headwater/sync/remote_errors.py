@@ -36,10 +36,10 @@ _ERRORS: Final[dict[str, type[HeadwaterError]]] = {
 
 
 def error_of(code: str, message: str) -> HeadwaterError:
-    """What the server has said, as an error of ours."""
+    """The exception for an error frame of the server."""
     return _ERRORS.get(code, SyncError)(message)
 
 
 def is_of_the_disk(error: HeadwaterError) -> bool:
-    """Whether the server's disk is the cause: that passes, and says nothing about what was asked."""
+    """Whether the server's disk is the cause: a passing state, and no answer to the request."""
     return isinstance(error, UnavailableError | PoisonedError) or type(error) is StoreError

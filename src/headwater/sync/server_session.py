@@ -1,9 +1,9 @@
 """The server side of a connection, without sockets.
 
-Frames come in by `receive`. What is to be done with them is handed to a `Desk`, which does it in its own time and
-answers by the session's methods. Rights are asked for with every frame: they may have been taken away meanwhile.
+Frames come in by `receive`. A `ServerPort` carries them out in its own time, and answers through the methods of the
+session. Rights are checked for every frame: they may have been revoked.
 
-Length: one session, from its first frame to its last; what each frame may do is read together.
+Length: one session, from its first frame to its last. The rules for each frame belong together.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from headwater.sync.session_scope import SessionScope, check_place
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 RECEIPT: Final = "space/receipt:"
-"""Documents that say that an event was handled. They are made once, and never changed."""
+"""Receipts of events. They are created once, and never changed."""
 
 
 class Close:
-    """Why a connection is closed by the server, as a WebSocket says it."""
+    """Why the server closes a connection, as a WebSocket close code."""
 
     PROTOCOL: Final = 4400
     TOKEN: Final = 4401
@@ -69,15 +69,15 @@ class Close:
 
 
 FATAL: Final = frozenset({Close.PROTOCOL, Close.TOKEN, Close.FORBIDDEN, Close.TAKEN, Close.REVOKED})
-"""After these a client that comes again would be told the same."""
+"""After these, a client that connects again would get the same answer."""
 
 
 class TurnedAwayError(Exception):
-    """The rest of a frame is not handled: the connection was closed, and the client comes again. Never leaves here."""
+    """The rest of a frame is not handled: the connection was closed. Never leaves this module."""
 
 
 class ServerState(Enum):
-    """How far a connection has come."""
+    """The state of a connection."""
 
     NEW = "new"
     GREETED = "greeted"
@@ -100,17 +100,17 @@ class ServerSession:
         self.branch: BranchId = BranchId("")
         self.actor = ""
         self.space = ""
-        # sync.watches: what it watches, by key and by how keys begin.
+        # sync.watches: the watched documents, by key and by prefix.
         self.watched: dict[DocKey, None] = {}
         self.prefixes: dict[str, None] = {}
         self.acked = Seq(0)
         # The newest commit of the session that was decided before this connection.
         self._last = 0
-        # Commits without a verdict, how many bytes each is, and all of them.
+        # Commits without a verdict, with their bytes; and the sum of the bytes.
         self.pending = 0
         self._sizes: deque[int] = deque()
         self._pending_bytes = 0
-        # Questions without an answer, and how many documents they name.
+        # Requests without an answer, and how many documents they name.
         self.questions = 0
         self._named: deque[int] = deque()
         self._reach = SessionScope()
@@ -118,7 +118,7 @@ class ServerSession:
     # -- from the client -----------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """A frame. What the protocol does not allow ends the connection; what is refused is told."""
+        """Receive a frame. A violation of the protocol ends the connection; a refused request gets an error frame."""
         if self.state is ServerState.OVER:
             return
         try:
@@ -147,7 +147,7 @@ class ServerSession:
             case Unwatch():
                 self._desk.unwatch(frame)
             case PutObservations():
-                # No answer is expected: what may not be stored is dropped.
+                # No answer is expected: an observation that may not be stored is dropped.
                 with suppress(AccessError):
                     self._note(frame)
             case Ack(seq):
@@ -184,7 +184,7 @@ class ServerSession:
                 raise RemoteProtocolError(f"{_kind(frame)} came before the space was open")
 
     def _answer(self, frame: Transact | Watch | Pull | AskObservations | AskChanged, do: object) -> None:
-        """Do it, or tell that it is not done: the connection goes on."""
+        """Carry out a request, or send its error: the connection stays open."""
         try:
             do()  # type: ignore[operator]  # a function of no arguments
         except RemoteProtocolError:
@@ -219,7 +219,7 @@ class ServerSession:
             raise RemoteProtocolError(f"operation {seen[0]} is said to be a result; there are {len(operations)}")
         if seen is not None and not self._reach.holds_all_of(seen[1]):
             seen = None
-        # What was told of before follows from itself: whatever happens, it is only told of again.
+        # A commit that was decided before can follow from itself: only its verdict is sent again.
         itself = (OriginCommitted(LocalSeq(frame.number)),) if is_told_again else ()
         commit = Commit(
             self.session,
@@ -233,7 +233,7 @@ class ServerSession:
         )
         if not frame.number:
             raise RemoteProtocolError("commits are numbered from 1")
-        # Decided commits are sent even if the right was revoked since; they change nothing any more.
+        # The verdicts of decided commits are sent even if the right was revoked since: nothing changes any more.
         notes = () if is_told_again else self._notes(frame.notes)
         self.pending += 1
         self._sizes.append(size)
@@ -304,7 +304,7 @@ class ServerSession:
 
     def _begin(self, frame: Watch | Pull | AskObservations | AskChanged) -> None:
         named = named_in(frame)
-        # One alone may be larger: what a program with many results asks when it is opened.
+        # A single request may be larger: the first one of a program with many results.
         most = self._limits.get("watches", WATCHES_MAX) if self._named else PARTS_MAX
         if sum(self._named) + named > most:
             raise ServerLimitError("questions that are being answered name too many documents; wait for some")
@@ -319,11 +319,11 @@ class ServerSession:
         return self._reach.holds(doc)
 
     def may_keep(self, body: bytes) -> bool:
-        """Whether everything that a run has read may be seen."""
+        """Whether the session may see all reads of a run."""
         return self._reach.holds_all_of(body)
 
     def may_bring(self, asked: Watch | Pull) -> int:
-        """How many documents may come along with the answer, by prefix or link: what is watched has a bound."""
+        """How many documents an answer may contain by prefix or link: the number of watched documents is bounded."""
         left = self._limits.get("watches", WATCHES_MAX) - len(self.watched)
         return PREFETCH_MAX if isinstance(asked, Pull) else max(min(PREFETCH_MAX, left), 0)
 
@@ -349,24 +349,24 @@ class ServerSession:
         self._desk.send(frame)
 
     def refused(self, error: HeadwaterError, code: int = Close.FORBIDDEN, *, again: bool = False) -> None:
-        """It is not opened."""
+        """The space is not opened."""
         if self.state is not ServerState.OVER:
             self._desk.send(ErrorFrame(error.code, error.message, 0, again))
             self._end(code, error.message)
 
     def answered(self) -> None:
-        """A question was answered: the first that was not yet."""
+        """The oldest open request was answered."""
         self.questions -= 1
         self._named.popleft()
 
     def judged(self, count: int) -> None:
-        """So many commits of this session were decided."""
+        """This many commits of the session were decided."""
         self.pending = max(self.pending - count, 0)
         while len(self._sizes) > self.pending:
             self._pending_bytes -= self._sizes.popleft()
 
     def revoked(self) -> None:
-        """It may see nothing of the space any more; or that cannot be told, and then it comes again."""
+        """The session may not see the space any more; or its rights are unknown, and the client connects again."""
         if not self._desk.knows_rights:
             self.turned_away("the server cannot tell now what this client may do; come again")
         if self.state is not ServerState.OVER:
@@ -375,18 +375,18 @@ class ServerSession:
             self._end(Close.REVOKED, "revoked")
 
     def turned_away(self, reason: str) -> None:
-        """Nothing can be done for it now; it keeps what it has sent, and comes again."""
+        """The server cannot work for the client now. The client keeps its commits and connects again."""
         if self.state is not ServerState.OVER:
             self._end(Close.RESTART, reason)
 
     def taken_over(self) -> None:
-        """Another connection goes on with the session."""
+        """Another connection continues the session."""
         if self.state is not ServerState.OVER:
             self._desk.send(ErrorFrame("HW404", "another connection goes on with this session"))
             self._end(Close.TAKEN, "taken over")
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """The connection is lost."""
         self.state = ServerState.OVER
 
     def _end(self, code: int, reason: str) -> None:
@@ -395,7 +395,7 @@ class ServerSession:
 
 
 def named_in(frame: Watch | Pull | AskObservations | AskChanged) -> int:
-    """How many documents, prefixes or places a question names."""
+    """How many documents, prefixes or places a request names."""
     match frame:
         case Watch() | Pull():
             return len(frame.docs) + len(frame.prefixes)

@@ -1,7 +1,7 @@
 """The documents that a session may name.
 
-A document of another user is answered like one that does not exist. What no client that follows the protocol sends ends
-the connection.
+A document of another user gets the same answer as a missing one. A key that no correct client sends ends the
+connection.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _LAST: int = 2**63 - 1
 
 
 class SessionScope:
-    """Of one session; nothing before it is open."""
+    """The scope of one session; empty before the session is open."""
 
     def __init__(self, actor: str = "", session: SessionId | None = None) -> None:
         own: list[Scope] = [] if session is None else [SPACE_SCOPE]
         if actor and session is not None:
             own += [user_scope(actor), session_scope(actor, session)]
-        # What the keys of documents begin with that it may see.
+        # The prefixes of the keys that it may see.
         self._own = tuple(f"{scope.text}/" for scope in own)
 
     def holds(self, doc: DocKey) -> bool:
@@ -33,39 +33,39 @@ class SessionScope:
         return doc.startswith(self._own)
 
     def check(self, doc: DocKey) -> None:
-        """Raise RemoteProtocolError for what is no key, AccessError for a document of another user."""
+        """Raise RemoteProtocolError for an invalid key, AccessError for a document of another user."""
         try:
             check_doc(doc)
         except NameRefusedError as refused:
             raise RemoteProtocolError(refused.message) from None
-        # A key is in every index: it has a bound, as the keys of maps have.
+        # A key is in every index: its length is bounded, as that of keys of maps.
         if len(doc) > KEY_BYTES_MAX or (not doc.isascii() and len(doc.encode()) > KEY_BYTES_MAX):
             raise RemoteProtocolError(f"the key of a document has at most {KEY_BYTES_MAX:,} bytes: {doc[:40]!r}...")
         if not doc.startswith(self._own):
             raise AccessError("there is no such document", doc=doc)
 
     def check_prefix(self, prefix: str) -> None:
-        """As `check`, for all documents whose keys begin so."""
+        """As `check`, for all documents with a prefix."""
         if not prefix.startswith(self._own):
             raise AccessError("there are no such documents", prefix=prefix[:KEY_BYTES_MAX])
 
     def check_reads(
         self, reads: tuple[Read, ...], rests: tuple[PendingRead, ...], head: Seq, number: int = _LAST
     ) -> None:
-        """As `check`, for what a commit says that it has read; `number` is its own."""
+        """As `check`, for the reads of a commit; `number` is its own."""
         for read in reads:
             self.check(read.doc)
             check_place(read.seq, head)
         for rest in rests:
             self.check(rest.doc)
             check_place(rest.basis, head)
-            # Each is looked for: no more than a client can have kept while it was not connected, all of them earlier.
+            # Each one is looked up. A client cannot have kept more while it was not connected, and all are earlier.
             span = sum(last - first + 1 for first, last in rest.layers)
             if span > 2 * OFFLINE_MAX or any(not 0 < first <= last < number for first, last in rest.layers):
                 raise RemoteProtocolError(f"a read of {rest.doc!r} rests on commits that this client cannot have made")
 
     def holds_all_of(self, body: bytes) -> bool:
-        """Whether what a run has read is known here, and all of it may be seen. Else nothing is kept of the run."""
+        """Whether the reads of a run are known and all may be seen. Otherwise its observation is not stored."""
         if len(body) == DIGEST_BYTES:
             return True
         found = decode_observation(body)

@@ -1,6 +1,6 @@
 """Which sessions watch which documents, and what each is sent.
 
-Sessions that watch the same documents get the same frame: it is made once.
+Sessions that watch the same documents get the same frame, which is encoded once.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from headwater.values.tree import ABSENT, Maybe, is_array, is_link, is_map
 
 
 class Watcher(Protocol):
-    """As much of a session as is asked for here."""
+    """The part of a session that is used here."""
 
     @property
     def session(self) -> SessionId:
-        """Whose commits it makes."""
+        """The session whose commits it makes."""
         ...
 
     @property
     def watched(self) -> dict[DocKey, None]:
-        """What it watches, by key."""
+        """The watched documents."""
         ...
 
     @property
     def prefixes(self) -> dict[str, None]:
-        """What it watches by how keys begin."""
+        """The watched prefixes of keys."""
         ...
 
     def may_see(self, doc: DocKey) -> bool:
-        """Whether a document is in a scope of its own."""
+        """Whether a document is in a scope of the session."""
         ...
 
 
@@ -45,7 +45,7 @@ W = TypeVar("W", bound=Watcher)
 
 
 class Watches(Generic[W]):
-    """Of one branch."""
+    """The watches of one branch."""
 
     def __init__(self) -> None:
         self._by_doc: dict[DocKey, dict[W, None]] = {}
@@ -57,15 +57,15 @@ class Watches(Generic[W]):
 
     @property
     def sessions(self) -> dict[SessionId, W]:
-        """Everyone, by session."""
+        """All watchers, by session."""
         return self._by_session
 
     def enter(self, watcher: W) -> None:
-        """From now on it is told what becomes of its commits."""
+        """Add a session: from now on it gets the verdicts on its commits."""
         self._by_session[watcher.session] = watcher
 
     def add(self, watcher: W, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
-        """It watches these, too."""
+        """Watch these documents, too."""
         for doc in docs:
             if doc not in watcher.watched:
                 watcher.watched[doc] = None
@@ -75,7 +75,7 @@ class Watches(Generic[W]):
             self._by_prefix.setdefault(prefix, {})[watcher] = None
 
     def remove(self, watcher: W, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
-        """It watches these no more. Entries without a watcher are removed."""
+        """Stop watching these documents. Entries without a watcher are removed."""
         for doc in docs:
             if doc in watcher.watched:
                 del watcher.watched[doc]
@@ -86,7 +86,7 @@ class Watches(Generic[W]):
                 _take(self._by_prefix, prefix, watcher)
 
     def leave(self, watcher: W) -> None:
-        """It is gone."""
+        """Remove a session that has ended."""
         self.remove(watcher, list(watcher.watched), list(watcher.prefixes))
         if self._by_session.get(watcher.session) is watcher:
             del self._by_session[watcher.session]
@@ -102,10 +102,10 @@ class Watches(Generic[W]):
     def tell(
         self, decided: Iterable[CommitOutcome | Failure], before: Seq, seq: Seq
     ) -> Iterator[tuple[W, bytes, list[New]]]:
-        """What each is told, as a frame and as what it is made of. The log was known up to `before`, and is to `seq`.
+        """The frame for each session, with its parts. Clients had the log up to `before`, and now get it up to `seq`.
 
-        A commit that was sent again, or came to what stands there already, has a place that is known: only its session
-        is told.
+        A commit that was sent again, or changed nothing, has a place that clients have: only its session gets the
+        verdict.
         """
         told: dict[W, list[New]] = {}
         for outcome in decided:
@@ -149,7 +149,7 @@ class Watches(Generic[W]):
             brought = [doc for doc in made if doc not in watcher.watched and watcher.may_see(doc)]
             if watcher is mine:
                 continue
-            # What a commit makes and links to comes along, and is watched from then on.
+            # Documents that a commit creates and links to are sent along, and watched from then on.
             self.add(watcher, brought)
             tells = not private or all(map(watcher.may_see, private))
             key = (tuple(doc for doc in docs if doc in seen or doc in brought), tuple(brought), tells)
@@ -199,7 +199,7 @@ def _judged(outcome: CommitOutcome | Failure) -> Judged | CommitFailed:
 
 
 def _linked(outcome: CommitOutcome) -> dict[DocKey, None]:
-    """Documents that a commit has made, and to which it has also written a link."""
+    """Documents that a commit has created, and to which it has also written a link."""
     made = {effect.doc for effect in outcome.effects if _is_made(effect)}
     found: dict[DocKey, None] = {}
     if made:
@@ -240,7 +240,7 @@ def links_in(values: Iterable[Maybe], at: DocKey) -> Iterator[DocKey]:
 def closure(
     start: Iterable[tuple[DocKey, Maybe]], load: Callable[[DocKey], Maybe], limit: int
 ) -> Iterator[tuple[DocKey, Maybe]]:
-    """What links lead to from these documents, and from there on; at most so many, and each once."""
+    """The documents that links lead to from these, recursively; at most this many, and each once."""
     left = list(start)
     seen = {doc for doc, _ in left}
     while left:

@@ -1,10 +1,10 @@
-"""Tools to test Headwater, and whatever is built on it, against failing disks and under simulated time.
+"""Tools to test Headwater, and programs built on it, against failing disks and under simulated time.
 
-`probe`: an app opened for a test, with time and restarts in the test's hands.
-`Disk` and `DiskVFS`: a disk in memory which records a run and shows every way power could have failed in it.
-`PowerLossVFS`: real files whose un-synced writes die with the process, so SIGKILL is a power loss.
-`SimClock` and `SeededEntropy`: time that moves when told, and names that are the same in every run. `open_at` opens an
-app whose workflows go by such a clock.
+`probe`: an app opened for a test that controls time and restarts.
+`Disk` and `DiskVFS`: a disk in memory that records a run and shows every way power could have failed in it.
+`PowerLossVFS`: real files whose un-synced writes are lost with the process, so SIGKILL is a power loss.
+`SimClock` and `SeededEntropy`: a clock that a test moves, and names that are the same in every run. `open_at` opens an
+app whose workflows use such a clock.
 `SimLoop` and `simulate`: an event loop in which every sleep ends at once, in the right order.
 """
 

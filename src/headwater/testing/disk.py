@@ -79,7 +79,7 @@ class SyncFailedOp(msgspec.Struct, frozen=True):
 
 
 class MarkOp(msgspec.Struct, frozen=True):
-    """What a test wants to remember of this moment, such as "commit 7 was acknowledged"."""
+    """A label for this moment, such as "commit 7 was acknowledged"."""
 
     label: object
 
@@ -277,7 +277,7 @@ class Disk:
         return name in self._files
 
     def open(self, name: str | None, *, create: bool = True, is_journal: bool = False) -> DiskFile:
-        """Find or make a file; without a name, a temporary one that no directory and no history knows."""
+        """Find or create a file. Without a name, it is temporary, and in no directory and no history."""
         if name is None:
             return self._new_file("(temporary)", recorded=False)
         self.on_io("open", name)

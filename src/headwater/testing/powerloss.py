@@ -1,13 +1,12 @@
-"""Real files whose unsynced writes die with the process.
+"""Real files whose unsynced writes are lost with the process.
 
-An ordinary kill proves nothing about fsync, for what a dead process wrote stays with the operating system.
-Under `PowerLossVFS` writes and truncations wait in the memory of this process until SQLite syncs the file,
-and die with it. A process that ends in good order hands them over, for then the machine runs on.
+A kill alone proves nothing about fsync, because the writes of a dead process stay with the operating system. Under
+`PowerLossVFS` writes and truncations stay in the memory of this process until SQLite syncs the file. A process that
+ends in order flushes them.
 
-Owns the memory between SQLite and the real file. The product does not import it;
-`headwater.testing.powercut` runs a program on it. Creating and deleting files is not held back;
-`headwater.testing.disk` models that. All connections to one file must live in this process, for no other sees what is
-not yet synced.
+Owns the memory between SQLite and the real file. The product does not import it; `headwater.testing.powercut` runs a
+program on it. Creating and deleting files is not delayed; `headwater.testing.disk` models that. All connections to one
+file must be in this process, because no other one sees unsynced writes.
 """
 # ruff: noqa: N802, PTH116  (the x-names are SQLite's; and so are the file names, which are not Paths)
 
@@ -34,14 +33,14 @@ Identity = tuple[int, int]  # Device and inode.
 
 
 class WriteBuffer:
-    """What was done to one file since its last sync. All who have it open share this, and it outlives them.
+    """The changes to one file since its last sync. All connections share it, and it outlives them.
 
-    `real` is the file below. It is called through the class, as in `apsw.VFSFile.xWrite(real, ...)`, to reach
-    the operating system even if `real` is a `PowerLossFile`, whose own methods lead back here.
+    `real` is the file below. It is called through the class, as in `apsw.VFSFile.xWrite(real, ...)`, to reach the
+    operating system even if `real` is a `PowerLossFile`, whose own methods lead back here.
     """
 
     def __init__(self, identity: Identity, size: int) -> None:
-        """Begin in agreement with a real file of that size."""
+        """Begin with a real file of that size, and no changes."""
         # Another file put in this one's place must not inherit what was written to this one.
         self.identity = identity
         self.size = size
@@ -56,11 +55,11 @@ class WriteBuffer:
         self._lock = threading.Lock()
 
     def is_dirty(self) -> bool:
-        """Tell whether a power loss would cost anything."""
+        """Whether a power loss would lose changes."""
         return bool(self._pages) or not self._real_visible == self._real_size == self.size
 
     def read(self, real: apsw.VFSFile, amount: int, offset: int) -> bytes:
-        """Return the bytes as SQLite left them, short at the end of the file."""
+        """The bytes as SQLite wrote them; short at the end of the file."""
         with self._lock:
             end = min(offset + amount, self.size)
             if offset >= end:
@@ -105,7 +104,7 @@ class WriteBuffer:
             self.size = size
 
     def flush(self, real: apsw.VFSFile, sync_flags: int | None) -> None:
-        """Hand everything to the operating system; unless `sync_flags` is None, force it to the platter."""
+        """Write everything to the operating system; unless `sync_flags` is None, sync it."""
         with self._lock:
             # The cut comes first, so that what grows back behind it is zeros and not the old bytes.
             if self._real_visible < self._real_size:
@@ -161,7 +160,7 @@ class PowerLossVFS(apsw.VFS):
         atexit.register(self.hand_over)
 
     def hand_over(self) -> None:
-        """Give the operating system all that waits, un-synced: this process ends, the machine does not."""
+        """Write everything to the operating system, without a sync: this process ends, the machine does not."""
         for path, buffer in list(self._buffers.items()):
             if buffer.is_dirty() and _identity(path) == buffer.identity:
                 flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE, 0]

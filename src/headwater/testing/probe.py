@@ -46,7 +46,7 @@ from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import MAIN, Millis
 
 SHOWN_MAX: Final = 5
-"""Functions in one message, and places of each: the first few say what is wrong."""
+"""Functions in one message, and places of each. The first few are enough."""
 
 
 class ProbeError(AssertionError):
@@ -125,7 +125,7 @@ class Probe:
             raise wrong[0]
 
     def _wrong(self) -> list[Exception]:
-        """Errors and differences that the test has not read."""
+        """The errors and differences that the test has not read."""
         found: list[Exception] = list(self._errors[self._errors_read :])
         differences = self._differences[self._differences_read :]
         return [*found, ProbeError(_told(differences))] if differences else found
@@ -235,13 +235,13 @@ class Probe:
         self.settle()
 
     def _due_at(self) -> float | None:
-        """The earliest that something is due which has to be come for."""
+        """The earliest time at which something is due."""
         stage = self._staged()
         node = stage.due_at()
         wall = stage.opened().workflows.wake_at if self._app.has_workflows else None
         flow = None if wall is None else float(wall - self._start_ms)
         if flow is not None and flow <= stage.now_ms():
-            # It was due just now, and is not executed: whatever it waits for, it is not time.
+            # It was due just now and was not executed: it does not wait for time.
             flow = None
         return min((each for each in (node, flow) if each is not None), default=None)
 
@@ -277,7 +277,7 @@ class Probe:
 
     @property
     def differences(self) -> list[Difference]:
-        """What came out differently when it was run again. What was looked at here does not fail the test."""
+        """Differences between a run and its repetition. Differences read here do not fail the test."""
         self._differences_read = len(self._differences)
         return list(self._differences)
 
@@ -321,7 +321,7 @@ class Probe:
         self._check_rested(current)
 
     def _check_restored(self, space: PassPort) -> None:
-        """What was restored, and has not run since, is what a run comes to: else it is a difference like others."""
+        """Record a difference for each restored node whose run has another result."""
         if self._checks:
             with space.lock:
                 space.scheduler.recheck_restored()
@@ -334,7 +334,7 @@ class Probe:
 
     @staticmethod
     def _current(space: OpenRuntime) -> dict[object, Node]:
-        """Functions that need not run when the space is opened again, as things stand."""
+        """Functions that need not run when the space is opened again."""
         space.wait_for_disk()
         space.store_observations()
         found = {
@@ -345,7 +345,7 @@ class Probe:
             and node.has_value
             and node.error is None
             and node.spec.fingerprint is not None
-            # Of what is one user's own nothing is kept, nor of calls with arguments that cannot be stored.
+            # Nothing is stored for results in a user's scope, and for calls whose arguments cannot be stored.
             and not node.result_scope
             and not any(
                 source.spec.is_instance and source.spec.called_with is None
@@ -371,7 +371,7 @@ class Probe:
 
 
 def _quietly(perform: Callable[[Call], None]) -> Callable[[Call], None]:
-    """What is printed by a run that only checks is not shown: it was, by the one before."""
+    """Suppress the output of a run that only checks: the original run has printed it."""
 
     def performed(call: Call) -> None:
         with unheard(), redirect_stdout(StringIO()):
@@ -381,7 +381,7 @@ def _quietly(perform: Callable[[Call], None]) -> Callable[[Call], None]:
 
 
 def _told(differences: list[Difference]) -> str:
-    """Each function once, with its first difference and the places that are of the same run."""
+    """Each function once, with its first difference and other places of the same run."""
     heads: dict[tuple[str, str], list[Difference]] = {}
     for each in differences:
         heads.setdefault((each.node, each.line), []).append(each)

@@ -1,8 +1,8 @@
 """An event loop in simulated time.
 
-While anything is ready its clock stands still; then it jumps to the next timer. Work for threads is done in the loop
-itself, one piece after another, so two runs of one program do the same in the same order. Other threads may still wake
-it with `call_soon_threadsafe`; only if there is nothing ready and no timer, it really waits for them.
+While anything is ready, its clock stands still; then it jumps to the next timer. Work for threads runs in the loop
+itself, one piece after another, so two runs of a program do the same in the same order. Other threads can wake the loop
+with `call_soon_threadsafe`. It waits for them in real time only if nothing is ready and no timer is set.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 PATIENCE_S: Final = 10.0
-"""Real seconds to wait for another thread when nothing else can happen; then it will not come any more."""
+"""Real seconds to wait for another thread when nothing else can happen."""
 
 RESOLUTION_S: Final = 1e-6
-"""How exact timers are. Less would be lost in the rounding of large times, and the loop would turn on the spot."""
+"""The resolution of timers. A finer one would be lost in the rounding of large times, and the loop would spin."""
 
 
 class StuckError(RuntimeError):
@@ -42,7 +42,7 @@ class SimLoop(BaseEventLoop):
         self._patience_s = patience_s
         self._rung = threading.Event()
         self._clock_resolution = RESOLUTION_S
-        # The one that asyncio asks for what has happened outside is the loop itself.
+        # The loop is its own selector.
         self._selector = self
 
     def time(self) -> float:
@@ -56,7 +56,7 @@ class SimLoop(BaseEventLoop):
     # -- what asyncio asks of a loop -----------------------------------------------------------------------
 
     def select(self, timeout: float | None) -> list[object]:
-        """Called when nothing is ready, with the time to the next timer. Nothing happens outside but threads."""
+        """Called when nothing is ready, with the time to the next timer. Only threads can wake the loop."""
         if self._rung.is_set():
             self._rung.clear()
         elif timeout is not None:
@@ -76,7 +76,7 @@ class SimLoop(BaseEventLoop):
         self._rung.set()
 
     def run_in_executor(self, _executor: object, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """Do it here, in its turn. What waits for the loop from a thread would wait for ever."""
+        """Run the function here, in its turn. A thread that waits for the loop would wait for ever."""
         future: asyncio.Future[T] = self.create_future()
 
         def work() -> None:

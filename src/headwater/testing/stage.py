@@ -1,6 +1,6 @@
 """How a probe drives an app: plain or in an event loop.
 
-Either way time passes only when a test says so, and the store is in memory and outlives every opening.
+In both cases time passes only when a test says so. The store is in memory and outlives every opening.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from headwater.testing.sim_loop import SimLoop
 OpenRuntime: TypeAlias = PlainRuntime | AsyncRuntime
 
 ROUNDS_MAX: Final = 1000
-"""Rounds after which a space that always has something to do is not waited for any more."""
+"""Rounds after which a space that never comes to rest is given up."""
 
 ENDLESS_MAX: Final = 1
-"""Times in a row that a space may say it has more to do of the same: it says so after ten thousand events."""
+"""How often in a row a space may report more of the same work: it does so after ten thousand events."""
 
 TURNS_MAX: Final = 10_000
-"""Rounds of an event loop without any time passing. Each may run a hundred events; few tests want a thousand rounds."""
+"""Rounds of an event loop without any time passing. Each may run a hundred events; few tests need a thousand rounds."""
 
 CLOSING_S: Final = 1.0
-"""How much time passes at least for a sleeper while a space is closed: that waits for a few seconds, not steps."""
+"""The least time that passes for a sleeper while a space is closed: the close waits for seconds, not for steps."""
 
 EXACT: Final = 6
-"""Digits behind a millisecond that count: what is lost in rounding must not keep a timer from ringing."""
+"""Digits after a millisecond that count: rounding must not delay a timer."""
 
 
 class Stage(ABC):
-    """One app, opened again and again."""
+    """One app, which is opened repeatedly."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -51,31 +51,31 @@ class Stage(ABC):
 
     @abstractmethod
     def now_ms(self) -> float:
-        """Since it began."""
+        """Milliseconds since its beginning."""
 
     @abstractmethod
     def open(self, options: Options) -> None:
-        """Where `space` is from now on."""
+        """Open the app; `space` is the new opening."""
 
     @abstractmethod
     def calm(self) -> None:
-        """Run what can be run now, until nothing can, and everything is decided."""
+        """Run everything that can run now, until nothing can and everything is decided."""
 
     @abstractmethod
     def due_at(self) -> float | None:
-        """When there may be something to do, if the owner of the time has to come for it."""
+        """The time at which work may be due, if the caller has to move the clock to it."""
 
     @abstractmethod
     def move_to(self, at_ms: float) -> None:
-        """It is so late now."""
+        """Move the clock to this time."""
 
     @abstractmethod
     def close(self, *, crashed: bool = False) -> None:
-        """Let go of the space: in order, or as if the process had died."""
+        """Close the space: in order, or as if the process had died."""
 
     @abstractmethod
     def end(self) -> None:
-        """Nothing is opened any more."""
+        """End: nothing is opened after this."""
 
     def sleep(self, seconds: float) -> None:
         """A sleep lets time pass."""
@@ -95,9 +95,9 @@ class Stage(ABC):
 
 
 class PlainStage(Stage):
-    """In plain code: what follows from a write has run before the next statement.
+    """In plain code: the consequences of a write have run before the next statement.
 
-    Requests run in a simulated loop, which is made for the first and is turned when time passes, and to settle.
+    Requests run in a simulated loop. It is created for the first request, and runs when time passes and to settle.
     """
 
     def __init__(self, app: App) -> None:
@@ -135,7 +135,7 @@ class PlainStage(Stage):
         endless = 0
         for _ in range(ROUNDS_MAX):
             space.settle()
-            # There is more of what was just run as long as may be.
+            # The limit was reached, and there is more of the same work.
             endless = endless + 1 if space.scheduler.outstanding().is_due else 0
             if endless > ENDLESS_MAX:
                 break
@@ -166,7 +166,7 @@ class PlainStage(Stage):
                 space.close()
         finally:
             self._closing = False
-            # What was cancelled cleans up.
+            # Cancelled tasks clean up.
             self._turn()
 
     def sleep(self, seconds: float) -> None:
@@ -184,7 +184,7 @@ class PlainStage(Stage):
 class HandLoop(SimLoop):
     """A simulated event loop that stops when nothing is left to do before a time."""
 
-    # What asyncio keeps, the next first.
+    # The timers of asyncio, earliest first.
     _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ class HandLoop(SimLoop):
         self.on_quiet: Callable[[], None] = lambda: None
 
     def turn(self, until_s: float) -> None:
-        """Run what is ready, and what becomes so up to a time; then it is that late."""
+        """Run what is ready and what becomes ready up to a time; then the clock is at that time."""
         self._until = until_s
         try:
             self.run_forever()
@@ -204,11 +204,11 @@ class HandLoop(SimLoop):
             self._until = None
 
     def due_at_ms(self) -> float | None:
-        """When the next timer rings, if one is set."""
+        """The time of the next timer, if one is set."""
         return self._scheduled[0].when() * 1000 if self._scheduled else None
 
     def select(self, timeout: float | None) -> list[object]:
-        """Besides: as long as something is ready no time passes, and that has to have an end."""
+        """As in `SimLoop`. While something is ready no time passes, so the number of rounds is bounded."""
         self._turns = self._turns + 1 if timeout == 0 else 0
         if self._turns > TURNS_MAX and self._until is not None:
             self._turns = 0
@@ -225,28 +225,28 @@ class HandLoop(SimLoop):
 
 
 class HandRuntime(AsyncRuntime):
-    """A space in such a loop, for plain code beside it: what follows from a write has run before the next statement."""
+    """A space in such a loop, used by plain code: the consequences of a write have run before the next statement."""
 
     def catch_up(self) -> None:
-        """In the loop: between two awaits. In a thread: soon. In the code that holds the loop: now."""
+        """Run pending work: in the loop between two awaits, in a thread soon, in the code that owns the loop now."""
         super().catch_up()
         loop = self.loop
         if isinstance(loop, HandLoop) and not loop.is_running() and threading.get_ident() == self._thread:
             loop.turn(loop.time())
 
     def _woken(self) -> None:
-        # In the middle of deciding, which may be in this very thread.
+        # During a decision, which may be in this thread.
         super().catch_up()
 
     def hold(self) -> None:
-        """From now on this thread turns the loop."""
+        """From now on this thread runs the loop."""
         self._thread = threading.get_ident()
 
-    # None yet: while it is opened, the loop turns by itself.
+    # None yet: during the opening, the loop runs by itself.
     _thread = 0
 
     async def calm(self) -> None:
-        """An opening waits for nothing that takes time: that passes in the block, when the test says so."""
+        """An opening does not wait for work that takes time: time passes in the block, when the test says so."""
         if self._thread:
             await super().calm()
             return
@@ -264,7 +264,7 @@ class HandRuntime(AsyncRuntime):
         self._tick(True)
 
     def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
-        """Turn the loop until an event has ended: as much time passes as that takes."""
+        """Run the loop until an event has ended: as much time passes as that takes."""
         if self.loop.is_running() or threading.get_ident() != self._thread:
             super().wait_for(event, timeout_ms)
             return
@@ -277,7 +277,7 @@ class HandRuntime(AsyncRuntime):
 
 
 class LoopStage(Stage):
-    """In an event loop, for an app with async functions. The code of the test is beside it, and turns it."""
+    """In an event loop, for an app with async functions. The code of the test is outside of the loop, and runs it."""
 
     def __init__(self, app: App) -> None:
         super().__init__(app)
@@ -302,7 +302,7 @@ class LoopStage(Stage):
         self.calm()
 
     def _decide(self) -> None:
-        """What waits for the disk is decided before time passes: a thread of its own would do it at no certain time."""
+        """Decide the commits that wait for the disk before time passes: a thread would do it at an uncertain time."""
         if self.space is not None and not self.space.closed:
             runtime_of(self.space).wait_for_disk()
 
@@ -330,7 +330,7 @@ class LoopStage(Stage):
 
 
 def check_outside_of_loops(app: App) -> None:
-    """Raise UsageError in a loop: there cannot be two in one thread."""
+    """Raise UsageError in a running loop: one thread cannot have two."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -340,6 +340,6 @@ def check_outside_of_loops(app: App) -> None:
 
 
 def restless() -> UsageError:
-    """It goes on and on."""
+    """The error for an app that does not come to rest."""
     message = "the app does not come to rest: something is always to be done, without any time passing"
     return UsageError(f"{message}; events that are sent for each event? t.space.stats says what ran how often")

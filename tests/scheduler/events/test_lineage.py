@@ -80,7 +80,7 @@ def test_a_follow_up_that_was_handled_is_refused_with_what_sent_it_and_never_tri
     bob.overtake(count=10)
     [follow_up] = sender.sent
     assert states(first, follow_up) == ["queued", "refused"]
-    assert "taken back" in follow_up.reason
+    assert "rolled back" in follow_up.reason
     assert ann.see("note 0") is None
     office.advance(60_000)
     assert "next 0" not in ann.run()

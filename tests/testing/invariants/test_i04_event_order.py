@@ -445,5 +445,5 @@ def test_handler_that_looks_at_what_nobody_made_current_is_found() -> None:
     here.send("reads")
     # As if there were none: then nobody runs, and it looks at what is not there yet.
     here.scheduler.preflight.blockers = lambda docs: []  # type: ignore[method-assign]  # noqa: ARG005
-    with pytest.raises(InvariantError, match=r"I4: its handler looks at .*, and <Node double#1: never-ran> above"):
+    with pytest.raises(InvariantError, match=r"I4: its handler reads .*, and <Node double#1: never-ran> above"):
         here.settle()

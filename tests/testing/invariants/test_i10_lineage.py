@@ -312,7 +312,7 @@ def test_trace_in_which_the_follow_up_of_a_failed_attempt_is_handled_again_is_re
     again = next(record for record in records if isinstance(record, EventDispatched) and record.event == follow.event)
     at = next(index for index, record in enumerate(records) if isinstance(record, OriginDecided))
     records[at:] = [msgspec.structs.replace(records[at], came_to_be=False), again]
-    with pytest.raises(InvariantError, match="I10: its handler is called, and what sent it was taken back"):
+    with pytest.raises(InvariantError, match="I10: its handler is called, and its sender was rolled back"):
         i10_lineage_gated(records)
 
 

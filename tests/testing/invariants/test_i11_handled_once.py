@@ -263,7 +263,7 @@ def test_trace_in_which_an_event_is_confirmed_twice_is_refused() -> None:
 
 def test_trace_in_which_an_event_ends_twice_is_refused() -> None:
     records = handled()
-    with pytest.raises(InvariantError, match="I11: it has come to its end before"):
+    with pytest.raises(InvariantError, match="I11: it has ended before"):
         i11_at_most_once([*records, next(record for record in records if isinstance(record, EventEnded))])
 
 

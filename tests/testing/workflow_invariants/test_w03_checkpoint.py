@@ -70,7 +70,7 @@ def test_plan_that_is_another_now_is_found(world: World, column: str, value: obj
     world.publish("a1")
     world.drain(Behaviour(prepare="asks"), limit=1)
     set_to(world, "flow_run", f"{column} = ?", value)
-    is_found(world, world.watch.look, "W3: what was prepared is another now")
+    is_found(world, world.watch.look, "W3: its plan has changed")
 
 
 def test_result_that_is_another_now_is_found(world: World) -> None:
@@ -79,4 +79,4 @@ def test_result_that_is_another_now_is_found(world: World) -> None:
     world.drain(Behaviour(next="fails"), limit=1)
     tamper(world, "update flow_run set mutation_result = x'07'")
     tamper(world, "update flow_call set result = x'07'")
-    is_found(world, world.watch.look, "W3: what came of its call is another now")
+    is_found(world, world.watch.look, "W3: the result of its call has changed")

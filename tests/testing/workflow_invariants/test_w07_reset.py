@@ -138,7 +138,7 @@ def test_successor_that_goes_on_from_nothing_is_found(world: World) -> None:
     [
         ("update flow_run set status = 'failed:logic'", "and it is shown as failed"),
         ("update flow_call set status = 'in_flight'", "it has stopped, and its call is not asked about"),
-        ("update flow_call set status = 'indeterminate'", r"only a person can tell .* world\.flow does not ask one"),
+        ("update flow_call set status = 'indeterminate'", r"only a person can report .* world\.flow does not ask one"),
     ],
 )
 def test_unknown_outcome_that_nobody_looks_after_is_found(world: World, query: str, text: str) -> None:

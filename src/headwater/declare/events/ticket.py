@@ -132,7 +132,7 @@ class Ticket(Generic[R_co]):
             where = self._space.scheduler.outcomes.where
             kept = f"it is kept, see `headwater events show {event.id}{where}`"
             if event.not_stored:
-                kept = f"it could not be kept either: {event.not_stored}. Send it again when that is mended"
+                kept = f"it could not be kept either: {event.not_stored}. Send it again when that is fixed"
             failed = EventFailedError(f"{message}; {kept}", event=event.id)
             failed.__cause__ = event.error
             raise failed

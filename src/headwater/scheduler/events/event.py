@@ -1,7 +1,7 @@
 """The records of handlers, events and handlings; the table of event states.
 
-An event is sent, waits for its turn, is handled in one transaction, and is then confirmed, refused or failed: the table
-says what follows from what. Its receipt is the document that its handling creates; the two share their letters.
+An event is sent, waits for its turn, is handled in one transaction, and is then confirmed, refused or failed. The table
+has the allowed changes of state. The handling creates the receipt of the event, a document with the same id.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class EventState(Enum):
     PENDING = "pending"
     """Handled, visible here; the store has not decided."""
     CONFIRMED = "confirmed"
-    """Handled, once and for all."""
+    """Handled, and confirmed by the store. Final."""
     REFUSED = "refused"
-    """Not handled, and never will be by this delivery: it was handled before, or what sent it did not commit."""
+    """Not handled by this delivery: it was handled before, or the transaction that sent it did not commit. Final."""
     REJECTED = "rejected"
-    """Its handler refused it with `hw.Reject`, once and for all: nothing is written but why."""
+    """Its handler rejected it with `hw.Reject`: only the reason is written. Final."""
     FAILED = "failed"
-    """Not handled: its handler raised, or could not get through. It is kept, to be looked at and delivered again."""
+    """Not handled: its handler raised, or its commits failed. It is stored for inspection and redelivery."""
 
 
 class EventSignal(Enum):
@@ -78,7 +78,7 @@ EVENT_TRANSITIONS: Final[dict[tuple[EventState, EventSignal], EventState]] = {
     (EventState.PENDING, EventSignal.REJECTED): EventState.REJECTED,
     (EventState.PENDING, EventSignal.FAILED): EventState.FAILED,
 }
-"""A pair that is missing cannot happen."""
+"""A change of state that is missing here cannot happen."""
 
 SETTLED_STATES: Final = frozenset({EventState.CONFIRMED, EventState.REFUSED, EventState.REJECTED, EventState.FAILED})
 

@@ -53,7 +53,7 @@ def unstored_event(event: EventRecord, space: str, broken: HeadwaterError) -> Us
     """The error for a failed event that cannot be stored."""
     message = (
         f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. It could not be kept "
-        f"either: {broken.message}. Send it again when that is mended; its payload is in this error's facts"
+        f"either: {broken.message}. Send it again when that is fixed; its payload is in this error's facts"
     )
     report = UserCodeError(message, **_event_facts(event, space))
     report.__cause__ = broken if event.error is None else event.error

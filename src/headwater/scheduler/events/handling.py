@@ -1,8 +1,8 @@
 """Which event is handled next, and one handling from its transaction to its commit.
 
-The head of a lane is handled when everything above what its handler reads is current (I4), in one transaction that also
-creates its receipt: if the receipt is there already, or what sent the event did not commit, the store refuses the
-whole (I10, I11). The next event does not wait for the verdict.
+The head of a lane is handled when everything above the reads of its handler is current (I4). Its transaction also
+creates the receipt. The store rejects the transaction if the receipt exists, or if the sender did not commit (I10,
+I11). The next event does not wait for the verdict.
 
 Length: the order of events and the steps of one handling depend on each other at every line.
 """
@@ -74,7 +74,7 @@ class EventDispatcher:
         # Arrivals: called with a document before a handler reads it, if the replica is partial.
         self.expect: Callable[[DocKey], None] | None = None
 
-    # -- whose turn it is ----------------------------------------------------------------------------------
+    # -- the next event ------------------------------------------------------------------------------------
 
     @property
     def is_ready(self) -> bool:
@@ -153,7 +153,7 @@ class EventDispatcher:
                 return Parking(f"{launch.name} sent it, and has not ended")
             if fate is OriginState.FAILED:
                 # Another thread is just deciding that.
-                return Parking(f"{launch.name} sent it, and is being taken back")
+                return Parking(f"{launch.name} sent it, and is being rolled back")
             if fate is OriginState.PENDING and not launch.is_near:
                 return Parking(f"{launch.name} sent it in another space, and is not confirmed")
         return None

@@ -28,10 +28,10 @@ from headwater.values.author_text import describe, text_of
 from headwater.values.ids import EventId
 
 HANDLED: Final = "it was handled before"
-"""Why an event is refused of which there is a receipt."""
+"""The reason of an event that is refused because it has a receipt."""
 
-ROLLED_BACK: Final = "its handling was taken back, and it is tried again"
-"""Why the head of a lane waits after a conflict."""
+ROLLED_BACK: Final = "its handling was rolled back, and is retried"
+"""The reason of a head of a lane that waits after a conflict."""
 
 
 class Outcomes:
@@ -80,7 +80,7 @@ class Outcomes:
             return
         launch, verdict = event.origin, tx.verdict
         if launch is not None and launch.state is OriginState.FAILED:
-            self.refuse(event, f"{launch.name}, which sent it, was taken back")
+            self.refuse(event, f"{launch.name}, which sent it, was rolled back")
         elif is_final(tx.error):
             # No conflict: every attempt would fail in the same way.
             self.fail(event, tx.error)
@@ -89,7 +89,7 @@ class Outcomes:
         elif isinstance(verdict.unmet, Absent):
             self.handled_before(event)
         elif isinstance(verdict.unmet, OriginCommitted):
-            self.refuse(event, "what sent it was taken back")
+            self.refuse(event, "the transaction that sent it was rolled back")
         else:
             self.fail(event, refusal(verdict), verdict.reason)
 
@@ -100,7 +100,7 @@ class Outcomes:
             event.rejected_at = now
         if now - event.rejected_at >= RETRY_WINDOW_MS:
             window = f"for {RETRY_WINDOW_MS / 1000:g} s"
-            self.fail(event, error, f"it was tried {window}, and was taken back each time; the last time: {reason}")
+            self.fail(event, error, f"it was tried {window}, and was rolled back each time; the last time: {reason}")
             return
         if self.store_unhandled is not None:
             event.signal(EventSignal.ROLLED_BACK)
@@ -185,7 +185,7 @@ class Outcomes:
             event.error = unknown
             self.refuse(event, f"it is not known whether {name} was stored: {unknown.message}")
         else:
-            self.refuse(event, f"{name} was taken back, and it with it")
+            self.refuse(event, f"{name} was rolled back, and the event with it")
         lane.take_out(event)
         if lane.events:
             self._tick(True)
@@ -242,7 +242,7 @@ class Outcomes:
             self.unnotified.append(event)
             self._tick(True)
 
-    # -- who is told ---------------------------------------------------------------------------------------
+    # -- listeners -----------------------------------------------------------------------------------------
 
     def on_end(self, event: EventRecord, callback: Callable[[EventRecord], None]) -> None:
         """Call the listener when the event has ended; soon, if it has."""

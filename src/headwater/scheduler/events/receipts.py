@@ -21,7 +21,7 @@ _PAYLOAD: Final = "payload"
 _EITHER: Final = ({_STREAM, _RESULT}, {_STREAM, _REJECTED})
 
 REUSED: Final = "its id was used before, for an event with another payload"
-"""Why an event is refused whose id names another."""
+"""The reason of an event that is refused because its id belongs to another event."""
 
 
 class Rejection(NamedTuple):

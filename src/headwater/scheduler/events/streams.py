@@ -96,8 +96,8 @@ class Streams:
     ) -> EventRecord:
         """Queue an event. From any thread, one at a time; nothing runs here.
 
-        `origin` is the transaction that it is sent in. `outside` names an event that comes from elsewhere and may come
-        again: who sends it, and what they call it.
+        `origin` is the transaction that it is sent in. `outside` identifies an event that comes from elsewhere and may
+        be sent again: the sender, and the sender's name for it.
         """
         handler = self._handler(stream)
         launch = None if origin is None or origin.status is TxStatus.COMMITTED else self._origins.of(origin)
@@ -174,7 +174,7 @@ class Streams:
         if outbox.is_map(record):
             told = cast("Mapping[str, Value]", record)
             if not same(told.get("payload"), event.payload):
-                raise _reused(event, "failed before", "; or drop the one that failed")
+                raise _reused(event, "failed before", "; or drop the failed event")
             self._count_on(event, told)
         elif not self.is_shared and receipts.is_of_another(
             self._replica.read(event.receipt), event.handler.spec.given(event.payload)
@@ -208,7 +208,7 @@ class Streams:
         self.lanes.of(event).parked = None
         self._tick(True)
 
-    # -- once more -----------------------------------------------------------------------------------------
+    # -- resuming ------------------------------------------------------------------------------------------
 
     def resume(self, besides: Collection[str] = ()) -> int:
         """Resume unhandled events of the last opening, except for these streams. Returns their number."""

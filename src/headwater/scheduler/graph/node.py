@@ -23,7 +23,7 @@ DocPath: TypeAlias = tuple[DocKey, Path]
 """A path in a document: what a cause names."""
 
 OnInvalid: TypeAlias = Literal["restart", "finish"]
-"""What becomes of an attempt that waits while something it has read changes. Its result is dropped either way."""
+"""What happens to a suspended attempt when something it has read changes. Its result is dropped in both cases."""
 
 
 class NodeKind(Enum):
@@ -234,7 +234,7 @@ class Node:
 
     @property
     def is_clean(self) -> bool:
-        """Whether its last run is valid, as far as it was notified."""
+        """The last run is valid, as far as the node was notified."""
         return self.status is NodeStatus.CLEAN
 
     @property

@@ -1,13 +1,14 @@
 """A trie of reads per document: which readers a change concerns.
 
 Each document has a trie of the paths that are read in it. A change is walked down the trie together with the values
-before and after; where both are the same object, nothing below is looked at. `values.overlap.is_touched` is the rule
-for one read. `match` is the same rule for all reads at once, because every write comes here: while both sides are
-containers, the walk goes on below; where only one is, every read below is touched; where neither is, none. A property
-test compares the two.
+before and after; where both are the same object, nothing below is compared.
 
-One thread at a time may add and remove. Other threads may read meanwhile, and find the index as before or after each
-step: a dict of the index is never iterated over, but copied to a list first, which is atomic.
+`values.overlap.is_touched` is the rule for one read. `match` applies the same rule to all reads at once, because every
+write comes here. While both sides are containers, the walk continues below. Where only one is, every read below is
+touched; where neither is, none. A property test compares the two.
+
+One thread at a time may add and remove. Other threads may read in the meantime, and find the index as before or after
+each step: a dict of the index is never iterated over, but copied to a list first, which is atomic.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from headwater.values.shrink import shrunk
 COMPUTATION_TIER = 0
 EFFECT_TIER = 1
 IDLE_TIER = 2
-"""When no primary work is left: for materializers, whose readers cannot be known."""
+"""After all other work: materializers, whose readers cannot be known."""
 
 _FUNCTION_FIELDS: Final = ("fn", "store", "fingerprint", "origin", "on_live", "on_dormant")
 _DECLARED_FIELDS: Final = tuple(each.name for each in fields(NodeSpec) if each.name not in _FUNCTION_FIELDS)
-"""Everything that is told of a node, but for functions, which are made again each time."""
+"""The fields of a declaration that are compared. Functions are left out: they are created again each time."""
 
 
 class Registry:

@@ -26,9 +26,9 @@ class WaitingEvent(NamedTuple):
     event: EventRecord
     why: str
     parked: str = ""
-    """If it is first, and something holds it up: what."""
+    """What delays the event, if it is the head of its lane."""
     first: WaitingEvent | None = None
-    """Whom it is behind."""
+    """The event before it."""
 
     @property
     def story(self) -> str:

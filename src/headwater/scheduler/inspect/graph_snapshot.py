@@ -1,7 +1,7 @@
 """The graph at one moment, as plain records.
 
-The scheduler fills them; tools that draw, compare or send them need nothing else of it. Everything in here is text
-and numbers: a snapshot can be kept as JSON and looked at when the space is long closed.
+The scheduler fills them; tools that draw, compare or send them need nothing else. A snapshot contains only text and
+numbers: it can be stored as JSON and read long after the space is closed.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """As the author knows it: `board`, or `row(3)` for one with arguments."""
     piece: str = ""
-    """Which piece it is of, if it is of one: `timer kitchen`."""
+    """The piece that it belongs to, if any: `timer kitchen`."""
     kind: NodeKindName
     status: NodeStatusName
     live: bool
-    """It runs when its inputs change. Others are dormant: they run when they are called."""
+    """It runs when its inputs change. A node that is not live is dormant: it runs when it is called."""
     why_live: str = ""
     """"effect", "handler", "eager", "materializer", "read by live nodes", "provisional", or nothing."""
     rank: int = 0
     """Greater than that of every computation it read."""
     runs: int = 0
     restored: bool = False
-    """An earlier opening has run it, and that was taken over: it may be clean without a run."""
+    """Its last run in an earlier opening was restored: it can be clean without a run here."""
     invalidated: int = 0
-    """How often something it had read changed."""
+    """How often a value that it had read changed."""
     mean_ms: float = 0.0
     error: str = ""
-    """What its last run raised."""
+    """The error of its last run."""
     gate: str = ""
-    """What holds it back, in words: "debounce 250ms, eligible in 120ms"."""
+    """What delays it, in words: "debounce 250ms, eligible in 120ms"."""
     in_flight: bool = False
     waiting: int = 0
-    """Events that wait for a handler. What holds up the first of them is its gate."""
+    """Events that wait for a handler. The gate says what delays the first of them."""
     parent: str | None = None
-    """The id of the node in whose run it was made."""
+    """The id of the node whose run made it."""
     outputs: tuple[str, ...] = ()
     """Addresses it writes, such as "todo.board"."""
     envelopes: tuple[str, ...] = ()

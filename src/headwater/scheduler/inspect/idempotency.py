@@ -29,7 +29,7 @@ from headwater.values.overlap import touches
 from headwater.values.tree import ABSENT, Maybe
 
 RAISED: Final = "what it raised"
-"""What differs, where that is no place."""
+"""The name of a difference between two errors, which have no place in a value."""
 
 SHOWN_MAX: Final = 60
 """Characters of a value in a message: two of them and a place fit a line."""
@@ -48,13 +48,13 @@ class Difference(msgspec.Struct, frozen=True):
     first: object
     second: object
     line: str = ""
-    """Where the function stands: `search.py:11`."""
+    """The source location of the function: `search.py:11`."""
     on_top: bool = False
-    """The second time was on top of what the first had written."""
+    """The second run was on top of the writes of the first."""
     piece: str = ""
-    """Which piece it is of, if it is of one."""
+    """The piece that it belongs to, if any."""
     restored: bool = False
-    """The first is what was restored of an earlier opening."""
+    """The first value was restored from an earlier opening."""
 
     @property
     def head(self) -> str:
@@ -62,7 +62,7 @@ class Difference(msgspec.Struct, frozen=True):
         name = titled(self.node if self.node.endswith(")") else f"{self.node}()", self.piece)
         where = f" {self.line}" if self.line else ""
         if self.restored:
-            return f"{name}{where} was restored from an earlier opening, and a run comes to something else"
+            return f"{name}{where} was restored from an earlier opening, and a run has another result"
         how = "run again on top of what it had written" if self.on_top else "run again on the same inputs"
         return f"{name}{where} is not idempotent: {how}, it came out differently"
 

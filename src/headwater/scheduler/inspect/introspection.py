@@ -41,13 +41,13 @@ class SchedulerStats(msgspec.Struct, frozen=True):
     in_flight: int
     gated: int
     reads: int
-    """Places registered with the index of readers."""
+    """Places in the index of readers."""
     runs: int
     passes: int
     visits: int
-    """Places of that index that changes have been compared with."""
+    """Places of that index that were compared with changes."""
     live_writes: int
-    """Changes of reference counts, for keeping track of who is live."""
+    """Changes of reference counts that track which nodes are live."""
 
 
 class ActionStats(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class FilterStats(msgspec.Struct, frozen=True):
     """The number of invalidations and of runs: the difference was saved."""
 
     invalidated: int
-    """Times that a value changed which some node had read."""
+    """How often a value changed that some node had read."""
     executed: int
     filtered: int
     """Invalidations without a run of their own: the node was not observed, or several led to one run."""
@@ -250,9 +250,9 @@ class GraphQueries:
             return "It has not run here: what another runtime came to was adopted"
         if node.restored:
             since = f", and {missed.reason}" if missed is not None else ""
-            return f"It has not run here: its last run, in an opening before, was taken over{since}"
+            return f"It has not run here: its last run, in an earlier opening, was restored{since}"
         if missed is not None:
-            return f"It has not run yet; nothing could be taken over from an opening before: {missed.reason}"
+            return f"It has not run yet; nothing could be restored from an earlier opening: {missed.reason}"
         return "It has not run yet"
 
     def _not_now(self, node: Node) -> str:

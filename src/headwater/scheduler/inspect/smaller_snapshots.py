@@ -8,7 +8,7 @@ from headwater.scheduler.inspect.graph_snapshot import NodeView, Snapshot
 
 
 def fewer(snapshot: Snapshot, limit: int) -> Snapshot:
-    """At most so many nodes, functions before instances; of sources, those that these read."""
+    """At most this many nodes, functions before instances, and the sources that they read."""
     if len(snapshot.nodes) <= limit:
         return snapshot
     ordered = sorted(snapshot.nodes, key=lambda node: node.name.endswith(")"))
@@ -17,7 +17,7 @@ def fewer(snapshot: Snapshot, limit: int) -> Snapshot:
 
 
 def shorter(snapshot: Snapshot, reads: int) -> Snapshot:
-    """Of every node at most so many of its reads and of its edges."""
+    """The snapshot with at most this many reads and edges of every node."""
     nodes = tuple(msgspec.structs.replace(node, reads=node.reads[:reads]) for node in snapshot.nodes)
     counts: dict[str, int] = {}
     edges = []
@@ -29,7 +29,7 @@ def shorter(snapshot: Snapshot, reads: int) -> Snapshot:
 
 
 def _of_nodes(snapshot: Snapshot, nodes: tuple[NodeView, ...]) -> Snapshot:
-    """With these nodes, the edges between them, and the sources that they read."""
+    """The snapshot with these nodes, the edges between them, and the sources that they read."""
     chosen = {node.id for node in nodes}
     ends = chosen | {source.id for source in snapshot.sources}
     edges = tuple(edge for edge in snapshot.edges if edge.source in ends and edge.target in chosen)

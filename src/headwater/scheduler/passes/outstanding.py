@@ -19,7 +19,7 @@ class Outstanding(msgspec.Struct, frozen=True):
     in_flight: int
     """Attempts that wait for something outside."""
     gated: int
-    """Nodes that are wanted and wait for their time."""
+    """Live nodes that wait for their time."""
     wake_at: float | None
     """The earliest such time, or that at which an event may be handled."""
     events: int = 0

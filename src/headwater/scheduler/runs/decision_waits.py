@@ -1,7 +1,7 @@
 """Runs that asked whether a document is decided, repeated when that changes.
 
-The replica reports on the documents in the dict that is kept here; while it is empty, this costs nothing.
-An answer counts for the run that it was given to: the next run asks again, or does not depend on it any more.
+The replica reports on the documents in the dict that is kept here; while it is empty, this costs nothing. An answer
+counts for the run that got it: the next run asks again, or does not depend on it any more.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from headwater.store.observations import Called, Observation, fingerprint_of
 from headwater.values.ids import DocKey
 
 FAILING_MIN: Final = 100
-"""Nodes that failed, before those are looked for that are gone."""
+"""The number of failed nodes above which removed nodes are dropped from the list."""
 
 
 class FailingNodes:

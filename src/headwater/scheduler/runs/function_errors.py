@@ -13,7 +13,7 @@ from headwater.values.address import address_text
 from headwater.values.author_text import describe
 
 NOT_NOW: Final = (UnavailableError, OfflineError, ClosedError)
-"""Why a store or a server does not take a commit that it may take a moment later, or in the next opening."""
+"""Errors after which a store or a server may accept the same commit later, or in the next opening."""
 
 
 def is_final(error: HeadwaterError | None) -> bool:

@@ -1,8 +1,8 @@
 """The stored settings of gates.
 
-They have a row of their own beside that of the node's last run, so they are kept also of a node of which no run is: a
-sink, a function that has not run, one whose code has changed. A setting that was made over a declared one holds as long
-as the declaration stays the same: an author who changes the declaration means that.
+A setting has a row of its own, so it is also kept for a node without a stored run: a sink, a function that has not run,
+or a function whose code has changed. A setting that replaced a declared one is valid while the declaration stays the
+same. A changed declaration replaces the setting.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headwater.store.resumption import Listing
 from headwater.values.ids import DocKey
 
 SUFFIX: Final = ":gate"
-"""Of the names of these rows: behind that of the node's own row, so that they are listed and forgotten together."""
+"""The suffix of these rows after the name of the node's own row, so that both are listed and deleted together."""
 
 
 class StoredGateSettings:

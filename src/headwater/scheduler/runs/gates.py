@@ -23,7 +23,7 @@ from headwater.scheduler.scheduler_limits import (
 )
 
 LONG_AGO: Final = -inf
-"""When there was news for a node, if that was in another opening."""
+"""The time of causes from another opening."""
 
 
 class Gates:

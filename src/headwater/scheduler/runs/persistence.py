@@ -51,27 +51,27 @@ Changed: TypeAlias = Callable[[DocKey, list[tuple[Path, Depth]], Seq], bool]
 """Whether a commit after a seq has changed one of these places of a document, or may have."""
 
 SINCE: Final = "while not open"
-"""How a node became invalid that was not there."""
+"""The cause of a node that is restored as invalid: a change while the space was not open."""
 
 
 NOTHING: Final = "nothing is kept of it"
-"""Why most nodes are fresh that are."""
+"""The most common reason of a fresh node."""
 
 FAILED: Final = "its last run failed: it is tried again"
-"""Why a node is fresh of which a run is kept."""
+"""The reason of a fresh node with a stored run."""
 
 UNMADE: Final = "a function that it called with arguments does not exist any more, or takes others"
-"""Why a node is fresh whose calls cannot be made again."""
+"""The reason of a fresh node whose calls cannot be repeated."""
 
 CHANGED_CODE: Final = "its code, or something that it uses, has changed"
-"""Why a node is fresh whose print is another one."""
+"""The reason of a fresh node with another fingerprint."""
 
 _CALLS: Final = b"\xa1c"
-"""In every body that has calls, and in few others: the key of `Extra.calls`, as it is stored."""
+"""The key of `Extra.calls` as stored: it is in every body with calls, and in few others."""
 
 
 ADOPTED: Final = "adopted"
-"""What became of a node that need not run because another runtime has run it."""
+"""The outcome of a node that need not run because another runtime has run it."""
 
 
 class Resumed(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class Resumed(msgspec.Struct, frozen=True):
     outcome: str
     """dirty or fresh."""
     reason: str = ""
-    """Why it was not simply restored."""
+    """Why it was not restored as clean."""
 
 
 class Persistence:
@@ -319,7 +319,7 @@ class Persistence:
         if causes:
             reason = f"{address_text(causes[0][0])} has changed since"
             if len(others) == len(causes):
-                reason = f"whether {address_text(others[0])} fails, or how, is not as it was in its last run"
+                reason = f"whether {address_text(others[0])} fails, or how, has changed since its last run"
             self._tell(node, "dirty", reason)
             return causes
         self._count_restored(node)

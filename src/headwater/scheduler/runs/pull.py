@@ -23,7 +23,7 @@ from headwater.scheduler.runs.steps import PassStep, Perform, drive
 from headwater.scheduler.scheduler_limits import NESTED_MAX, RUNS_MAX
 
 MADE_ROOM: Final = "made room for what it waits for"
-"""Why an attempt was discarded that does not count against the bound of a pass."""
+"""The reason of a discarded attempt that does not count against the bound of a pass."""
 
 
 class TooDeep(BaseException):  # no error: authors' code must not catch it

@@ -35,7 +35,7 @@ _CLEAN: Final = NodeStatus.CLEAN
 _OPEN: Final = TxStatus.OPEN
 
 REJECTED: Final = "its commit was rejected"
-"""Why an attempt does not count that had come to its end."""
+"""The reason of an attempt that had ended and does not count."""
 
 
 class Runner:

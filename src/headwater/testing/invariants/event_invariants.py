@@ -1,9 +1,9 @@
 """Invariants I4, I10 and I11 of events.
 
-Part of what `invariants` checks: `check`, `check_trace` and `Watch` there cover all of it but `i11_log`, which is for
-tests that have the log. The nodes above a document are found by walking up from it over all records, the slow way.
+`check`, `check_trace` and `Watch` in `scheduler_invariants` include all of them except `i11_log`, which needs the log.
+The nodes above a document are found by walking up from it over all records, without any index.
 
-Length: one claim after another, as in `invariants`.
+Length: one invariant after another, as in `scheduler_invariants`.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from headwater.values.ids import BranchId, DocKey
 from headwater.values.tree import Path
 
 _WAITS: Final = frozenset(before for before, _ in EVENT_TRANSITIONS)
-"""States that something can follow."""
+"""States that are not final."""
 
 
 class EventWatch:
-    """Looks at each event as its handler is called, and at each document as its handler first looks at it."""
+    """Checks each event when its handler is called, and each document at the handler's first read."""
 
     def __init__(self, scheduler: Scheduler, records: Sequence[TraceRecord]) -> None:
         self._scheduler = scheduler
         self._records = records
-        # What the handlers that are at work have asked for before they looked at it.
+        # Documents that running handlers made current before reading them.
         self._asked: dict[Handling, set[DocKey]] = {}
-        # What was found while a handler was at work, which may have caught it.
+        # Violations found during a handler, which may have caught the error.
         self.found: list[InvariantError] = []
         self._others = scheduler.events.before_commit
         scheduler.events.before_commit = self._before_commit
 
     def heard(self, record: TraceRecord) -> None:
-        """A handler is called: it is its event's turn, and what it is known to read is current."""
+        """A handler is called: it is the turn of its event, and its known reads are current."""
         if not isinstance(record, EventDispatched):
             return
         scheduler = self._scheduler
@@ -70,7 +70,7 @@ class EventWatch:
         handling.tx.gate = partial(self._looks, handling, handling.tx.gate)
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop listening."""
         self._scheduler.events.before_commit = self._others
 
     def _looks(self, handling: Handling, gate: Callable[[DocKey], None] | None, doc: DocKey) -> None:
@@ -86,12 +86,12 @@ class EventWatch:
             # I6: no event waits for a node that never settles, be it at once or over time.
             is_excused = starts.count(node.id) >= RUNS_MAX or is_spent(self._scheduler, node)
             if not is_excused and not has_had_turns(event, node):
-                what = f"its handler looks at {sorted(docs)}, and {node!r} above is not current"
+                what = f"its handler reads {sorted(docs)}, and {node!r} above is not current"
                 self.found.append(broken("I4", what, event))
                 raise self.found[-1]
 
     def _since_last(self, record: TraceRecord) -> list[TraceRecord]:
-        """What happened since a handler was last called, or a pass ended."""
+        """The records since the last call of a handler, or the end of a pass."""
         found: list[TraceRecord] = []
         for each in reversed(self._records):
             if isinstance(each, EventDispatched | PassEnded) and each is not record:
@@ -114,7 +114,7 @@ class EventWatch:
 
 
 def writers(scheduler: Scheduler) -> Iterator[tuple[DocKey, tuple[Path, Node]]]:
-    """Every address that a node writes, or may write: from the records alone."""
+    """Every address that a node writes, or may write, from the records alone."""
     for node in scheduler.registry.nodes:
         yield from ((doc, ((), node)) for doc in node.outputs)
         yield from ((doc, (path, node)) for doc, path in node.spec.side_write_envelope)
@@ -141,13 +141,13 @@ def not_current(scheduler: Scheduler, docs: Iterable[DocKey]) -> list[Node]:
 
 
 def is_spent(scheduler: Scheduler, node: Node) -> bool:
-    """It does not settle, and rests; or it has had its turns in this pass."""
+    """The node is in backoff, or has reached its limit of runs in this pass."""
     in_pass = node.pass_number == scheduler.runner.pass_number and node.pass_runs >= RUNS_MAX
     return node.attempt is None and (in_pass or scheduler.gates.is_resting(node))
 
 
 def has_had_turns(event: EventRecord, node: Node) -> bool:
-    """It has run as often as may be since it first stood before the event."""
+    """It has reached its limit of runs since it first delayed the event."""
     return (event.waited_for or {}).get(node, (0, 0))[0] >= RUNS_MAX
 
 
@@ -162,7 +162,7 @@ def i4_turn(scheduler: Scheduler, event: EventRecord) -> None:
 
 
 def i10_start(event: EventRecord) -> None:
-    """What sent it has ended, and has not failed; if that was in another space, it is confirmed."""
+    """The sender has ended and has not failed. A sender in another space is confirmed."""
     launch = event.origin
     if (
         launch is None
@@ -177,7 +177,7 @@ def i10_start(event: EventRecord) -> None:
 
 
 def i4_lanes(scheduler: Scheduler) -> None:
-    """Each lane holds what waits, in the order in which it was sent; its head waits for something that is so."""
+    """Each lane has the waiting events in the order of sending, and the reason why its head waits is true."""
     lanes = list(scheduler.lanes)
     if scheduler.lanes.inbox or scheduler.lanes.are_ready or scheduler.outcomes.unnotified:
         raise broken("I4", "this is no rest: an event could be checked, or a listener notified", None)
@@ -200,13 +200,13 @@ def _fitting_lane(lane: Lane) -> Iterable[tuple[str, bool]]:
     ordinals = [event.ordinal for event in lane.events]
     yield "events wait as they were sent", ordinals == sorted(set(ordinals))
     yield (
-        "what waits is its own, and queued",
+        "waiting events are its own, and queued",
         all(event.lane == lane.name and event.state is EventState.QUEUED for event in lane.events),
     )
     running = lane.running
-    yield "what is under way waits for something outside", running is None or running.suspended
+    yield "a running attempt is suspended", running is None or running.suspended
     yield (
-        "what is under way is its own",
+        "a running attempt is of an event of its lane",
         running is None
         or (
             running.event.lane == lane.name
@@ -214,7 +214,7 @@ def _fitting_lane(lane: Lane) -> Iterable[tuple[str, bool]]:
             and running.tx.event is running.event
         ),
     )
-    yield "who waits knows why", lane.parked is None or bool(lane.parked.reason and lane.events)
+    yield "a waiting head has a reason", lane.parked is None or bool(lane.parked.reason and lane.events)
 
 
 def _has_to_wait(scheduler: Scheduler, event: EventRecord) -> bool:
@@ -232,7 +232,7 @@ def _has_to_wait(scheduler: Scheduler, event: EventRecord) -> bool:
 
 
 def i10_lineage(scheduler: Scheduler) -> None:
-    """Only origins that are not decided are kept; what a failed one has sent is gone, or for the store to refuse."""
+    """Only undecided origins are kept. Events of a failed origin have ended, or the store refuses them."""
     for launch in scheduler.origins:
         if launch.tx.status in TX_SETTLED or launch.count < 0:
             raise broken("I10", f"{launch.name} is decided, and still kept", None)
@@ -243,7 +243,7 @@ def i10_lineage(scheduler: Scheduler) -> None:
 
 
 def i11_handlers(scheduler: Scheduler) -> None:
-    """One handler for each stream; and what it says of itself fits together."""
+    """Each stream has one handler, whose record is consistent."""
     waiting: dict[HandlerRecord, int] = {}
     applied: dict[HandlerRecord, int] = {}
     for event in scheduler.outcomes.live.values():
@@ -273,7 +273,7 @@ def _fitting_handler(handler: HandlerRecord, waiting: int, now: float) -> Iterab
 
 
 def i11_events(scheduler: Scheduler) -> None:
-    """What an event says of itself fits together; see EVENT_FIELDS for who looks at what."""
+    """The record of an event is consistent; EVENT_FIELDS lists the check of each field."""
     live = scheduler.outcomes.live
     for key, event in live.items():
         for what, holds in _fitting_event(event):
@@ -295,22 +295,28 @@ def _fitting_event(event: EventRecord) -> Iterable[tuple[str, bool]]:
     yield "it has a place in a lane", event.ordinal > 0 and bool(event.lane)
     yield "what it carries cannot be changed", type(event.payload) not in (dict, list)
     yield "an event from elsewhere asks for its receipt", not (event.is_fresh and event.was_failed)
-    # Whether it still does is not for this one to say: another may have taken it up, failed, and dropped it.
+    # Whether it is still there is not checked: another runtime may have resumed it, failed, and dropped it.
     yield (
-        "what stands in the outbox was sent in a transaction, or found there",
+        "an entry of the outbox was sent in a transaction, or resumed",
         not event.is_stored or event.origin is not None or not event.is_fresh,
     )
     yield "it was tried if it is handled", event.attempts >= (event.state is not EventState.QUEUED)
     yield "what was counted before counts", event.tried_before >= 0 <= event.resumed_count
-    yield "who was taken back waits", (event.rejected_at is None) is (event.backoff_ms == 0)
-    yield "trouble is of an attempt that was taken back", event.store_error is None or event.rejected_at is not None
+    yield "a rolled back event waits", (event.rejected_at is None) is (event.backoff_ms == 0)
+    yield "an error of the store has a rollback", event.store_error is None or event.rejected_at is not None
     yield "and not for too long", event.not_before - (event.rejected_at or 0.0) >= 0 <= event.backoff_ms <= RETRY_MAX_MS
     yield "what it waits for has run so often", all(turns >= 0 for turns, _ in (event.waited_for or {}).values())
     yield "it has a result if it is handled", event.result is None or event.attempts > 0
-    yield "it has not come to its end", event.error is None and not event.reason and not event.not_stored
-    yield "who waits for a server is not being handled", not event.awaits_server or event.state is EventState.QUEUED
-    yield "who was rejected by its handler has been handled", event.rejection is None or event.attempts > 0
-    yield "who waits for quiet is not handled yet", event.waits_since is None or event.state is not EventState.PENDING
+    yield "it has not ended", event.error is None and not event.reason and not event.not_stored
+    yield (
+        "an event waiting for a server is not handled",
+        not event.awaits_server or event.state is EventState.QUEUED,
+    )
+    yield "an event rejected by its handler has been handled", event.rejection is None or event.attempts > 0
+    yield (
+        "an event waiting for a debounce is not handled",
+        event.waits_since is None or event.state is not EventState.PENDING,
+    )
     yield "listeners can be called", all(map(callable, event.callbacks))
 
 
@@ -318,7 +324,7 @@ def _fitting_event(event: EventRecord) -> Iterable[tuple[str, bool]]:
 
 
 def i4_order(records: Sequence[TraceRecord]) -> None:
-    """No handler is called while another event of the lane waits that was sent before."""
+    """No handler is called while an event of the same lane waits that was sent earlier."""
     places: dict[str, tuple[str, int]] = {}
     waiting: dict[str, dict[str, int]] = {}
     numbers: dict[str, int] = {}
@@ -334,7 +340,7 @@ def i4_order(records: Sequence[TraceRecord]) -> None:
             if earlier:
                 raise broken("I4", f"its handler is called before that of {earlier}, sent before it", record)
             if record.number - numbers.get(record.event, record.number) not in (0, 1):
-                raise broken("I4", "an attempt of it was not told", record)
+                raise broken("I4", "an attempt of it has no record", record)
             numbers[record.event] = record.number
         elif isinstance(record, EventParked) and record.event in places:
             lane_of, ordinal = places[record.event]
@@ -344,7 +350,7 @@ def i4_order(records: Sequence[TraceRecord]) -> None:
 
 
 def i10_lineage_gated(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one claim for each kind of record
-    """What was sent in an attempt is confirmed only if that is; if that failed, it is never handled again."""
+    """An event is confirmed only if its sender is. After the sender failed, it is not handled again."""
     origins: dict[str, str] = {}
     fates: dict[str, bool] = {}
     for record in records:
@@ -358,7 +364,7 @@ def i10_lineage_gated(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # 
             fates[record.origin] = record.came_to_be
         elif isinstance(record, EventDispatched):
             if fates.get(origins.get(record.event, "")) is False:
-                raise broken("I10", "its handler is called, and what sent it was taken back", record)
+                raise broken("I10", "its handler is called, and its sender was rolled back", record)
         elif isinstance(record, EventEnded):
             origin = origins.pop(record.event, "")
             if record.origin and origin and record.origin != origin:
@@ -368,10 +374,10 @@ def i10_lineage_gated(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # 
 
 
 def i11_at_most_once(records: Sequence[TraceRecord]) -> None:
-    """An event is confirmed once at most, by one handler; each delivery has one end, and nothing comes after that."""
+    """An event is confirmed at most once, by one handler. Each delivery has one end, and nothing follows it."""
     confirmed: set[str] = set()
     handlers: dict[str, str] = {}
-    # Sent, and not ended; and those that have ended and were not sent again.
+    # Sent and not ended; and ended and not sent again.
     under_way: set[str] = set()
     over: set[str] = set()
     for record in records:
@@ -387,7 +393,7 @@ def i11_at_most_once(records: Sequence[TraceRecord]) -> None:
             over.discard(event)
             continue
         if event in over:
-            raise broken("I11", "it has come to its end before", record)
+            raise broken("I11", "it has ended before", record)
         if isinstance(record, EventEnded):
             under_way.discard(event)
             over.add(event)
@@ -401,7 +407,7 @@ def i11_at_most_once(records: Sequence[TraceRecord]) -> None:
 
 
 def i11_log(entries: Iterable[Entry]) -> dict[BranchId, set[str]]:
-    """A receipt is created by one commit of its branch, and by none written again. Returns the letters of all."""
+    """A receipt is created by one commit of its branch and never written again. Returns the short ids of all."""
     found: dict[BranchId, set[str]] = {}
     for entry in entries:
         if not isinstance(entry, CommitEntry):
@@ -454,13 +460,13 @@ LANE_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = dict.fromkeys(
 def broken(
     invariant: str, what: str, record: Node | EventRecord | HandlerRecord | Lane | TraceRecord | None
 ) -> InvariantError:
-    """What does not hold, with the record of which that is so."""
+    """The error for a violated invariant, with the record that violates it."""
     shown = "" if record is None else f": {_shown(record)}"
     return InvariantError(f"{invariant}: {what}{shown}", invariant=invariant, record=record)
 
 
 def _shown(record: Node | EventRecord | HandlerRecord | Lane | TraceRecord) -> str:
-    """All of a record but what it was registered with."""
+    """A record without its declaration."""
     if isinstance(record, TraceRecord):
         return str(record)
     if isinstance(record, Lane):

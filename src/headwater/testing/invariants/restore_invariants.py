@@ -1,6 +1,6 @@
 """Invariant I7 of restored nodes.
 
-`docs/internals/invariants.md` says what it promises, and where it is upheld.
+`docs/internals/invariants.md` says what it promises, and which code upholds it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from headwater.values.overlap import touches
 
 
 def i7_restart_equivalence(scheduler: Scheduler, engine: Engine, branch: BranchId = MAIN) -> None:
-    """Restored, clean nodes that have not run since: all that they read and wrote is as it was in that run.
+    """A restored, clean node that has not run since has the same reads and writes as in the stored run.
 
-    For a time at which everything written is decided and was heard of.
+    To be called when every commit is decided and every notification was received.
     """
     for node in scheduler.registry.nodes:
         if not node.restored or node.runs or not node.is_clean:
@@ -66,7 +66,7 @@ def _as_it_was(  # noqa: PLR0917  # called in one place
     if [(doc, path, SHALLOW_BIT if shallow else 0) for doc, path, shallow in places] != list(node.reads):
         raise broken("I7", "it was restored with other reads than are kept", node)
     if recorded_failures(observation) != failures:
-        raise broken("I7", "it was restored as clean, and what it has read fails otherwise than it was told", node)
+        raise broken("I7", "it was restored as clean, and a function that it has read fails differently", node)
     for doc, path, shallow in [*places, *((doc, (), False) for doc in node.outputs)]:
         then = documents.at(branch, doc, row.seq).value
         now = documents.at(branch, doc, engine.head).value
@@ -88,7 +88,7 @@ def _row_of(node: Node, engine: Engine, branch: BranchId) -> ObservationRow | No
 
 
 def i7_runs(records: Sequence[TraceRecord]) -> None:
-    """Who was restored starts only after something that it read has changed."""
+    """A restored node starts only after a change of something that it read."""
     waits: dict[str, bool] = {}
     for record in records:
         if isinstance(record, NodeRestored):

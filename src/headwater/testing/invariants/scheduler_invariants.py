@@ -1,14 +1,13 @@
 """Invariants of the scheduler, checked at rest and over traces.
 
-`check` is for a scheduler at rest, `check_trace` for everything that was told since it began, `Watch` for each attempt
-as it starts. What is about events stands in `event_invariants`, what is about openings in `resume_invariants`, and all
-three cover it, but for the one that compares with the store. Whatever an index knows is made again here from the
-records, the slow way, and compared. The first thing that does not hold is raised as an InvariantError, which names the
-invariant and shows the record.
+`check` is for a scheduler at rest, `check_trace` for all records since its start, `SchedulerWatch` for each attempt as
+it starts. They include the invariants of `event_invariants` and `restore_invariants`, except for the check that
+compares with the log. Every index is computed again from the records, without shortcuts, and compared. The first
+violation raises an InvariantError with the invariant and the record.
 
-`docs/internals/invariants.md` says what each of them promises, and where it is upheld.
+`docs/internals/invariants.md` says what each invariant promises, and which code upholds it.
 
-Length: one claim after another, so that all of them are found in one module.
+Length: one invariant after another, so that all of them are in one module.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ from headwater.values.ids import DocKey
 
 
 def check(scheduler: Scheduler) -> None:
-    """All that must hold at rest: after `idle`, before anything else happens."""
+    """All invariants at rest: after `idle`, before anything else happens."""
     for claim in AT_REST:
         claim(scheduler)
 
 
 def check_trace(records: Sequence[TraceRecord]) -> None:
-    """All that must hold of what happened. Of nodes that were registered before the first record, what can be said."""
+    """All invariants over a trace. Nodes registered before the first record are checked as far as possible."""
     for claim in OVER_TRACE:
         claim(records)
 
 
 class SchedulerWatch:
-    """Listens from now on: keeps every record, and looks at each attempt as it starts."""
+    """Listens from now on: stores every record, and checks each attempt as it starts."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.records: list[TraceRecord] = []
@@ -62,13 +61,13 @@ class SchedulerWatch:
         self._unlisten = scheduler.trace.listen(self._heard)
 
     def check(self) -> None:
-        """All that must hold of what was heard; and what was found in the middle of a handler."""
+        """All invariants over the received records, and violations that were found during a handler."""
         for error in self._events.found:
             raise error
         check_trace(self.records)
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop listening."""
         self._unlisten()
         self._events.end()
 
@@ -85,7 +84,7 @@ class SchedulerWatch:
 
 
 class _Edges:
-    """Writers of documents, and readers of written documents: from the records alone."""
+    """Writers of documents, and readers of written documents, from the records alone."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.nodes = list(scheduler.registry.nodes)
@@ -105,7 +104,7 @@ class _Edges:
         }
 
     def cycles(self) -> dict[Node, frozenset[Node]]:
-        """For each node that reads itself through others, all that are on such ways. By walking from each."""
+        """For each node that reads itself through others, all nodes of such cycles. Found by walking from each node."""
         above = {node: self._above(node) for node in self.nodes}
         return {
             node: frozenset(other for other in above[node] if node in above[other])
@@ -125,7 +124,7 @@ class _Edges:
 
 
 def is_declared(scheduler: Scheduler, node: Node, doc: DocKey) -> bool:
-    """Its place in the order still follows from what it is known to read."""
+    """Its place in the order still follows from its declared reads."""
     return node in scheduler.graph._declared.get(doc, ())  # noqa: SLF001  # looked at, not touched
 
 
@@ -135,7 +134,7 @@ def is_declared(scheduler: Scheduler, node: Node, doc: DocKey) -> bool:
 def i1_live_consistency(scheduler: Scheduler) -> None:
     """A live node has run on the current values, unless time, its own write or a breakpoint delays it."""
     if scheduler.invalidation.inbox or scheduler.runner.stack:
-        raise broken("I1", "this is no rest: a change was not looked at, or a function is at work", None)
+        raise broken("I1", "the scheduler is not at rest: a change is not processed, or a function is running", None)
     stopped = scheduler._settle.stopped_at is not None  # noqa: SLF001  # looked at, not touched
     for node in scheduler.registry.nodes:
         is_excused = node.attempt is not None or scheduler.gates.is_held(node) or (stopped and node.queued)
@@ -144,7 +143,7 @@ def i1_live_consistency(scheduler: Scheduler) -> None:
 
 
 def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after another
-    """Live are those with a reason of their own and those that a live one reads, no others; and each is counted."""
+    """Live nodes have a reason of their own or a live reader. References are counted exactly."""
     edges = _Edges(scheduler)
     live: set[Node] = set()
     todo: list[Node] = []
@@ -173,7 +172,7 @@ def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after
 
 
 def i8_provenance(scheduler: Scheduler) -> None:
-    """A transaction that is not decided yet says whose it is; causes wait only for an attempt, and only if invalid."""
+    """An undecided transaction names its node. Only an invalid node has causes, which wait for an attempt."""
     for node in scheduler.registry.nodes:
         if node.attempt is not None:
             i8_stamp(node)
@@ -184,14 +183,14 @@ def i8_provenance(scheduler: Scheduler) -> None:
 
 
 def i8_stamp(node: Node) -> None:
-    """The transaction of an attempt says whose it is, and why."""
+    """The transaction of an attempt names its node and its causes."""
     attempt = node.attempt
     if attempt is None or attempt.tx.node is not node or attempt.tx.triggers != node.last_causes:
         raise broken("I8", "the transaction of its attempt names another node, or other causes", node)
 
 
 def i9_ranks(scheduler: Scheduler) -> None:
-    """A reader's rank is greater than its writers', but within a cycle, where all have the same; cycles are exact."""
+    """A reader's rank is greater than that of its writers. The nodes of a cycle share one rank; cycles are exact."""
     edges = _Edges(scheduler)
     cycles = edges.cycles()
     for node in edges.nodes:
@@ -209,7 +208,7 @@ def i9_ranks(scheduler: Scheduler) -> None:
 
 
 def i9_turn(scheduler: Scheduler, node: Node) -> None:
-    """An attempt of the pass starts: no writer of its reads outside its cycle, that could run, still waits."""
+    """When an attempt starts, no writer of its reads outside its cycle waits that could run."""
     attempt = node.attempt
     if attempt is None or attempt.pulled or len(scheduler.runner.stack) > 1:
         return
@@ -218,13 +217,13 @@ def i9_turn(scheduler: Scheduler, node: Node) -> None:
         is_spent = source.pass_number == number and source.pass_runs >= RUNS_MAX
         could_run = source.is_live and not source.is_clean and source.attempt is None and not gates.is_held(source)
         in_ring = source.cycle is not None and source.cycle is node.cycle
-        # A materializer and its reader may be made of each other, too: then who is first is as good as any other.
+        # A materializer and its reader may depend on each other: then any order is correct.
         if could_run and not is_spent and not in_ring and not _is_above(scheduler, node, source):
             raise broken("I9", f"it starts before {source!r}, which writes what it reads", node)
 
 
 def _is_above(scheduler: Scheduler, node: Node, other: Node) -> bool:
-    """The other is made of what the node makes, as far as envelopes can tell."""
+    """The other node depends on an output of this one, as far as envelopes show."""
     found = {other}
     todo = [other]
     while todo:
@@ -237,7 +236,7 @@ def _is_above(scheduler: Scheduler, node: Node, other: Node) -> bool:
 
 
 def edges_are_exact(scheduler: Scheduler) -> None:
-    """Writers, envelopes, declared reads, and which reads of a node are written by a node."""
+    """The maps of writers, envelopes, declared reads, and of reads that a node writes equal the records."""
     graph, edges = scheduler.graph, _Edges(scheduler)
     if graph.writers != {doc: tuple(writers) for doc, writers in edges.writers.items()}:
         raise broken("edges", f"the map of writers is not that of the records: {graph.writers}", None)
@@ -257,7 +256,7 @@ def edges_are_exact(scheduler: Scheduler) -> None:
 
 
 def index_is_exact(scheduler: Scheduler) -> None:
-    """The index of readers holds what the records say was read, and nothing else."""
+    """The index of readers has exactly the reads of the records."""
     nodes = scheduler.registry.nodes
     wanted = {(doc, path, bool(bits), node) for node in nodes for doc, path, bits in node.reads}
     found = list(scheduler.graph.index.entries())
@@ -267,12 +266,12 @@ def index_is_exact(scheduler: Scheduler) -> None:
 
 
 def waiting_is_exact(scheduler: Scheduler) -> None:
-    """Queue, gates, what is invalid and what is under way are as the records say."""
+    """Queue, gates, invalid nodes and suspended attempts equal the records."""
     queued = scheduler.queue.nodes()
     if len(set(queued)) != len(queued) or any(not node.queued for node in queued):
         raise broken("queue", f"a node is in it twice, or does not know: {queued}", None)
     invalid = {node for node in scheduler.registry.nodes if node.outputs and node.status is NodeStatus.INVALID}
-    # Besides, those that never ran while their result was read.
+    # And nodes that never ran, although their result was read.
     awaited = {
         source
         for node in scheduler.registry.nodes
@@ -287,9 +286,9 @@ def waiting_is_exact(scheduler: Scheduler) -> None:
     in_flight = scheduler.runner.in_flight
     for node in scheduler.registry.nodes:
         if node.queued is not (node in queued):
-            raise broken("queue", "it should know whether it stands in the queue", node)
+            raise broken("queue", "it should know whether it is queued", node)
         if node.attempt is not in_flight.get(node):
-            raise broken("flight", "its attempt is not the one that is under way", node)
+            raise broken("flight", "its attempt is not the running one", node)
         waits_until = 0.0 if node.gate is None else node.gate.waits_until
         if waits_until and (waits_until, node) not in entries:
             raise broken("gates", "it waits for a time, and nothing will wake it", node)
@@ -299,7 +298,7 @@ def waiting_is_exact(scheduler: Scheduler) -> None:
 
 
 def records_are_whole(scheduler: Scheduler) -> None:
-    """What a record says of itself fits together; see FIELDS for who looks at what."""
+    """Each record is consistent; FIELDS lists the check of each field."""
     now = scheduler.runner._now()  # noqa: SLF001  # looked at, not touched
     for node in scheduler.registry.nodes:
         for what, holds in _fitting(node, scheduler.runner.pass_number, now):
@@ -328,7 +327,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "at rest nothing is at work", not node.running
     yield "what never ran has nothing of a run", not is_new or not (node.commit or node.reads or node.runs)
     yield "an attempt has a transaction of its own", node.attempt is None or node.attempt.tx.node is node
-    yield "who waits for a verdict has written", node.commit is None or node.commit.node is node
+    yield "a node that waits for a verdict has written", node.commit is None or node.commit.node is node
     yield "where an error comes from goes with it", node.trace is None or node.error is not None
     yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
     yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX
@@ -345,7 +344,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     failures = bool(node.seen_failures) or node.known_failure is not None
     yield "failures that were kept are of what can be known by what it is", not failures or spec.fingerprint is not None
     is_told = node.adopted > 0 or node.peer_observation is not None
-    yield "what is taken over from others can be known by what it is", not is_told or spec.fingerprint is not None
+    yield "a run that is adopted has a fingerprint", not is_told or spec.fingerprint is not None
     yield "what was adopted has been run, if not here", not node.adopted or not is_new
     moments = [moment for moment in (node.changed_at, node.run_changed_at) if moment is not None]
     yield "news is not of tomorrow", all(moment <= now for moment in moments)
@@ -357,7 +356,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
 
 
 def i2_dormancy(records: Sequence[TraceRecord]) -> None:
-    """Who starts is live, or a caller asks."""
+    """A node that starts is live, or has a caller."""
     live: dict[str, bool] = {record.node: False for record in records if isinstance(record, NodeRegistered)}
     for record in records:
         if isinstance(record, DemandChanged):
@@ -365,11 +364,11 @@ def i2_dormancy(records: Sequence[TraceRecord]) -> None:
         elif isinstance(record, RunStarted) and live.get(record.node, record.demand == "live") != (
             record.demand == "live"
         ):
-            raise broken("I2", "it starts as one that is live, which it is not, or the other way round", record)
+            raise broken("I2", "the trace and the record differ on whether it is live", record)
 
 
 def i3_value_gated(records: Sequence[TraceRecord]) -> None:
-    """Who starts again has been invalidated, or its attempt did not count, since it started last."""
+    """A node starts again only after it was invalidated, or if its last attempt was discarded."""
     has_reason: dict[str, bool] = {}
     for record in records:
         if isinstance(record, NodeRegistered | NodeInvalidated | RunDiscarded):
@@ -381,9 +380,9 @@ def i3_value_gated(records: Sequence[TraceRecord]) -> None:
 
 
 def i5_self_stability(records: Sequence[TraceRecord]) -> None:
-    """No node is invalidated by its own run; and a run that wrote nothing invalidates none, unless by failing."""
+    """No node is invalidated by its own run. A run without writes invalidates no node, except by failing."""
     caused: dict[str, NodeInvalidated] = {}
-    # Whose last attempt failed, and who is failing as far as its readers know: they are told of that, and of its end.
+    # Nodes whose last attempt failed, and nodes that fail as far as their readers were notified.
     failed: set[str] = set()
     failing: set[str] = set()
     for record in records:
@@ -408,7 +407,7 @@ def i5_self_stability(records: Sequence[TraceRecord]) -> None:
 
 
 def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one bound after another
-    """In one pass no node starts more often than it may; a node that does not settle rests, and longer each time."""
+    """In one pass no node starts more often than the limit. A node that does not settle backs off, longer each time."""
     starts: dict[str, int] = {}
     number = ended = 0
     rests: dict[str, int] = {}
@@ -417,25 +416,26 @@ def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one boun
         node = record.node
         if isinstance(record, RunStarted):
             if record.pass_number != number:
-                # One that was interrupted has no end.
+                # An interrupted attempt has no end.
                 starts, number = {}, record.pass_number
-            # After the end of a pass its number stays: for callers, who are not part of any.
+            # After the end of a pass its number stays, for callers outside of any pass.
             if number > ended:
                 starts[node] = starts.get(node, 0) + 1
             if starts.get(node, 0) > RUNS_MAX:
                 raise broken("I6", f"it starts more than {RUNS_MAX} times in one pass", record)
             if record.first:
-                # One that has never come to its end has nothing to offer a caller, who need not wait therefore.
+                # A node that never finished has no value for its caller, so the caller need not wait.
                 until.pop(node, None)
             if record.at_ms < until.get(node, 0):
                 raise broken("I6", f"it did not settle, and should rest until {until[node]:g}", record)
         elif isinstance(record, RunDiscarded) and record.reason == MADE_ROOM:
-            # It ran as far as it had stack, and starts again when the node that it calls has run: not one of its runs.
+            # It was discarded because the stack was full, and starts again after the node that it calls: not counted as
+            # a run.
             starts[node] = starts.get(node, 0) - 1
         elif isinstance(record, NodeRestless):
             rests[node] = rests.get(node, 0) + 1
             until[node] = record.at_ms + min(BACKOFF_MS * 2 ** (rests[node] - 1), BACKOFF_MAX_MS)
-            # It ran in this pass, and is not among those that came out of it well.
+            # It ran in this pass, and is still invalid at its end.
             starts.pop(node, None)
         elif isinstance(record, PassEnded):
             for settled in starts:
@@ -444,9 +444,9 @@ def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one boun
 
 
 def i8_causes(records: Sequence[TraceRecord]) -> None:
-    """Who starts names all that has invalidated it since it started last, and what a lost attempt was made for."""
+    """A node that starts names all causes since its last start, and those of a discarded attempt."""
     wanted: dict[str, dict[str, None]] = {record.node: {} for record in records if isinstance(record, NodeRegistered)}
-    # All it ever named: a commit that is rejected may be older than the last attempt.
+    # All causes it ever had: a rejected commit may be older than the last attempt.
     named: dict[str, set[str]] = {}
     started: dict[str, RunStarted] = {}
     for record in records:
@@ -467,7 +467,7 @@ def i8_causes(records: Sequence[TraceRecord]) -> None:
 
 
 def _same_causes(record: RunStarted, wanted: dict[str, None], earlier: set[str]) -> None:
-    """Of very many places only the documents are kept."""
+    """Above the limit only the documents of the places are stored."""
     causes = set(record.causes)
     documents = {cause.partition("/")[0] for cause in wanted}
     is_told = all(cause in causes or cause.partition("/")[0] in causes for cause in wanted)

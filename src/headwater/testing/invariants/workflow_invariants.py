@@ -1,8 +1,8 @@
 """Invariants of workflows over time.
 
-A `Watch` is shown moments: any between two transactions (`look`), the one after a run has begun (`begun`), and one at
-which nothing is due (`rest`). Each is compared with those before it. As in `invariants`, the first thing that does not
-hold is raised as an InvariantError.
+A `WorkflowWatch` is called at moments: between two transactions (`look`), after a run has begun (`begun`), and when
+nothing is due (`rest`). Each moment is compared with the earlier ones. As in `scheduler_invariants`, the first
+violation raises an InvariantError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import WAKE_MAX_MS, WAKE_MIN_MS
 
 Seen = Mapping[tuple[int, str], Mapping[int, int]]
-"""By workflow and consumer: the events that waited when it last looked, each with its attempt."""
+"""By workflow and consumer: the pending events at its last run, each with its attempt."""
 
 _FINAL = (RunStatus.COMMITTED, RunStatus.CRASHED, RunStatus.LOGIC, RunStatus.INTERNAL)
 _ORDER = list(RunPhase)
@@ -26,7 +26,7 @@ _FIXED = ("flow", "handler", "kind", "retry_of", "chain", "attempt", "version", 
 
 
 class WorkflowWatch:
-    """Remembers what it was shown. One for each database, over as many openings as there are."""
+    """Stores the moments. One for each database, over any number of openings."""
 
     def __init__(self) -> None:
         self._runs: dict[int, RunRow] = {}
@@ -36,7 +36,7 @@ class WorkflowWatch:
         self._now: int | None = None
 
     def look(self, tables: WorkflowTables, alive: Collection[int] | None = None) -> None:
-        """Any moment between two transactions."""
+        """A moment between two transactions."""
         check_all(tables, alive)
         runs = {row[0]: RunRow(*row) for row in tables.execute(f"select {RUN} from flow_run")}
         for run_id, run in runs.items():
@@ -55,7 +55,7 @@ class WorkflowWatch:
         self._now = tables.now
 
     def begun(self, tables: WorkflowTables, run_id: int, dirty: Collection[str] = ()) -> None:
-        """A run has begun, and nothing has happened since. `dirty`: consumers that have not looked at what waits."""
+        """A run has just begun. `dirty`: consumers that have not run since their events came."""
         run = tables.run(run_id)
         w13_order(tables, run, dirty)
         w14_paused(tables, run)
@@ -63,7 +63,7 @@ class WorkflowWatch:
             self._seen[run.flow, run.handler] = _waiting(tables, run)
 
     def rest(self, tables: WorkflowTables) -> None:
-        """A host has looked at everything, and found nothing that is due."""
+        """A host has checked everything, and nothing is due."""
         w8_taken_up(tables)
         w10_wake(tables, self._seen)
         w11_schedule(tables)
@@ -83,26 +83,26 @@ def _handlers(tables: WorkflowTables) -> list[HandlerRow]:
 
 
 def w2_only_forward(before: RunRow, after: RunRow) -> None:
-    """Phases go forward; what a run is, and how it ended, stays. What became of its call may be learnt later."""
+    """Phases go forward; the identity and the end of a run stay. The outcome of its call may be stored later."""
     if _ORDER.index(RunPhase(after.phase)) < _ORDER.index(RunPhase(before.phase)):
         raise broken("W2", f"it was {before.phase} already", after)
     if any(getattr(before, name) != getattr(after, name) for name in _FIXED):
-        raise broken("W2", f"it is not what it was ({before})", after)
+        raise broken("W2", f"it has changed ({before})", after)
     is_learnt = before.phase == RunPhase.MUTATING and after.phase == RunPhase.MUTATED
     if before.status in _FINAL and (after.status != before.status or (after.phase != before.phase and not is_learnt)):
         raise broken("W2", f"it had ended ({before.status}, {before.phase})", after)
 
 
 def w3_said_once(before: RunRow, after: RunRow) -> None:
-    """What was prepared, and what came of the call, is said once."""
+    """The plan and the result of the call are stored once."""
     if before.prepare_result is not None and any(getattr(before, name) != getattr(after, name) for name in _PLAN):
-        raise broken("W3", "what was prepared is another now", after)
+        raise broken("W3", "its plan has changed", after)
     if before.mutation_result is not None and before.mutation_result != after.mutation_result:
-        raise broken("W3", "what came of its call is another now", after)
+        raise broken("W3", "the result of its call has changed", after)
 
 
 def w9_frozen(before: StoredEvent, after: StoredEvent | None) -> None:
-    """An event is never gone. What a run was given does not change, and what is done with stays so."""
+    """An event is never deleted. Its payload does not change after a run got it, and a final status stays."""
     if after is None:
         raise broken("W9", "it is gone", before)
     if before.status != "pending" and after.attempt == before.attempt and after.payload != before.payload:
@@ -112,10 +112,10 @@ def w9_frozen(before: StoredEvent, after: StoredEvent | None) -> None:
 
 
 def w12_in_bounds(before: HandlerRow | None, after: HandlerRow, earlier: int, now: int) -> None:
-    """A time that was asked for between these two moments is neither sooner than allowed nor later."""
+    """A wake-up time that was set between two moments is within its bounds."""
     if after.wake_at is None or (before is not None and before.wake_at == after.wake_at):
         return
-    # The clock may have been set meanwhile, to either side.
+    # The clock may have been set in between, in either direction.
     soonest, latest = min(earlier, now) + WAKE_MIN_MS, max(earlier, now) + WAKE_MAX_MS
     if not soonest <= after.wake_at <= latest:
         raise broken("W12", f"between {earlier} and {now}, that is too soon, or too late", after)
@@ -125,7 +125,7 @@ def w12_in_bounds(before: HandlerRow | None, after: HandlerRow, earlier: int, no
 
 
 def w13_order(tables: WorkflowTables, run: RunRow, dirty: Collection[str] = ()) -> None:
-    """Consumers before producers; of those with events, the one whose is oldest. A chain goes before all of them."""
+    """Consumers before producers; among consumers, the one with the oldest event. An open chain goes first."""
     if run.retry_of is not None:
         return
     flow = tables.flow(run.flow)
@@ -148,7 +148,7 @@ def w13_order(tables: WorkflowTables, run: RunRow, dirty: Collection[str] = ()) 
 
 
 def w14_paused(tables: WorkflowTables, run: RunRow) -> None:
-    """Nothing begins in a workflow that is paused or blocked, nor before its time."""
+    """Nothing begins in a workflow that is paused or blocked, or before its time."""
     flow = tables.flow(run.flow)
     if run.status == RunStatus.ACTIVE and (flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing):
         raise broken("W14", f"it begins although {flow.name} is stopped ({flow})", run)
@@ -160,7 +160,7 @@ def w14_paused(tables: WorkflowTables, run: RunRow) -> None:
 
 
 def _idle(tables: WorkflowTables) -> list[FlowRow]:
-    """Workflows that could run, and have nothing to finish."""
+    """Workflows that could run and have no open chain."""
     found = [tables.flow(row[0]) for row in tables.execute("select id from flow order by id")]
     return [
         flow
@@ -170,7 +170,7 @@ def _idle(tables: WorkflowTables) -> list[FlowRow]:
 
 
 def w8_taken_up(tables: WorkflowTables) -> None:
-    """No run that was put aside is still to be taken up."""
+    """No run that was set aside is still marked to continue."""
     for flow in _idle(tables):
         run = waits(tables, flow)
         if run is not None:
@@ -178,7 +178,7 @@ def w8_taken_up(tables: WorkflowTables) -> None:
 
 
 def w10_wake(tables: WorkflowTables, seen: Seen) -> None:
-    """Whatever waits was there when its consumer last looked."""
+    """Every pending event existed when its consumer last ran."""
     for flow in _idle(tables):
         topics = tables.topics(flow.id)
         for consumer in spec_of(tables, flow).consumers:
@@ -190,7 +190,7 @@ def w10_wake(tables: WorkflowTables, seen: Seen) -> None:
 
 
 def w11_schedule(tables: WorkflowTables) -> None:
-    """What runs by the clock runs next when its schedule says, counted from now at the latest."""
+    """The next time of a producer is by its schedule, computed from now at the latest."""
     for flow in _idle(tables):
         spec = spec_of(tables, flow)
         for row in tables.handlers(flow.id):
