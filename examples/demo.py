@@ -144,7 +144,7 @@ def main() -> None:
 
 
 def functions_follow_cells(path: Path) -> None:
-    title("A cell, a computed function, a sink: nobody says who depends on whom")
+    title("A cell, a computed function, a sink: dependencies are recorded, not declared")
     with counter.open(str(path)) as space:
         say("count.value += 1")
         count.value += 1
@@ -161,10 +161,10 @@ def functions_follow_cells(path: Path) -> None:
 
 
 def started_again(path: Path) -> None:
-    title("Started again: what is still right is taken over, and not computed again")
+    title("Started again: current results are restored, not computed again")
     with counter.open(str(path)) as space:
         print(f"    runs of doubled(): {space.runs(doubled)}")
-    say("while it is closed, somebody else writes counter.count")
+    say("while it is closed, another program writes counter.count")
     with hw.App("somebody_else").open(str(path)) as space:
         space.cell("counter.count", int).value = 5
     with counter.open(str(path)) as space:
@@ -200,13 +200,13 @@ def all_or_nothing(path: Path) -> None:
 
 
 def only_while_someone_looks() -> None:
-    title("Exactly what changed runs, only while someone looks; and it says why")
+    title("Exactly what changed runs, only while it is observed; and it says why")
     with prices.open("memory:") as space:
-        say("ten writes to tea; nobody looks at gross('tea')")
+        say("ten writes to tea; no function reads gross('tea')")
         for number in range(10):
             net.key("tea").value = 3 + number
         print(f"    runs of gross(): {space.runs(gross)}")
-        say("gross('tea') is asked for, and from now on a sink looks at gross('milk')")
+        say("gross('tea') is asked for, and from now on a sink reads gross('milk')")
         gross("tea")
         shown.value = "milk"
         net.key("milk").value = 4
@@ -233,7 +233,7 @@ def two_at_once(path: Path) -> None:
         try:
             bob.sync()
         except ConflictError as error:
-            print(f"    Bob is told: {error}")
+            print(f"    Bob gets: {error}")
         say("all of Bob's transaction is gone, the count included; two single increments both land")
         for space in (ann, bob):
             space.cell("seats.booked", int).increment()
@@ -381,7 +381,7 @@ def hosting(folder: Path, *program: str) -> Generator[tuple[subprocess.Popen[str
 
 
 def hold_in_the_middle() -> None:
-    """inbox.py as it is; but its mutate() stops after it has acted, before anybody can hear of that."""
+    """inbox.py as it is; but its mutate() stops after the effect, before the result is recorded."""
     inbox = import_module("inbox")
     app: hw.App = inbox.app
     mutate, status = inbox.Summarise.mutate, inbox.flow.status
@@ -408,7 +408,7 @@ def headwater(folder: Path, *words: str) -> dict[str, Any]:
 
 
 def tell_chain(folder: Path, run: str) -> list[str]:
-    """What is known of a run, of those that took it up, and of its call to the outside; what became of each run."""
+    """What is known of a run, of those that took it up, and of its call to the outside; the outcome of each run."""
     told = headwater(folder, "runs", "show", run)
     for each in told["chain"]:
         show(f"run {each['id']}, {each['status']}: Because {each['because']}, it {each['reached']}. {each['sentence']}")
@@ -442,7 +442,7 @@ def share(folder: Path) -> None:
             try:
                 bob.sync()
             except ConflictError as error:
-                show(f"Bob is told: {error}")
+                show(f"Bob gets: {error}")
             with bob.transaction():
                 print(f"    Bob sees: {seat.value!r}, {hw.status(seat)}")
             say("kill -9 for the server; Ann writes on, 3 times")

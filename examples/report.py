@@ -1,4 +1,4 @@
-"""Resume without running: what was computed before is taken over by every later start."""
+"""Resume without running: every later start restores the results that were computed before."""
 
 import headwater as hw
 

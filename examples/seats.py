@@ -1,4 +1,4 @@
-"""Two processes, one space: whoever comes first has the seat, and both see the same.
+"""Two processes, one space: the first one has the seat, and both see the same.
 
 In one terminal:   headwater serve --store seats/
 In two others:     python seats.py ann        python seats.py bob

@@ -1,4 +1,4 @@
-"""The weather outside: asked for when somebody looks, once for each city, kept in the file for ten minutes.
+"""The weather outside: asked for while it is observed, once for each city, kept in the file for ten minutes.
 
 The weather station is part of this program, so that it runs anywhere; without `transport=STATION` a real one is asked.
 """
