@@ -18,6 +18,7 @@ from tests.docs.pages import (
     navigation,
     new_pages,
     paragraphs,
+    prose_lines,
     read,
     sentences,
     words,
@@ -28,6 +29,14 @@ SENTENCE_MAX = 32
 UNRUN_MAX = 8
 SLACK = 1.2
 """A page may exceed its budget by a fifth."""
+
+BRITISH = re.compile(
+    r"\b(?:(?:behavi|col|fav|hon|neighb|lab)our\w*|(?:organ|recogn|real|serial|normal|summar|synchron|minim|maxim)is\w+"
+    r"|optimis(?:e|ed|es|ing|ation)|centre|licence|catalogue|(?:cancel|label|travel|model)l(?:ed|ing)|analysed?"
+    r"|whilst|grey)\b",
+    re.IGNORECASE,
+)
+CONTRACTION = re.compile(r"\b(?:\w+n't|(?:it|that|there|what|who|let)'s|(?:you|we|they)'(?:re|ll|ve))\b", re.IGNORECASE)
 
 BUDGETS = {
     "index.md": 250,
@@ -140,6 +149,31 @@ def test_a_page_keeps_to_its_budget() -> None:
 def test_every_page_of_a_tab_has_a_budget() -> None:
     generated = DOCS / "reference" / "python"
     assert [name_of(page) for page in new_pages() if budget_of(page) is None and generated not in page.parents] == []
+
+
+def test_spelling_is_american_without_contractions() -> None:
+    found = [
+        f"{name_of(page)}:{number}: {word}"
+        for page in (*written(), ROOT / "README.md")
+        for number, line in prose_lines(read(page))
+        for word in find_spellings(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def find_spellings(line: str) -> list[str]:
+    return [found[0] for pattern in (BRITISH, CONTRACTION) for found in pattern.finditer(line)]
+
+
+def test_british_spellings_and_contractions_are_found() -> None:
+    assert find_spellings("Its behaviour isn't recognised, and it's cancelled.") == [
+        "behaviour",
+        "recognised",
+        "cancelled",
+        "isn't",
+        "it's",
+    ]
+    assert find_spellings("The program's own advice: optimistic, precise analyses of its promise.") == []
 
 
 def test_few_blocks_are_not_run() -> None:
