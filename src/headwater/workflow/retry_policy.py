@@ -72,8 +72,8 @@ class Retry:
         return f"hw.Retry({self.tries}, backoff={backoff!r}, max={longest!r}, jitter={self.jitter})"
 
     def delay_ms(self, failures: int, chance: float = 0.0) -> int:
-        """Before the retry that follows so many failures in a row; `chance` is between 0 and 1."""
-        # Not raised to a power that no number holds.
+        """The wait before the next retry, after this many failures in a row. `chance` is between 0 and 1."""
+        # The exponent is bounded, so that the result stays a small number.
         wait = min(self.backoff_ms * 2 ** min(max(failures - 1, 0), 64), self.max_ms)
         return int(wait * (1 - self.jitter * chance))
 
@@ -82,5 +82,5 @@ DEFAULT: Final = Retry()
 
 
 def clamp_wake(wake_at: int, now: int) -> int:
-    """W12: a time that a consumer may be woken at: not at once again, and not in a year."""
+    """W12: the time at which a consumer may be woken, bounded below and above."""
     return min(max(wake_at, now + WAKE_MIN_MS), now + WAKE_MAX_MS)
