@@ -161,7 +161,8 @@ def test_error_in_the_error_handler_is_logged_once_with_both_errors(
     [record] = caplog.records
     assert (record.name, record.levelno) == ("headwater", logging.ERROR)
     assert record.getMessage() == (
-        "on_error raised RuntimeError: handler. It was told: HW150: show() in space 'main' raised ValueError: at once. "
+        "on_error raised RuntimeError: handler. It was called with: "
+        "HW150: show() in space 'main' raised ValueError: at once. "
         "It runs again when what it read changes"
     )
     shown = logging.Formatter().format(record)

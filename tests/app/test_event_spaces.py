@@ -281,7 +281,7 @@ def test_async_handler_may_send_to_another_space_and_cannot_wait_there_for_what_
 
     async def main() -> None:
         async with towns.near.aopen("memory:", space="near"), towns.far.aopen("memory:", space="far") as far:
-            assert "is not to be had here" in await ask.send(4)
+            assert "is not available here" in await ask.send(4)
             await far.settle()
             assert towns.there.value == 4
 

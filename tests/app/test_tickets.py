@@ -242,7 +242,7 @@ def test_tickets_of_plain_code_cannot_be_awaited(till: Till) -> None:
 
 # --- where it can be asked for ----------------------------------------------------------------------------
 
-NOT_HERE = "is not to be had here: events are handled one after the other"
+NOT_HERE = "is not available here: events are handled one after the other"
 
 
 def test_result_cannot_be_waited_for_in_a_handler(till: Till) -> None:

@@ -37,7 +37,7 @@ class ByAddress(SpacePort):
         """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
         self.check_open()
         key, steps = resolve_address(address, self)
-        # Which step is an index depends on what is there.
+        # Whether a step is an index depends on the current value.
         path = settle_path(self.untracked.document(key) if steps else ABSENT, steps)
         schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
         stored: Maybe = ABSENT if default is ... else freeze_with(schema, default, f"the default of {address}")
@@ -59,7 +59,7 @@ class ByAddress(SpacePort):
 
 
 def check_doc(kind: object, name: str, owner: object) -> None:
-    """Refuse a class that is not that of the document `name`. What is no class is refused elsewhere."""
+    """Refuse a class that is not that of the document `name`. A value that is no class is refused elsewhere."""
     if not isinstance(kind, type) or not issubclass(kind, Doc):
         return
     check_class(kind, name, fixed=True)

@@ -37,7 +37,7 @@ class Connection(msgspec.Struct, frozen=True):
     """The number of commits from earlier runs of the program that the server rejected at this opening."""
 
     def __bool__(self) -> bool:
-        """Whether what is written is decided at once."""
+        """Whether a write is decided at once."""
         return self.state in ("local", "live")
 
 

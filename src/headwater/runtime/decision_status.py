@@ -24,9 +24,9 @@ class DecisionStatus(StrEnum):
     """The status of a document. It prints as its word."""
 
     PENDING = "pending"
-    """Something that was written here is not decided yet: it may be taken back."""
+    """A write of this program is not decided yet: it may be rolled back."""
     CONFIRMED = "confirmed"
-    """What is shown is what is stored."""
+    """The visible value is the stored one."""
 
 
 def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> DecisionStatus:

@@ -16,7 +16,7 @@ log: Final = logging.getLogger("headwater")
 
 OnError = Callable[[UserCodeError], None]
 ErrorMode = Literal["raise", "log"]
-"""What is done with them instead: logged; or logged, and the first raised when the opening ends."""
+"""The named ways to handle an error: log it; or log it, and raise the first one when the opening ends."""
 
 
 def log_error(error: UserCodeError) -> None:
@@ -25,7 +25,7 @@ def log_error(error: UserCodeError) -> None:
 
 
 def log_raised(error: BaseException | None, message: str) -> None:
-    """Log what an author's function raised, with its traceback, also for an exception that `logging` cannot show."""
+    """Log the error of an author's function with its traceback, even if `logging` cannot show the exception."""
     if error is None or is_printable(error):
         log.error("%s", message, exc_info=None if error is None else (type(error), error, author_calls(error)))
     else:
@@ -94,6 +94,6 @@ def tell(on_error: OnError, error: UserCodeError) -> None:
                 # So that the traceback shows both.
                 failed.__context__ = error
         with suppress(Exception):
-            log_raised(failed, f"on_error raised {describe(failed)}. It was told: {text_of(error)}")
+            log_raised(failed, f"on_error raised {describe(failed)}. It was called with: {text_of(error)}")
     finally:
         CONTEXT.reset(around)

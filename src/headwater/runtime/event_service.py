@@ -25,7 +25,7 @@ from headwater.values.tree import Value
 
 PAUSE_MIN_S: Final = 0.001
 PAUSE_MAX_S: Final = 0.05
-"""A plain program that waits looks this often for what others wrote."""
+"""How often a plain program that waits reads the commits of others."""
 
 CLOSE_MS: Final = 5000.0
 """How long closing waits for events that wait for their time. Then they are left for the next opening."""
@@ -38,7 +38,7 @@ class EventHost(PassPort):
     """An open space, as its event service sees it."""
 
     is_in_memory: bool
-    """What is not handled at the end is lost."""
+    """Events that are not handled when the space is closed are lost."""
 
     @property
     @abstractmethod
@@ -51,7 +51,7 @@ class EventHost(PassPort):
 
     @abstractmethod
     def detach_coroutine(self, result: object) -> None:
-        """Run what an author's function returned, if that is a coroutine."""
+        """Run the result of an author's function, if it is a coroutine."""
 
     @abstractmethod
     def nudge(self) -> None:
@@ -204,7 +204,7 @@ class EventService:
         around, is_inside = self._around()
         if is_inside or self._space.is_passing or self._is_behind(event, around):
             message = (
-                f"the result of {event.id} is not to be had here: events are handled one after the other, when the "
+                f"the result of {event.id} is not available here: events are handled one after the other, when the "
                 "transaction around this code has ended; ask for it after the block, or use ticket.on_commit(...)"
             )
             raise UsageError(message, event=event.id)

@@ -94,23 +94,23 @@ class RequestThread(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceParts:
-    """What a space with resources needs. Loaded for the first resource: it needs asyncio."""
+    """The parts of a space with resources. Loaded for the first resource, because they need asyncio."""
 
     fetcher: Callable[[FetchingPort], Fetcher]
     runner: Callable[[SpacePort, Callable[[], AbstractEventLoop], Callable[[ResourceRequest], None]], RequestRunner]
-    """Makes the runner of a space, given its event loop and what is called at the end of each request."""
+    """Makes the runner of requests, from the event loop of a space and a callback for the end of each request."""
     thread: Callable[[], RequestThread]
 
 
 class DeployFlow(Protocol):
-    """Deploys a workflow of an app that is being opened. Raises what refuses it: then nothing has changed."""
+    """Deploys a workflow of an app that is being opened. If it raises, nothing has changed."""
 
     def __call__(self, space: RunHost, flow: Workflow, *, force: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowParts:
-    """What an app with workflows needs. Loaded for the first workflow."""
+    """The parts of an app with workflows. Loaded for the first workflow."""
 
     declare: type[Workflow]
     deploy: DeployFlow

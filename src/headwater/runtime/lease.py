@@ -26,14 +26,14 @@ class Lease:
         storage = self.storage
         if storage.connection().state != "local":
             message = (
-                f"this cannot be had through a server: open space {storage.name!r} where its file is, there for "
+                f"this is not available through a server: open space {storage.name!r} where its file is, there for "
                 "instance with `headwater run MODULE:APP --url FILE.db`"
             )
             raise UsageError(message, space=storage.name)
         return cast("LocalStorage", storage)
 
     def passed_to(self, make: Callable[[], T]) -> T:
-        """What `make` returns: it releases this share later. If `make` raises, the share is released at once."""
+        """The result of `make`, which releases this share later. If `make` raises, the share is released at once."""
         try:
             return make()
         except BaseException:

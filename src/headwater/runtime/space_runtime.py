@@ -152,7 +152,7 @@ class SpaceRuntime(
 
     @property
     def on_console(self) -> OnConsole | None:
-        """Called with what functions print and log in their runs here, as `hw.Console`; returns what is forwarded."""
+        """Called with the output and log messages of runs, as `hw.Console`; returns the text to forward."""
         return self.console.handler_of(self)
 
     @on_console.setter
@@ -187,7 +187,7 @@ class SpaceRuntime(
                 self.console.run_ends(attempt.tx)
 
     def start_returned(self, attempt: Call, asked: Invocation[Any]) -> object:
-        """Start the pattern that a function has returned. Returns what stands for the piece in its result."""
+        """Start the pattern that a function has returned. Returns the reference to the piece for its result."""
         if not isinstance(attempt, Attempt):
             message = f"{attempt.title} cannot return {asked!r}: only a computed has children; use hw.start(...)"
             raise UsageError(message)
@@ -462,7 +462,7 @@ class SpaceRuntime(
         return next((node for node in self.nodes.values() if node.name == name and node.outputs), None)
 
     def pull(self, node: Node) -> None:
-        """Make a computation valid for a caller, or raise what it raised."""
+        """Make a computation valid for a caller, or raise its error."""
         with self.lock:
             if self._fetcher is not None:
                 self._fetcher.expire()
@@ -498,7 +498,7 @@ class SpaceRuntime(
         )
 
     def graph(self, form: GraphForm = "text") -> str:
-        """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
+        """The functions of this space and the edges between them, drawn: as text, "svg", "mermaid" or "json"."""
         return self.inspection.drawn(form)
 
     def runs(self, function: object) -> int:

@@ -10,9 +10,9 @@ from headwater.scheduler.events.outcomes import Outcomes
 
 
 def rounds(outcomes: Outcomes) -> Iterator[None]:
-    """The rounds in which a sync waits for the disk: another one for events that were handled during the wait.
+    """The rounds in which a sync waits for the disk: one more after events were handled during the wait.
 
-    Also for one that there was no room for: it is tried again.
+    One more also for an event that could not be stored for lack of room: it is retried.
     """
     yield
     if outcomes.is_undecided or outcomes.unstored() is not None:

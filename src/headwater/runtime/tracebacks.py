@@ -23,7 +23,7 @@ _ENGINE: Final = str(Path(__file__).parents[1]) + os.sep
 _STDLIB: Final = str(Path(os.__file__).parent) + os.sep
 _PACKAGES: Final = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _CHAIN_MAX: Final = 100
-"""Errors in a chain of causes that are looked at."""
+"""Errors in a chain of causes that are changed."""
 
 _Hook: TypeAlias = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 

@@ -1,7 +1,7 @@
 """What an app declares, stored in the file beside its data: the document `schema:APP`.
 
-It is written when the app is opened, if it differs from what is there and this opening may write. Nothing of an app
-depends on it: it is for those who look at the data without the program (see `values/shape.py`).
+It is written when the app is opened, if the stored one differs and this opening may write. No part of an app depends on
+it. It is for commands that read the data without the program (see `values/shape.py`).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Declared:
     """The declarations of apps in a space, by the name of the document."""
 
     def __init__(self, found: Iterable[tuple[str, Maybe]]) -> None:
-        """`found`: the name of each such document, and what it holds."""
+        """`found`: the name and the content of each such document."""
         self._types: dict[str, Callable[[], Schema]] = {}
         self._kinds: dict[str, Callable[[], Schema]] = {}
         self.apps: list[str] = []

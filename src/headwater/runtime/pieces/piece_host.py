@@ -48,7 +48,7 @@ class PieceHost(PassPort, FunctionPort, EventPort, BuilderPort, PiecePort, Resou
 
     @abstractmethod
     def start_returned(self, attempt: Call, invocation: Invocation[Any]) -> object:
-        """Start the pattern that a function has returned. Returns what stands for the piece in its result."""
+        """Start the pattern that a function has returned. Returns the reference to the piece for its result."""
 
     @abstractmethod
     def retire(self, function: object, *, notify: bool = False) -> None:

@@ -28,11 +28,11 @@ class FetchingPort(PassPort):
 
     @abstractmethod
     def has_rejected_none(self, since: int) -> bool:
-        """Whether nothing was rejected since the count was `since`, as far as can be told at once. From any thread."""
+        """Whether nothing was rejected since the count was `since`; False if unknown. From any thread."""
 
     @abstractmethod
     def wake(self) -> None:
-        """Something came from outside: have it taken in. From any thread."""
+        """Request a pass for a result from outside. From any thread."""
 
     @abstractmethod
     def release_documents(self, docs: Collection[DocKey]) -> None:

@@ -10,11 +10,11 @@ from headwater.workflow.deployment import deploy
 
 
 def deploy_flow(space: RunHost, flow: Workflow, *, force: bool = False) -> None:
-    """Deploy a workflow of an app that is being opened. Raises what refuses it: then nothing has changed."""
+    """Deploy a workflow of an app that is being opened. If this raises, nothing has changed."""
     hub = space.flows
     spec = flow.spec
     fingerprint, salt = flow.fingerprint(), space.entropy.token()
-    # Before anything new begins: what a host before this one has left in the middle.
+    # First of all: runs that an earlier host has left unfinished.
     hub.recover()
     deployed = hub.do(lambda tables: deploy(tables, spec, fingerprint, salt, force=force))
     hosted = Hosted(flow, space, spec, deployed.flow.id, deployed.flags)

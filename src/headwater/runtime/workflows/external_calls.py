@@ -11,7 +11,7 @@ from headwater.workflow.rows import CallRow
 
 
 def own_operation(handler: ConsumerDeclaration) -> str:
-    """What a class that acts itself calls."""
+    """The operation of a consumer class that acts itself."""
     return f"{handler.name}.mutate"
 
 
@@ -21,7 +21,7 @@ def can_reconcile(handler: ConsumerDeclaration | Producer, call: CallRow | None)
 
 
 def reconciles(handler: ConsumerDeclaration | Producer, name: str) -> bool:
-    """The same, of any call of an operation."""
+    """Whether calls of an operation can be reconciled."""
     if not isinstance(handler, ConsumerDeclaration):
         return False
     operation = operation_of(handler, name)
@@ -29,9 +29,9 @@ def reconciles(handler: ConsumerDeclaration | Producer, name: str) -> bool:
 
 
 def settle(hub: Hub, handler: ConsumerDeclaration | Producer, call: CallRow | None, answer: object) -> str | None:
-    """Write what a reconciliation found. None: what became of the call is known; else why not.
+    """Store the result of a reconciliation. Returns None if the outcome is known now, otherwise why not.
 
-    Raises TransitionError if it was known already: what was said first counts.
+    Raises TransitionError if the outcome was known already: the first answer counts.
     """
     assert call is not None
     run_id = call.run

@@ -1,4 +1,4 @@
-"""The workflows of one open file: transitions on their way to the disk, and who is told of them.
+"""The workflows of one open file: transitions on their way to the disk, and the hosts that are notified.
 
 There is one for each storage of this process, however often it is opened: it has the flags and the current runs.
 """
@@ -43,12 +43,12 @@ class Hosted:
     spec: FlowSpec
     flow_id: int
     flags: Flags
-    # What a repairer has put in place of handlers, by name.
+    # Repaired handlers that replace those of the program, by name.
     patched: dict[str, Any] = field(default_factory=dict)
 
 
 class Hub:
-    """What this process does with the workflows of one file."""
+    """The state of the workflows of one file in this process."""
 
     def __init__(self, storage: LocalStorage, now: Callable[[], Millis]) -> None:
         self._storage = storage
@@ -69,7 +69,7 @@ class Hub:
     # -- transitions ---------------------------------------------------------------------------------------
 
     def post(self, *steps: TransactionStep, soon: bool = True) -> WorkflowTransaction:
-        """Have it done, without waiting for the disk. If not soon, then with whatever comes next."""
+        """Queue a transition without waiting for the disk. It is written soon, or together with the next commit."""
         transaction = WorkflowTransaction(self.now, self._decided, self._mark)
         transaction.steps.extend(steps)
         self._storage.submit_tables(transaction)
@@ -78,7 +78,7 @@ class Hub:
         return transaction
 
     def do(self, step: Callable[[WorkflowTables], T]) -> T:
-        """Have it done: on disk when this returns. Raises what refused it."""
+        """Apply a transition. It is on disk when this returns. Raises the error that refused it."""
         transaction = WorkflowTransaction(self.now, self._decided, self._mark)
         transaction.steps.append(step)
         ended = self.hold(transaction)
@@ -88,7 +88,7 @@ class Hub:
         return answer
 
     def hold(self, transaction: WorkflowTransaction) -> Lock:
-        """What `serve` waits for, when the transaction was sent."""
+        """The lock that `serve` waits for, after the transaction was sent."""
         ended = machine().lock()
         ended.acquire()
 
@@ -100,11 +100,11 @@ class Hub:
         return ended
 
     def serve(self, ended: Lock) -> None:
-        """Until a transaction that was sent is decided."""
+        """Wait until a sent transaction is decided."""
         self._storage.serve(ended)
 
     def settled(self, transaction: WorkflowTransaction) -> Any:  # noqa: ANN401  # the result of its last step
-        """What a transaction came to, once it is decided. Raises what refused it."""
+        """The result of a decided transaction. Raises the error that refused it."""
         if not transaction.is_decided:
             raise InvariantError("a transition was waited for, and is not decided")
         if transaction.error is not None:
@@ -114,22 +114,22 @@ class Hub:
         return transaction.result
 
     def along(self, tx: Transaction) -> WorkflowTransaction:
-        """What goes with the commit of a transaction."""
+        """The table transaction that goes with the commit of a transaction."""
         if not isinstance(tx.table_transaction, WorkflowTransaction):
             tx.table_transaction = WorkflowTransaction(self.now, self._decided, self._mark)
         return tx.table_transaction
 
     def look(self, question: Callable[[WorkflowTables], T]) -> T:
-        """Ask the tables, as they are now."""
+        """Query the tables."""
         self.looks += 1
         return self._storage.call(lambda engine: question(WorkflowTables(engine.backend.tables, self.now())))
 
     def wait(self, timeout: float | None = None) -> None:
-        """Until everything so far is on disk. Raises UnavailableError if that takes too long."""
+        """Wait until everything written so far is on disk. Raises UnavailableError if that takes too long."""
         self._storage.wait(timeout)
 
     def in_thread(self, work: Callable[[], T]) -> Coroutine[Any, Any, T]:
-        """Run blocking work beside the event loop."""
+        """Run blocking work in a thread beside the event loop."""
         return machine().to_thread(work)
 
     def user(self) -> str:
@@ -151,9 +151,9 @@ class Hub:
                 self.ring(hosted.spec.name)
 
     def _mark(self, tables: WorkflowTables) -> None:
-        """Who has something to look at. Also before it is decided: what comes in the same group shall know.
+        """Set the flags of consumers with new events, before the decision: later steps of a group need them.
 
-        If it is rolled back, there is nothing to check.
+        If the group is rolled back, a consumer finds nothing new.
         """
         for flow_id, topic in tables.published:
             hosted = self._hosted(flow_id)
@@ -163,7 +163,7 @@ class Hub:
                         hosted.flags.dirty.add(consumer.name)
 
     def _take_note(self, answer: object) -> None:
-        """W10, D2: flags go when the run that looks begins. What is published later sets them again: in this order."""
+        """W10, D2: clear the flags when the run that checks them begins. Later publications set them again."""
         if isinstance(answer, Begun):
             hosted = self._hosted(answer.flow.id)
             if hosted is not None:
@@ -175,7 +175,7 @@ class Hub:
         elif isinstance(answer, RunRow):
             hosted = self._hosted(answer.flow)
             has_ended = answer.kind == "consumer" and answer.status != RunStatus.ACTIVE
-            # D1: what a run has left, or given back, is looked at again, if there is any.
+            # D1: events that a run has left or released are checked again, if there are any.
             if hosted is not None and has_ended and (answer.taken or answer.status != RunStatus.COMMITTED):
                 hosted.flags.dirty.add(answer.handler)
 
@@ -191,11 +191,11 @@ class Hub:
     # -- deploying -----------------------------------------------------------------------------------------
 
     def add(self, hosted: Hosted) -> None:
-        """A workflow is deployed here from now on."""
+        """Register a workflow that is deployed here."""
         with self._lock:
             known = self.hosted.get(hosted.spec.name)
             if known is not None:
-                # Opened more than once in this process: what is known of it is shared.
+                # Opened more than once in this process: the state is shared.
                 known.flags.fresh |= hosted.flags.fresh
                 known.flags.dirty |= hosted.flags.dirty
                 hosted.flags, hosted.patched = known.flags, known.patched
@@ -204,7 +204,7 @@ class Hub:
             self._ids[hosted.flow_id] = hosted.spec.name
 
     def drop(self, space: object) -> None:
-        """A space was closed: its workflows are no longer deployed here, unless another opening has them, too."""
+        """A space was closed: remove its workflows, unless another opening has deployed them, too."""
         with self._lock:
             for name, openings in list(self._openings.items()):
                 openings[:] = [hosted for hosted in openings if hosted.space is not space]
@@ -215,13 +215,13 @@ class Hub:
                     self._ids.pop(self.hosted.pop(name).flow_id, None)
 
     def of(self, space: object) -> dict[str, Hosted]:
-        """Those that an opening has deployed: it executes them in its own space, which is open as long as it is."""
+        """The workflows that an opening has deployed. It executes them in its own space."""
         with self._lock:
             found = [hosted for openings in self._openings.values() for hosted in openings if hosted.space is space]
             return {hosted.spec.name: hosted for hosted in found}
 
     def recover(self) -> list[int]:
-        """W8: runs of a host that is gone. One transaction each: whenever this is stopped, it goes on from there."""
+        """W8: recover runs of a host that has ended. One transaction each, so that an interruption does no harm."""
         with self._lock:
             if self._recovered:
                 return []
@@ -238,14 +238,14 @@ _FLOWS: Final = "flows"
 
 
 class _Making:
-    """State of the process: one storage gets one hub."""
+    """Process-wide state: each storage gets one hub."""
 
     def __init__(self) -> None:
         self.lock = machine().lock()
 
 
 def hub_of(storage: LocalStorage, now: Callable[[], Millis], branch: str = MAIN) -> Hub:
-    """The one of a storage."""
+    """The hub of a storage."""
     if branch != MAIN:
         raise UsageError(f"workflows are on the main branch; this opening is on {branch!r}", branch=branch)
     with machine().state(_Making).lock:

@@ -18,7 +18,7 @@ from headwater.workflow.workflow_limits import RECONCILE_MS, RECONCILE_TRIES
 
 
 class ReconcileAttempt(Performance):
-    """A `reconcile` that is called for a run which has stopped."""
+    """The call of `reconcile` for a run that has stopped."""
 
     def __init__(self, hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await) -> None:
         state = hub.look(lambda tables: tables.handler(ask.run.flow, "consumer", ask.run.handler)).state
@@ -27,7 +27,7 @@ class ReconcileAttempt(Performance):
         self.seconds["reconcile"] = min(self.seconds["reconcile"], RECONCILE_MS / 1000)
 
     def unanswered(self, why: str) -> None:
-        """It is asked again later; after the last time, a person is."""
+        """Store that there was no answer: `reconcile` is called again later; after the last time, a person is asked."""
         tries = self.call.tries + 1
         next_at = None if tries >= RECONCILE_TRIES else Millis(self.hub.now() + DEFAULT.delay_ms(tries))
         self.hub.do(lambda tables: transitions.still_uncertain(tables, self.run_id, why, tries, next_at))
@@ -43,7 +43,7 @@ def ask_again(
     try:
         _ask(hub, hosted, ask, awaiting, watch)
     except TransitionError as error:
-        # A person has said it meanwhile.
+        # A person has reported the outcome in the meantime.
         log.info("run %s: %s", ask.run.id, error.message)
 
 

@@ -1,8 +1,8 @@
 """Repairs: a faulty handler gets new code from the author's fixer.
 
-New code is source text for the one class or function that failed. It is compiled among the names of its module, kept
-with a version of the workflow, and used until the program itself changes. It may do whatever the program may: a fixer
-that declares a fixer trusts it.
+New code is the source text of the class or function that failed. It is compiled with the names of its module, stored
+with a version of the workflow, and used until the program itself changes. It has the same rights as the program: an
+author who declares a fixer trusts it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIXER_S: Final = 600.0
 
 
 def source_of(handler: ConsumerDeclaration | Producer) -> str:
-    """Its text. Empty if there is none."""
+    """The source text of a handler; empty if there is none."""
     kept = handler.source
     if kept is not None:
         return kept
@@ -57,14 +57,14 @@ def source_of(handler: ConsumerDeclaration | Producer) -> str:
 
 
 class Repairing(TimedCall):
-    """A fixer at work."""
+    """A fixer that is running."""
 
     def __init__(self, hub: Hub, hosted: Hosted, found: Repair) -> None:
         super().__init__(found.run.id, hosted.spec.name)
         self._hub, self._found = hub, found
 
     def give_up(self) -> None:
-        """A person is told, unless one has gone on without the repair already."""
+        """Ask a person, unless a person has resumed the workflow without the repair."""
         run = self._found.run
         text = f"{run.handler} is wrong: {run.error}. The repair failed: the fixer took longer than {FIXER_S:g} s"
         with self.turn:
@@ -81,9 +81,9 @@ def repair(
     awaiting: Callable[..., Any],
     watch: Callable[[TimedCall], None] = lambda _: None,
 ) -> None:
-    """Ask the fixer; what it says becomes a version, or a person is told."""
+    """Call the fixer. Its answer becomes a new version; without one, a person is asked."""
     run, name = found.run, hosted.spec.name
-    # The program's own is what is repaired: what was put in its place has no surroundings any more.
+    # The program's own handler is repaired: repaired code has no enclosing names any more.
     own = own_handler(hosted.flow, run.kind, run.handler)
     broken = Broken(
         workflow=name,
@@ -109,11 +109,11 @@ def repair(
         patched = None if source is None else patch(own, source, hosted.flow)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and machine().is_main_thread():
-            # The program ends: the repair is still to be made.
+            # The program ends: the repair is still open.
             raise
         if repairing.is_given_up:
             return
-        # A fixer that fails has not repaired anything.
+        # A fixer that raises has not repaired anything.
         log.warning("workflow %s: %s", name, traceback_text(error))
         told = f"{text}. The repair failed: {failure_text(error)}"
         _settle(hub, name, lambda tables: repairs.gave_up(tables, found.flow.id, run.id, told))
@@ -127,7 +127,7 @@ def repair(
 
 
 def _asked(flow: Workflow, broken: Broken, awaiting: Callable[..., Any]) -> str | None:
-    """What the fixer says. Raises whatever it raises, and LogicError for what is neither text nor None."""
+    """The answer of the fixer. Raises its error, and LogicError for an answer that is neither text nor None."""
     assert flow.fixed_by is not None
     source: object = flow.fixed_by(broken)
     if isawaitable(source):
@@ -155,12 +155,12 @@ def _settle(hub: Hub, name: str, part: Callable[[WorkflowTables], object]) -> bo
 
 
 def own_handler(flow: Workflow, kind: str, name: str) -> ConsumerDeclaration | Producer:
-    """As the program has it."""
+    """The handler as the program declares it."""
     return flow.consumers[name] if kind == "consumer" else flow.producers[name]
 
 
 def handler_of(hosted: Hosted, kind: str, name: str) -> ConsumerDeclaration | Producer:
-    """The one that runs now."""
+    """The handler that runs now, repaired or not."""
     patched: ConsumerDeclaration | Producer | None = hosted.patched.get(name)
     return own_handler(hosted.flow, kind, name) if patched is None else patched
 
@@ -169,7 +169,7 @@ def handler_of(hosted: Hosted, kind: str, name: str) -> ConsumerDeclaration | Pr
 
 
 def patch(handler: ConsumerDeclaration | Producer, source: str, flow: Workflow) -> ConsumerDeclaration | Producer:
-    """A handler with other code. Raises LogicError, SyntaxError, or whatever the code raises when it is defined."""
+    """A handler with new code. Raises LogicError, SyntaxError, or an error of the code itself."""
     thing = handler.kind if isinstance(handler, ConsumerDeclaration) else handler.fn
     name = getattr(thing, "__name__", handler.name)
     text = dedent(source)
@@ -177,17 +177,17 @@ def patch(handler: ConsumerDeclaration | Producer, source: str, flow: Workflow) 
     is_defined = False
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-            # How it is declared does not change: topics, schedules and rules are the program's.
+            # The declaration does not change: topics, schedules and rules are those of the program.
             node.decorator_list = []
             is_defined = True
     file = f"<repair of {handler.name}, {blake2b(text.encode(errors='replace'), digest_size=4).hexdigest()}>"
     # For tracebacks: the next repair sees the lines.
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names = _names_around(thing)
-    # As its module has it, and not as this one does.
+    # With the `__future__` flags of the handler's module, not of this one.
     flags = annotations.compiler_flag if names.get("annotations") is annotations else 0
     with _nothing_declared(flow, handler.name):
-        # It may do whatever the program may: see above.
+        # It has the same rights as the program: see above.
         exec(compile(tree, file, "exec", flags, dont_inherit=True), names)  # noqa: S102  # whom the author trusts
     made = names.get(name) if is_defined else None
     if isinstance(handler, ConsumerDeclaration):
@@ -207,7 +207,7 @@ def patch(handler: ConsumerDeclaration | Producer, source: str, flow: Workflow) 
 
 
 def _names_around(thing: Any) -> dict[str, Any]:  # noqa: ANN401  # a class or a function
-    """What its code can name: its module's names, and those of the functions that it stands in."""
+    """The names that the code can use: those of its module, and of the functions around it."""
     module = sys.modules.get(getattr(thing, "__module__", ""))
     names: dict[str, Any] = {} if module is None else dict(vars(module))
     functions = vars(thing).values() if isclass(thing) else [thing]
@@ -217,14 +217,14 @@ def _names_around(thing: Any) -> dict[str, Any]:  # noqa: ANN401  # a class or a
             try:
                 names[name] = cell.cell_contents
             except ValueError:
-                # Not assigned yet, as nothing may be that is declared further down.
+                # Not assigned yet: declared further down.
                 continue
     return names
 
 
 @contextmanager
 def _nothing_declared(flow: Workflow, handler: str) -> Iterator[None]:
-    """New code for one handler declares nothing else. Raises LogicError, and takes it back."""
+    """Check that new code declares nothing besides the handler. Otherwise undo that and raise LogicError."""
     declared: list[dict[str, Any]] = [flow.topics, flow.producers, flow.consumers, flow.connectors]
     before = [dict(each) for each in declared]
     try:
@@ -243,16 +243,16 @@ def _restore(now: dict[str, Any], then: Mapping[str, Any]) -> None:
 
 
 def restore_patches(hosted: Hosted, code: bytes | None) -> None:
-    """What an earlier host was given, and the program has not changed since."""
+    """Restore the repairs of an earlier host, unless the program has changed since."""
     found: dict[str, ConsumerDeclaration | Producer] = {}
     for name, source in msgspec.msgpack.decode(code or b"\x80", type=dict[str, str]).items():
         kind = "consumer" if name in hosted.flow.consumers else "producer"
         try:
             found[name] = patch(own_handler(hosted.flow, kind, name), source, hosted.flow)
         except Exception as error:  # noqa: BLE001  # whatever the code raises when it is defined
-            # The program's own code runs instead: if that is still wrong, it is repaired anew.
+            # The program's own code runs instead: if it still fails, it is repaired again.
             log.warning("workflow %s: the repair of %s cannot be used: %s", hosted.spec.name, name, failure_text(error))
-    # Shared with other openings, some of which may be of an older version of the program.
+    # Shared with other openings, which may have an older version of the program.
     hosted.patched.update(found)
     for name in hosted.patched.keys() - found.keys():
         del hosted.patched[name]

@@ -13,7 +13,7 @@ from headwater.runtime.workflows.run_host import RunHost
 
 @contextmanager
 def around(space: RunHost, tx: Transaction, run: int) -> Iterator[None]:
-    """With this transaction, and nothing else, around it."""
+    """Run code with this transaction, and no other context."""
     console = space.console
     token = CONTEXT.set(ContextFrame(space, tx, None))
     if console.listeners:

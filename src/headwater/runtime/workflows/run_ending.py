@@ -1,6 +1,6 @@
-"""How a run ends that does not come to its end: what goes wrong in it, and what happens when a phase of it is late.
+"""How a run ends before its commit: failures, and phases that take too long.
 
-What goes wrong is classified here, at its source.
+Failures are classified here, where they happen.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ T = TypeVar("T")
 
 
 class Ending(Values, TimedCall):
-    """One run under way, as far as it can end before it is committed."""
+    """An active run, and the ways in which it can end before its commit."""
 
     hosted: Hosted
     handler: ConsumerDeclaration | Producer
     run: Run
-    # `next` has its turn.
+    # `next` is running.
     is_emitting: bool = False
     doing: HandlerPhase | None = None
     # How long each phase may take.
@@ -53,7 +53,7 @@ class Ending(Values, TimedCall):
         return self.hub.do(part)
 
     def _check_violation(self) -> None:
-        """What was done against the phases, and a read that failed, end the run, even if that was caught."""
+        """End the run after a violation of the phases or a failed read, even if the handler caught the error."""
         if self.run.violation is not None:
             raise self.run.violation
         if self.run.failed is not None:
@@ -67,14 +67,14 @@ class Ending(Values, TimedCall):
         try:
             self._end(why, undone=undone)
         except TransitionError as error:
-            # Ended by a person, or for being late. If it was not, it must not be left as if it were at work.
+            # The run was ended by a person or a timeout. Otherwise it must not stay active.
             log.info("run %s: %s", run_id, error.message)
             self._do(lambda tables: recover(tables, run_id))
             return
         self._report(why)
 
     def _end(self, why: RunFailure, *, undone: str = "") -> None:
-        """Raises TransitionError if the run is not where this can happen to it."""
+        """End the run. Raises TransitionError if it is not at a position where it can end so."""
         retry, spec, run_id, emitting = self.handler.retry, self.hosted.spec, self.row.id, self.is_emitting
         chance = machine().random()
         self._do(
@@ -93,20 +93,20 @@ class Ending(Values, TimedCall):
             log.warning("%s", text)
 
     def _classified(self, error: BaseException) -> RunFailure:
-        """The class of a failure, by what was raised: never by what it says."""
+        """The class of a failure, by the type of the error, never by its text."""
         return classify(error, self.handler.retry.on, self.hub.now())
 
     # -- being late ----------------------------------------------------------------------------------------
 
     @property
     def acts(self) -> bool:
-        """Its effect may happen right now."""
+        """The call may be having its effect right now."""
         return self.doing is HandlerPhase.MUTATE
 
     def give_up(self) -> None:
-        """It is late: the run ends without it. What it comes to later is noted, if that says what became of its call.
+        """End a run that is late. A later result of its call is still stored as the outcome of the call.
 
-        If it has come back by then, it goes on. Raises TransitionError.
+        If the call has returned in the meantime, the run continues. Raises TransitionError.
         """
         with self.turn:
             if not self.is_late(machine().monotonic()):
@@ -115,7 +115,7 @@ class Ending(Values, TimedCall):
             try:
                 self._give_up(text)
             except TransitionError:
-                # Ended by a person: then it is only its thread that is given up.
+                # A person has ended the run: then only its thread is given up.
                 if self.hub.look(lambda tables: tables.run(self.row.id).status) == RunStatus.ACTIVE:
                     raise
             self.is_given_up = True
@@ -132,7 +132,7 @@ class Ending(Values, TimedCall):
                 )
             )
         elif self.doing is HandlerPhase.RECONCILE:
-            # It only reads: it is asked again in the background, also while this one has not come back.
+            # It only reads: it is called again in the background, even while this call has not returned.
             next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1))
             self._do(lambda tables: transitions.uncertain(tables, run_id, text, next_at))
         else:

@@ -1,9 +1,9 @@
-"""Executing one run: its phases in order, each with what the author wrote for it, each kept before the next begins.
+"""Executes one run: its phases in order, each with the author's code for it, each stored before the next begins.
 
-What goes wrong is classified here, at its source. Nothing that an author's function raises, catches or returns late can
-do more than end its own run.
+Failures are classified here, where they happen. Whatever an author's function raises, catches or returns late can only
+end its own run.
 
-Length: the phases of a run, in their order, and each needs what the one before it kept.
+Length: the phases of a run, in their order; each needs the stored result of the one before.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ _PREPARE_ONLY: Final = "{run} only reads: it cannot write {}; write cells in nex
 _MUTATE_ONLY: Final = "{run} acts outside: it cannot write {}; write cells in next"
 
 Await = Callable[[Coroutine[Any, Any, Any], float], Any]
-"""Runs a coroutine to its end, for at most so many seconds."""
+"""Runs a coroutine to its end, for at most this many seconds."""
 
 
 class Performance(Ending):
-    """One run under way. `execute` comes to an end whatever happens in it."""
+    """One active run. `execute` returns whatever happens in it."""
 
     def __init__(self, hub: Hub, hosted: Hosted, begun: Begun, awaiting: Await) -> None:
         super().__init__(begun.run.id, hosted.spec.name)
@@ -88,9 +88,9 @@ class Performance(Ending):
         self.run = Run(begun.flow, begun.run, self.handler.uses, self.handler.retry.on, warn=log.warning)
         self._await = awaiting
         self.operation = ""
-        # What was planned here, as `mutate` gets it.
+        # The plan that was made here, as `mutate` gets it.
         self.data: Any = None
-        # `next` has its turn.
+        # `next` is running.
         self.is_emitting = False
         self.doing: HandlerPhase | None = None
         self.seconds: dict[str, float] = dict(self.handler.timeouts.seconds)
@@ -108,7 +108,7 @@ class Performance(Ending):
     # -- all of it -----------------------------------------------------------------------------------------
 
     def execute(self) -> None:
-        """From the phase that the run is in, to its end or to where it stops."""
+        """Execute the run from its phase to its end, or to where it stops."""
         try:
             if isinstance(self.handler, Producer):
                 self._produce(self.handler)
@@ -117,13 +117,13 @@ class Performance(Ending):
         except TransitionError as error:
             self._ended(error)
         except StoreError:
-            # What is on disk is true, and nothing else is: the next opening goes on from it.
+            # Only what is on disk counts: the next opening continues from it.
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  # also what would end a program: here it ends the run
             self._failed(error)
 
     def _ended(self, error: TransitionError) -> None:
-        """The run was moved from outside: paused, or given up for being late. Not a failure of it."""
+        """Another transaction has ended the run: it was paused, or given up as late. This is no failure of the run."""
         if error.facts.get("stopped"):
             self._fail(RunFailure(kind=FailureKind.STOPPED, message=error.message))
         else:
@@ -138,7 +138,7 @@ class Performance(Ending):
             if plan is None:
                 return
         if self.row.phase == RunPhase.PREPARED and self.row.taken and self.row.cancelled:
-            # While it was prepared: also of one that asks first, or has nothing to call.
+            # Cancelled during `prepare`: also for a run that asks first, or has nothing to call.
             self.row = self._do(lambda tables: transitions.skipped(tables, self.row.id))
         if self.row.phase == RunPhase.PREPARED and self.row.ask and self.row.approval != plan_digest(self.row):
             self.row = self._do(lambda tables: transitions.ask(tables, self.row.id))
@@ -151,7 +151,7 @@ class Performance(Ending):
         except TransitionError as error:
             if not error.facts.get("cancelled"):
                 raise
-            # While `next` was at work, for one that calls nothing: it is told, and what it did is not kept.
+            # Cancelled during `next` of a run without a call: it is reported, and its writes are not kept.
             self.space.catch_up()
             self.row = self._do(lambda tables: transitions.skipped(tables, self.row.id))
             self._next(handler, consumer)
@@ -159,7 +159,7 @@ class Performance(Ending):
     # -- calling authors -----------------------------------------------------------------------------------
 
     def _call(self, doing: HandlerPhase, phase: str, fn: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401
-        """One function of the author's, with what is around it; for as long as its phase may take."""
+        """Call a function of the author with its context, for at most the time of its phase."""
         run = self.run
         run.doing = self.doing = doing
         run.failed = None
@@ -174,7 +174,7 @@ class Performance(Ending):
             CURRENT_RUN.reset(token)
             frame = CONTEXT.get()
             if frame is not None and frame.tx is not None and frame.tx.refused:
-                # Also if it was caught: like whatever else is done against the phases.
+                # Even if the handler caught it, as every violation of the phases.
                 run.violated(frame.tx.refused)
             self.comes_back()
             run.doing = self.doing = None
@@ -190,7 +190,7 @@ class Performance(Ending):
             raise LateError(f"{self._named()} took longer than {seconds:g} s") from None
 
     def _inside(self, read_only: str, work: Callable[[], T]) -> T:
-        """With a transaction around it that only reads."""
+        """Run code in a transaction that only reads."""
         tx = self.space.begin(self._title(), read_only=read_only)
         try:
             with around(self.space, tx, self.row.id):
@@ -220,7 +220,7 @@ class Performance(Ending):
     # -- preparing -----------------------------------------------------------------------------------------
 
     def _prepare(self, handler: ConsumerDeclaration, consumer: Consumer[Any, Any, Any]) -> Plan[Any] | None:
-        """The plan, when it is kept; None: there was nothing to do."""
+        """The stored plan. None: there was nothing to do."""
         first = self.begun.events
         more = partial(self._more, handler) if self.row.offered > len(first) else None
         pending: PendingEvents[Any] = PendingEvents(first, lambda row: self._event(handler, row), more)
@@ -243,7 +243,7 @@ class Performance(Ending):
             self._do(lambda tables: transitions.idle(tables, self.row.id, kept, self.hosted.spec))
             return None
         result = encode(handler.types.data.to_tree(plan.data))
-        # What does not come back as it was given is found before anything is called with it.
+        # A value that changes when it is stored and loaded is found before anything is called with it.
         self.data = self._open(handler.types.data, result)
         approval = digest_of(result) if plan.ask else None
         acts_itself = handler.has_mutate and not handler.by_call and not self.is_stopping
@@ -258,13 +258,13 @@ class Performance(Ending):
         try:
             self.row = self._do(lambda tables: transitions.prepared(tables, self.row.id, kept, self.hosted.spec))
         except LogicError as error:
-            # It was given all of them: one was skipped meanwhile. That is no error; the run is planned again.
+            # All events were given, and one was skipped since. That is no error; the run is planned again.
             raise TransitionError(error.message, stopped=True) from None
         self.run.title = self.row.title
         return plan
 
     def _more(self, handler: ConsumerDeclaration) -> list[EventRow]:
-        """What was not read when the run began. Newer ones in place of what is gone by now are welcome, too."""
+        """Events that were not read when the run began. Newer ones may replace events that are gone."""
         newest = self.begun.events[-1].id
         found = self.hub.look(lambda tables: tables.pending(self.row.flow, list(handler.topics), self.row.offered))
         return [event for event in found if event.id > newest]
@@ -284,7 +284,7 @@ class Performance(Ending):
     # -- acting --------------------------------------------------------------------------------------------
 
     def _mutate(self, handler: ConsumerDeclaration, consumer: Consumer[Any, Any, Any]) -> bool:
-        """The one effect; whether the run goes on."""
+        """Make the one call. Returns whether the run continues."""
         data = self._data(handler) if self.data is None else self.data
         if not handler.by_call:
             return self._act(
@@ -301,12 +301,12 @@ class Performance(Ending):
         except MutationRequested:
             pass
         except Exception as error:
-            # Whatever it caught or raised around it: what was asked for, if anything, is what counts.
+            # Whatever `mutate` caught or raised: only the requested call counts.
             self._check_violation()
             if self.run.mutation_call is None and isinstance(error, WorkflowError):
                 raise
             if self.run.mutation_call is None:
-                # Not retried automatically: an effect made here, against the rules, must not be made twice.
+                # Not retried automatically: an effect made here, against the rules, must not be repeated.
                 raise LogicError(
                     f"{handler.name}.mutate failed before it called anything: {failure_text(error)}"
                 ) from error
@@ -328,7 +328,7 @@ class Performance(Ending):
         return self._act(called.name, encode(asked), call, called.result)
 
     def _act(self, operation: str, params: bytes, call: Callable[[], Any], result: DetachedValue) -> bool:
-        """L11: from here to the end of this, the outcome of the call is unknown."""
+        """L11: from here to the end of this function, the outcome of the call is unknown."""
         self.operation = operation
         if self.row.phase != RunPhase.MUTATING:
             if self.is_stopping:
@@ -367,25 +367,25 @@ class Performance(Ending):
         try:
             kept = encode(result.to_tree(answer))
         except HeadwaterError as error:
-            # It has happened, and what came of it cannot be kept: that is not a reason to do it again.
+            # The call happened, and its result cannot be stored: that is no reason to repeat it.
             return self._doubtful(error)
         self._applied(kept)
-        # Late, it is learnt what became of it; but the run is no longer this one's, if it was given up before that.
+        # The outcome of a late call is stored, but the run may have been given up before.
         return self.row.status == RunStatus.ACTIVE
 
     def _applied(self, kept: bytes) -> None:
         row_id = self.row.id
         if self.is_given_up or not reconciles(self.handler, self._operation()):
-            # On disk before `next` is called: if the process ends in that, the outcome could not be found out.
+            # On disk before `next` is called: if the process ended there, the outcome could not be found out.
             self.row = self._do(lambda tables: transitions.applied(tables, row_id, kept))
             return
-        # Not waited for: it is on disk with the end of the run, or within moments if that takes longer. If the process
-        # ends before that, it is as if it had ended before the call came back: `reconcile` tells.
+        # Not awaited: it is on disk with the end of the run, or within moments if that takes longer. If the process
+        # ends before that, the state is as if it had ended before the call returned: `reconcile` finds the outcome.
         self.hub.post(lambda tables: transitions.applied(tables, row_id, kept), soon=False)
         self.row = replace(self.row, phase=RunPhase.MUTATED, outcome=EffectOutcome.APPLIED, mutation_result=kept)
 
     def _undone(self, error: BaseException) -> None:
-        """Surely not: the next attempt starts from the beginning."""
+        """The call certainly did not happen: the next attempt starts from the beginning."""
         if self.is_given_up:
             self.row = self._do(lambda tables: transitions.not_applied(tables, self.row.id, failure_text(error)))
             if self.row.status == RunStatus.ACTIVE:
@@ -394,7 +394,7 @@ class Performance(Ending):
         self._fail(self._classified(error), undone=failure_text(error))
 
     def _doubtful(self, error: BaseException) -> bool:
-        """Reconcile at once, in the run; if that gives no answer, in the background, or by a person."""
+        """Reconcile at once, in the run. Without an answer, reconcile in the background, or ask a person."""
         told = failure_text(error)
         if self.is_given_up:
             return False
@@ -428,7 +428,7 @@ class Performance(Ending):
         return False
 
     def _is_learnt_late(self, answer: object) -> bool:
-        """The run was given up meanwhile, and is no longer its own: what became of the call is noted all the same."""
+        """The run was given up in the meantime: the outcome of its call is stored nevertheless."""
         if self.is_given_up:
             settle(self.hub, self.handler, self._call_row(), answer)
         return self.is_given_up
@@ -436,7 +436,7 @@ class Performance(Ending):
     # -- finding out ---------------------------------------------------------------------------------------
 
     def reconcile(self) -> object:
-        """What the author's code says of the call: an answer, whatever happens."""
+        """The answer of the author's `reconcile`. An error counts as no answer."""
         call = self._call_row()
         try:
             return self._inside(_MUTATE_ONLY, lambda: self._reconciled(call))
@@ -459,7 +459,7 @@ class Performance(Ending):
             consumer.state = self._state(handler.types.state, handler.types.default)
             answer = self._call(HandlerPhase.RECONCILE, "reconcile", consumer.reconcile, self.run, self._data(handler))
         if self.run.failed is not None:
-            # What it was to read is not known: whatever it made of that, it cannot tell.
+            # The value to read is not known: whatever `reconcile` made of it does not count.
             raise self.run.failed
         if not isinstance(answer, Applied | NotApplied | Unknown):
             raise LogicError(
@@ -471,7 +471,7 @@ class Performance(Ending):
 
     def _next(self, handler: ConsumerDeclaration, consumer: Consumer[Any, Any, Any]) -> None:
         self.is_emitting = True
-        # A read that failed in `mutate`, and that it dealt with, is over: the outcome of the call is known by now.
+        # A failed read that `mutate` handled is over: the outcome of the call is known by now.
         self.run.failed = None
         data = self._data(handler)
         outcome = self._outcome(handler)
@@ -491,7 +491,7 @@ class Performance(Ending):
         self._land(work, end)
 
     def _land(self, work: Callable[[], bytes | None], end: Callable[[Any, bytes | None], RunRow]) -> None:
-        """Call, and commit what it wrote and published together with the end of the run.
+        """Call `next`, and commit its writes and events together with the end of the run.
 
         After a conflict it is called again: that is no failure.
         """
@@ -507,13 +507,13 @@ class Performance(Ending):
                 tx.abort()
                 raise
             if self.is_given_up:
-                # It was late, and another attempt has taken its place: it is not called again, whatever it has read.
+                # It was late, and another attempt has replaced it: it is not called again, whatever it has read.
                 tx.abort()
                 raise TransitionError(f"{self._title()} has come back after its time, and what it wrote is rolled back")
             transaction = self.hub.along(tx)
             transaction.steps.append(lambda tables, state=state: end(tables, state))  # type: ignore[misc]  # bound at once
             if self.then is not None:
-                # W10: one that took nothing has looked; it looks again when something happens.
+                # W10: a run that took nothing has checked its events; it runs again when something happens.
                 transaction.steps.append(partial(self.then, self.row.handler if self.row.taken else ""))
             # A caller waits for its end: then it is not reported as lost.
             tx.on_settled(lambda _: None)

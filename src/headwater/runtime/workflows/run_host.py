@@ -20,7 +20,7 @@ class RunHost(WorkflowPort):
 
     console: ConsolePort
     is_woken: bool
-    """Another thread comes for what a run leaves to do."""
+    """Another thread executes the work that a run leaves."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What is kept of a run, as its author gets it: state, data, and what became of the call."""
+"""The stored values of a run in the types of its author: state, data, and the outcome of the call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Values:
     space: RunHost
     begun: Begun
     row: RunRow
-    # What was called: known when it was called here.
+    # The operation that was called: known if it was called here.
     operation: str = ""
 
     def _call_row(self) -> CallRow | None:
@@ -49,7 +49,7 @@ class Values:
                 return Nothing()
 
     def _operation(self) -> str:
-        """What was called: here, or by the run that this one goes on from."""
+        """The operation that was called: by this run, or by the run that it continues from."""
         if not self.operation:
             call = self._call_row()
             self.operation = call.operation if call is not None else ""

@@ -1,6 +1,6 @@
-"""Something of an author's that is under way in a thread, and may take only so long.
+"""A call of author code that runs in a thread, with a time limit.
 
-Python cannot stop a plain function. When one is late, what it belongs to ends without it, and its thread is left alone.
+Python cannot stop a plain function. When it is late, its run ends without it, and its thread is left alone.
 """
 
 from __future__ import annotations
@@ -12,47 +12,48 @@ from headwater.machine import machine
 
 
 class ElapsedError(Exception):
-    """It took too long. Not a TimeoutError: authors raise those."""
+    """The call took too long. Not a TimeoutError, which authors raise."""
 
 
 class TimedCall(ABC):
-    """What a host watches: since when is it under way, and what happens if it is late."""
+    """A call that a host watches: when it began, and what happens if it is late."""
 
     def __init__(self, run_id: int, workflow: str) -> None:
         self.run_id = run_id
         self.workflow = workflow
         self.deadline: float | None = None
-        # Held by the thread that decides whether it is late: its own when it comes back, or the one that gives it up.
+        # Held by the thread that decides whether the call is late: its own when it returns, or the thread that gives it
+        # up.
         self.turn = machine().lock()
-        # What it comes to is not waited for any more. Set when that is on disk, and not before.
+        # The result is not awaited any more. Set only when that is on disk.
         self.is_given_up = False
-        # The host is about to end: what has not acted yet does not.
+        # The host is about to end: a run that has not acted yet does not act.
         self.is_stopping = False
         self.on_deadline: Callable[[float], None] | None = None
 
     def may_take(self, seconds: float) -> None:
-        """From now on."""
+        """Start the time limit."""
         self.deadline = machine().monotonic() + seconds
         if self.on_deadline is not None:
             self.on_deadline(self.deadline)
 
     def comes_back(self) -> None:
-        """It has ended. If it was given up, that is known now."""
+        """The call has returned. From here on it is known whether it was given up."""
         with self.turn:
             self.deadline = None
 
     def is_late(self, now: float) -> bool:
-        """It takes longer than it may."""
+        """The call takes longer than its limit."""
         return self.deadline is not None and now >= self.deadline and not self.is_given_up
 
     @property
     def acts(self) -> bool:
-        """It may change something outside right now."""
+        """The call may be changing something outside right now."""
         return False
 
     @abstractmethod
     def give_up(self) -> None:
-        """It is late: end what it belongs to. Called by another thread, which looks after time.
+        """End the run of a late call. Called by the thread that watches the time.
 
-        Raises TransitionError if it has moved on in the meantime: then it is not given up.
+        Raises TransitionError if the run has moved on in the meantime: then it is not given up.
         """
