@@ -3,65 +3,65 @@
     HeadwaterError               a stable code, a sentence, and its facts as `error.facts`
     ├── UsageError               the caller's mistake
     │   ├── NotOpen              HW001  a cell or document was used where its app has no open space
-    │   ├── AddressError         HW101  a path, value or operation does not fit the place it was aimed at
+    │   ├── AddressError         HW101  an address, value or operation does not fit its place
     │   ├── LimitError           HW102  a named limit would be exceeded
-    │   ├── ClosedError          HW103  used after it was closed
+    │   ├── ClosedError          HW103  a space, transaction or store was used after its end
     │   ├── WriteError           HW104  a write where only reading is allowed
     │   ├── NameRefusedError     HW105  a space, branch or document name that cannot be used
-    │   ├── NotFoundError        HW106  nothing of that name here
+    │   ├── NotFoundError        HW106  there is nothing of that name
     │   ├── FrozenError          HW107  a value read from a document was changed in place
     │   ├── SchemaError          HW108  a value does not fit the type its place was declared with
-    │   ├── AmbiguousError       HW109  an app is open more than once, and nothing says which one is meant
+    │   ├── AmbiguousError       HW109  an app is open more than once, and the space is not clear
     │   ├── DeclarationError     HW110  a cell, document class or function cannot be declared like this
     │   ├── HandlerTakenError    HW111  a stream of events has a handler already
     │   └── CrossSpaceError      HW112  a run or transaction of one space used a cell or function of another
-    ├── UserCodeError            HW150  a function of the author's raised; the original is its cause
-    │   ├── NotReadyError        HW151  an async function has no value yet, or a document is not here yet
-    │   └── ResourceError        HW152  a resource could not be had: what `hw.Failed` has to say
+    ├── UserCodeError            HW150  a function of the author raised an exception, its cause
+    │   ├── NotReadyError        HW151  an async function or a document has no value yet
+    │   └── ResourceError        HW152  the request of a resource failed; `hw.Failed` has it
     ├── EventError               an event has no result
-    │   ├── EventFailedError     HW161  its handler raised, or could not get through; it is kept
-    │   ├── EventRefusedError    HW162  what it was sent in did not come to be
-    │   ├── EventTimeoutError    HW163  it is not decided yet
+    │   ├── EventFailedError     HW161  its handler raised an exception; the event is kept
+    │   ├── EventRefusedError    HW162  the transaction that sent it was rolled back
+    │   ├── EventTimeoutError    HW163  the event is not decided yet
     │   ├── EventRejectedError   HW164  its handler raised `hw.Reject`
-    │   └── EventReusedError     HW165  an id that another event has
-    ├── StoreError
-    │   ├── UnavailableError     HW201  not now; trying again may help
-    │   │   ├── SpaceHeldError   HW202  another process holds this space
-    │   │   └── StoreFullError   HW203  no room on the disk
+    │   └── EventReusedError     HW165  its id belongs to another event
+    ├── StoreError               the store could not do what was asked
+    │   ├── UnavailableError     HW201  not available now; a retry may help
+    │   │   ├── SpaceHeldError   HW202  another process has this space open
+    │   │   └── StoreFullError   HW203  the disk has no room
     │   ├── PoisonedError        HW204  the disk failed to make data durable; this opening is over
-    │   ├── CorruptError         HW205  the file does not hold what was written
-    │   ├── MigrationError       HW206  written by a version this one cannot read
+    │   ├── CorruptError         HW205  the file is damaged
+    │   ├── MigrationError       HW206  the file was written by a newer version
     │   ├── UnsafeLibraryError   HW207  the SQLite library has a known way to lose data
-    │   ├── HistoryError         HW208  asked for a sequence number the store does not hold
+    │   ├── HistoryError         HW208  the store does not have this sequence number
     │   ├── MergeConflictError   HW209  both branches changed the same documents
-    │   ├── RejectedError        HW210  the store did not take a transaction
-    │   │   ├── ConflictError    HW211  what it had read changed meanwhile; doing it again may succeed
-    │   │   └── PreconditionError  HW212  what it demanded does not hold; doing it again will not help
+    │   ├── RejectedError        HW210  the store rejected a transaction
+    │   │   ├── ConflictError    HW211  a value that it read has changed; a retry may succeed
+    │   │   └── PreconditionError  HW212  its demand does not hold; a retry does not help
     │   └── UnconfirmedError     HW218  a transaction may be stored or not: no verdict will come
-    ├── WorkflowError            a run of a workflow, or what was asked of one; raised by authors, too
-    │   ├── TransientError       HW501  will pass by itself: tried again later
+    ├── WorkflowError            a run or a workflow failed; handlers raise these, too
+    │   ├── TransientError       HW501  a temporary failure; retried later
     │   ├── LogicError           HW502  the handler is wrong: it has to be changed
-    │   │   └── PhaseError       HW503  something was done in a phase that does not allow it
+    │   │   └── PhaseError       HW503  the phase does not allow the operation
     │   ├── ApprovalError        HW504  a person has to act: sign in again, or grant something
     │   ├── IndeterminateError   HW505  it is not known whether an effect has happened
     │   ├── InternalError        HW506  a bug of the host or of a connector
     │   └── TransitionError      HW507  a run or a workflow is not in a state that allows this
-    ├── HttpError                something was asked over HTTP, and there is no answer to use
-    │   ├── HttpRefusedError     HW601  a URL, host or address that may not be asked; nothing was sent
-    │   ├── HttpUnreachableError HW602  no answer, or not in time; trying again may help
+    ├── HttpError                an HTTP request has no usable answer
+    │   ├── HttpRefusedError     HW601  the policy does not allow the URL; nothing was sent
+    │   ├── HttpUnreachableError HW602  no answer in time; a retry may help
     │   ├── HttpStatusError      HW603  the server answered with an error
-    │   └── HttpAnswerError      HW604  the answer is too large, or not what was asked for
+    │   └── HttpAnswerError      HW604  the answer is too large, or has the wrong form
     ├── SyncError                sharing a space through a server
     │   ├── LocalProtocolError   HW401  a commit number was used twice for different commits
-    │   ├── RemoteProtocolError  HW402  the other side sent what the protocol does not allow
-    │   ├── AccessError          HW403  no such space, or it may not be used so: which of the two is not told
-    │   ├── SessionLostError     HW404  the session was taken over, or ended by the server
-    │   ├── OfflineError         HW405  the server is not reached, and what is asked for is not here
+    │   ├── RemoteProtocolError  HW402  the other side broke the protocol
+    │   ├── AccessError          HW403  no such space, or no right to it; the answer is the same
+    │   ├── SessionLostError     HW404  another connection has the session, or the server ended it
+    │   ├── OfflineError         HW405  the server is not reached, and the document is not local
     │   └── ServerLimitError     HW406  more than the server allows one client
-    └── InvariantError           HW901  a bug of ours: names what must always hold, and what was found
+    └── InvariantError           HW901  a bug of Headwater: an invariant does not hold
 
-HW3nn is kept for labels. Outcomes that are expected (a conflict, a refusal) are values, see `store.commit`; they are
-raised only where no value can be returned: at the end of a `with` block, and by `sync`.
+HW3nn is reserved for labels. Expected outcomes, such as a conflict, are values: see `store.commit`. They are raised
+only where no value can be returned: at the end of a `with` block, and by `sync`.
 
 Length: one tree, in one place.
 """
@@ -511,7 +511,7 @@ class AccessError(SyncError):
 
 
 class SessionLostError(SyncError):
-    """The session was taken over by another connection, or ended by the server. Open the space again."""
+    """Another connection has the session, or the server ended it. Open the space again."""
 
     code = "HW404"
 
