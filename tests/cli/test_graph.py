@@ -289,7 +289,7 @@ def test_process_that_has_no_app_open_is_named(run: Run, closed: str, monkeypatc
     with holding(closed) as pid:
         error = run("graph", "--url", closed, exit=4).stderr
         assert f"is open in process {pid}" in error
-        assert "it has no app open, or no door beside the file" in error
+        assert "it has no app open, or no socket beside the file" in error
 
 
 def test_space_that_was_opened_a_moment_ago_is_waited_for(run: Run) -> None:

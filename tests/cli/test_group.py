@@ -39,6 +39,20 @@ def test_nothing_heavy_is_loaded_for(args: list[str]) -> None:
     assert [name for name in loaded_by(f"sys.stderr = None\n{program}\nsys.stderr = sys.__stderr__") if name] == []
 
 
+def test_get_of_a_closed_file_loads_the_records_of_documents_alone(shop: str) -> None:
+    program = f"""import sys
+from headwater.cli.main import cli
+cli.main(["get", "notes", "--url", {shop!r}], standalone_mode=False)
+print(*[name for name in sys.modules if name.startswith("headwater.")], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert json.loads(done.stdout)["title"] == "tea"
+    loaded = done.stderr.split()
+    assert "headwater.inspect.document_records" in loaded
+    others = ("event_records", "function_records", "workflow_records", "stored_inspector", "server_inspector")
+    assert [name for name in loaded if name.endswith(others) or name.startswith("headwater.workflow.")] == []
+
+
 def test_importing_headwater_loads_nothing() -> None:
     assert loaded_by("import headwater") == []
 

@@ -128,7 +128,7 @@ def test_event_with_a_name_is_handled_once_and_gives_the_same_result_again(run: 
     assert run(*event).stdout == "250\n"
     again = run(*event)
     assert again.stdout == "250\n"
-    assert "was handled before; this is what came of it then" in again.stderr
+    assert "was handled before; this is its result" in again.stderr
     assert json.loads(run(*event, "--full").stdout)["handled_before"] is True
     assert run(*event, "--by", "stripe").stdout == "500\n", "a name of somebody else's"
     assert run("get", "orders.taken").stdout == "[1, 1]\n"

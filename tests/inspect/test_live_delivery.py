@@ -154,7 +154,7 @@ def test_others_are_answered_while_a_handler_takes_its_time(caller: SocketInspec
         found = refused(other, SendEvent(handler="add", fields='{"number": 1}', timeout_ms=0.0))
         assert (kind_of(found), found.message) == (
             "EventTimeoutError",
-            "nothing was sent to add(): add() is at work in space 'desk', and it did not have its turn in time",
+            "nothing was sent to add(): add() is at work in space 'desk', and it was not free in time",
         )
     desk.go_on.set()
     sender.join(SAFETY_S)

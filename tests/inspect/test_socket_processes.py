@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from headwater.host.socket_paths import path_beside
 from headwater.inspect.function_records import GetCounts
 from headwater.inspect.socket_client import SocketInspector
-from headwater.inspect.socket_paths import path_beside
 from tests.support.open_spaces import BEGINNING, SAFETY_S, SHOP, ask_one, call, end, hear, running
 
 

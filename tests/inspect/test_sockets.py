@@ -15,12 +15,12 @@ import pytest
 from msgspec.json import encode
 
 import headwater as hw
+from headwater.host.socket_paths import PATH_MAX, path_beside
 from headwater.inspect import socket_service, sockets
 from headwater.inspect.envelope import Request
 from headwater.inspect.function_records import ExplainNode, GetActivity, GetCounts, GetGraph, GetTrace
 from headwater.inspect.opening_inspection import inspection_of
 from headwater.inspect.socket_client import SocketInspector
-from headwater.inspect.socket_paths import PATH_MAX, path_beside
 from headwater.inspect.sockets import socket_registry
 from headwater.machine import Machine, use
 from tests.support.open_spaces import (
@@ -111,7 +111,7 @@ def test_folder_in_which_nothing_can_be_made_is_no_hindrance(
     def refuse(_place: str) -> None:
         raise PermissionError("not here")
 
-    monkeypatch.setattr("headwater.inspect.socket_paths._clear", refuse)
+    monkeypatch.setattr("headwater.host.socket_paths._clear", refuse)
     with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
         assert socket_ready(file).listening is None
         counter.count.value = 1
@@ -330,7 +330,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
         assert held.at_work.wait(SAFETY_S)
         asked = threading.Event()
         view = inspection_of(space._runtime)
-        turn, view._turn = view._turn, Turn(view._turn, asked.set)  # type: ignore[assignment]
+        turn, view._lock = view._lock, Turn(view._lock, asked.set)  # type: ignore[assignment]
 
         def release() -> None:
             assert asked.wait(SAFETY_S)
@@ -339,7 +339,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
         releaser = threading.Thread(target=release)
         releaser.start()
         assert not ask_one(file, GetGraph(), wait_ms=5000).busy
-        inspection_of(space._runtime)._turn = turn
+        inspection_of(space._runtime)._lock = turn
         writer.join(SAFETY_S)
         releaser.join(SAFETY_S)
 
@@ -364,8 +364,8 @@ def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file:
             held, release = threading.Event(), threading.Event()
 
             def look() -> None:
-                with inspection_of(space._runtime).in_turn(1) as has_turn:
-                    assert has_turn
+                with inspection_of(space._runtime).locked(1) as has_lock:
+                    assert has_lock
                     held.set()
                     assert release.wait(SAFETY_S)
 

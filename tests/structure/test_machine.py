@@ -88,8 +88,8 @@ PATHS = {
 NO_PATH = re.compile(r"(^|\.)files?$|^listing$")
 
 EXCEPT = {
-    "inspect/socket_paths.py": "the sockets of the system are files, which no other machine has",
-    "inspect/sockets.py": "likewise: it waits at a pipe",
+    "host/socket_paths.py": "the sockets of the system are files, which no other machine has",
+    "host/wake_pipe.py": "likewise: it is a pipe of the system",
     "host/machine_checks.py": "it checks the file system of this machine: its kind, its rights, its free space",
     "host/standard_streams.py": "the descriptors of the terminal",
     "server/pages/metrics_page.py": "figures of the process, from /proc",

@@ -58,7 +58,7 @@ def _suggestion(code: str, known: Iterable[str]) -> str:
 
 
 def _describe(kind: type[errors.HeadwaterError]) -> dict[str, object]:
-    # The tree in the module's docstring has a line for each, with a short text.
+    # The tree in the module's docstring has one line with a short text for each class.
     line = re.search(rf"\b{kind.__name__} .*?(?:HW\d+)? {{2,}}(\S.*)", errors.__doc__ or "")
     meaning = " ".join((kind.__doc__ or "").split())
     above = [one.__name__ for one in kind.__mro__ if issubclass(one, errors.HeadwaterError)]
@@ -86,7 +86,7 @@ def _text(record: Record) -> str:
 # --- the pages of the documentation ---------------------------------------------------------------------------
 
 _WIDTHS: Final = range(40, 101)
-"""Of the lines of a page: narrower and wider ones are hard to read."""
+"""The width of a page in columns. Narrower and wider lines are hard to read."""
 
 _PARTS: Final = re.compile(
     r"^```(?P<language>.*)\n(?P<program>(?:.*\n)*?)```$"
@@ -131,7 +131,7 @@ def _plain(page: str, width: int) -> str:
 
 def _wrap(text: str, width: int, first: str, others: str) -> list[str]:
     text = re.sub(r"\[([^]]+)\]\([^)]+\.md\)", r"\1", " ".join(text.split()))
-    # Code between backticks is to be copied: it stays on one line.
+    # Readers copy code between backticks: it stays on one line.
     text = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False

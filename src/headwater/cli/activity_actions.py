@@ -1,4 +1,4 @@
-"""What the functions of a space have done, in numbers: top, stats."""
+"""Run counts and counters of the functions of a space: top, stats."""
 
 from __future__ import annotations
 
@@ -51,33 +51,14 @@ def _busiest(views: Sequence[ActivityView], sort: str) -> list[Record]:
 
 
 def _activity(view: ActivityView, activity: Activity) -> Record:
-    counts = (
-        "nodes",
-        "live",
-        "running",
-        "failed",
-        "invalid",
-        "never_ran",
-        "waiting",
-        "restored",
-        "runs",
-        "invalidated",
-    )
-    return {
-        "app": view.label,
-        "function": activity.name,
-        "kind": activity.kind,
-        "has_arguments": activity.has_arguments,
-        **{name: getattr(activity, name) for name in counts},
-        "mean_ms": round(activity.total_ms / activity.runs, 3) if activity.runs else 0.0,
-        "total_ms": activity.total_ms,
-        "last_ms": activity.last_ms,
-        "status": _status(activity),
-    }
+    counts = "nodes live running failed invalid never_ran waiting restored runs invalidated"
+    mean = round(activity.total_ms / activity.runs, 3) if activity.runs else 0.0
+    named = {"app": view.label, "function": activity.name, **out.picked(activity, f"kind has_arguments {counts}")}
+    return named | {"mean_ms": mean, **out.picked(activity, "total_ms last_ms", status=_status(activity))}
 
 
 def _status(activity: Activity) -> str:
-    """In a few words: of one node its status, of several how many have which."""
+    """The status in a few words: of one node its status, of several nodes the number with each status."""
     if activity.kind == "handler":
         return _handler_status(activity)
     counts = {
@@ -90,7 +71,7 @@ def _status(activity: Activity) -> str:
     found = [_of_all(word, count, activity) for word, count in counts.items() if count]
     if found or not activity.restored:
         return ", ".join(found) or "clean"
-    # All are clean, and some of them without a run.
+    # All are clean, and some have a restored result.
     return "clean, restored" if activity.restored == activity.nodes else f"clean, {activity.restored:,} restored"
 
 
@@ -103,7 +84,7 @@ def _handler_status(activity: Activity) -> str:
 
 
 def _of_all(word: str, count: int, activity: Activity) -> str:
-    """How many, if not all."""
+    """The word, with the number of nodes unless it is all of them."""
     return word if count >= activity.nodes else f"{count:,} {word}"
 
 
@@ -156,7 +137,7 @@ def show_stats(*, resume: bool, target: Target, form: Form) -> None:
     with target.inspector() as inspector:
         views = inspector.ask(GetCounts())
     if form is not None:
-        records = ({**_opening(view), **_work(view), "counts": view.counts} for view in views)
+        records = (_opening(view) | out.picked(view, "busy running counts") for view in views)
         out.show(records, COUNTS, form, empty="")
         return
     for view in views:
@@ -167,7 +148,7 @@ def show_stats(*, resume: bool, target: Target, form: Form) -> None:
 
 
 def _show_counts(view: OpeningView, counts: dict[str, int], meanings: dict[str, str], *, with_app: bool) -> None:
-    """People see what the counts mean; a pipe gets the app, if there are several."""
+    """A terminal shows the meaning of each counter; a pipe gets the app, if there are several."""
     rows = [
         {"app": view.label, "what": what, "count": count, "meaning": meanings.get(what, "")}
         for what, count in counts.items()
@@ -176,26 +157,16 @@ def _show_counts(view: OpeningView, counts: dict[str, int], meanings: dict[str, 
     out.show(rows, COUNT, None, empty="nothing counted", without=without)
 
 
-def _opening(view: OpeningView) -> Record:
-    return {
-        "app": view.label,
-        "space": view.space,
-        "branch": view.branch,
-        "live": view.is_live,
-        "pid": view.pid or None,
-        "at": out.utc(view.at_ms),
-    }
-
-
-def _work(view: OpeningView) -> Record:
-    return {"busy": view.busy, "running": list(view.running)}
+def _opening(view: OpeningView) -> dict[str, object]:
+    known = out.picked(view, "space branch", live=view.is_live, pid=view.pid or None, at=out.utc(view.at_ms))
+    return {"app": view.label, **known}
 
 
 # --- stats --resume -------------------------------------------------------------------------------------------
 
 
 def _show_resume(target: Target, form: Form) -> None:
-    """What each opening restored from earlier ones; of a closed space as of the last."""
+    """Show what each opening restored from earlier ones. Of a closed space: the last opening."""
     with target.inspector() as inspector:
         views = inspector.ask(GetResume())
     if form is not None:
@@ -211,8 +182,8 @@ def _show_resume(target: Target, form: Form) -> None:
 
 
 def _resume_counts(taken: TakenOver) -> dict[str, int]:
-    counts = {name: int(getattr(taken, name)) for name in ("restored", "dirty", "fresh", "rows")}
-    return {**counts, "bytes": taken.size}
+    found = (taken.restored, taken.dirty, taken.fresh, taken.rows, taken.size)
+    return dict(zip(("restored", "dirty", "fresh", "rows", "bytes"), found, strict=True))
 
 
 def _missed(taken: TakenOver) -> list[Record]:

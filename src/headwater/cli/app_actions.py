@@ -28,7 +28,7 @@ def run_app(  # one for each option
     """Carry out `run`."""
     address = None if ingress is None else listen_address("--ingress", ingress)
     app = load_app(name, "run")
-    # A reader sees each line when it is printed; if it goes away, the app goes on.
+    # Flush each line. The app continues if the reader of its output ends.
     last()
     hosted = _Hosted(app, Options(space=target.space, force=force), concurrency or CONCURRENCY, address, quiet=quiet)
     with Termination(Exit.INTERRUPTED) as signals:
@@ -39,7 +39,7 @@ def run_app(  # one for each option
 
 
 class _Hosted:
-    """An app that is run, and the remarks about it."""
+    """An app that this process runs, with notes for people."""
 
     def __init__(
         self, app: App, options: Options, concurrency: int, ingress: tuple[str, int] | None, *, quiet: bool
@@ -51,7 +51,7 @@ class _Hosted:
         self._quiet = quiet
 
     def run(self, url: str | None, signals: Termination) -> bool:
-        """Until the end; whether all runs came to where they can stop."""
+        """Run until a signal. Returns whether all runs reached a point where they can stop."""
         if not self._app.needs_event_loop:
             return self._plainly(url, signals)
 
@@ -66,7 +66,7 @@ class _Hosted:
             return self._stop(opened)
 
     async def _in_loop(self, url: str | None, signals: Termination) -> bool:
-        """For an app with functions that need an event loop."""
+        """The same, for an app with functions that need an event loop."""
         near = asyncio.Event()
         loop = asyncio.get_running_loop()
         signals.on_near(lambda: loop.call_soon_threadsafe(near.set))
@@ -78,7 +78,7 @@ class _Hosted:
 
     def _begin(self, opened: SpaceFacade) -> None:
         workflows = opened.workflows
-        # Before anything runs: its output comes after this.
+        # Before the first run, whose output comes after this.
         if not self._quiet:
             note(f"running {self._app.name} in space {opened.name!r}: {self._described(opened)}")
             for line in self._not_here(opened):
@@ -91,7 +91,7 @@ class _Hosted:
         workflows.start(self._concurrency)
 
     def _stop(self, opened: SpaceFacade) -> bool:
-        """Whether all runs came to where they can stop."""
+        """Stop the host. Returns whether all runs reached a point where they can stop."""
         alive = sorted(opened.workflows.hub.alive.copy())
         if alive and not self._quiet:
             runs = ", ".join(map(str, alive))
@@ -99,7 +99,7 @@ class _Hosted:
         return opened.workflows.stop()
 
     def _not_here(self, opened: SpaceFacade) -> list[str]:
-        """Workflows of this app that are in the file, and not in the program any more."""
+        """Workflows of this app that are in the file, but no longer in the program."""
         names = tuple(opened.workflows.names)
         hosts = run_queries.Hosts(names, (self._app.name,), names)
         views = opened.workflows.hub.look(lambda tables: run_queries.flows(tables, hosts=hosts))

@@ -24,13 +24,13 @@ from headwater.values.suggestions import did_you_mean
 
 
 def is_module(text: str | None) -> bool:
-    """Whether `--app` names one to be opened, and not one that is open."""
+    """Whether `--app` is MODULE:APP, an app to open. Otherwise it names an open app."""
     return text is not None and ":" in text
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What authors' code prints is not taken for the command's answer."""
+    """Send the output of author code to stderr: standard output is the command's."""
     with redirect_stdout(sys.stderr):
         yield
 
@@ -54,7 +54,7 @@ def load_app(text: str, where: str = "--app") -> App:
     raise NotFoundError(f"{where} {text}: {what} in module {module_name}{hint}", app=text)
 
 
-def _imported(module_name: str, text: str, where: str) -> Any:  # a module  # noqa: ANN401  # a module
+def _imported(module_name: str, text: str, where: str) -> Any:  # noqa: ANN401  # a module
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -79,7 +79,7 @@ def _broken(module_name: str, error: BaseException) -> UserCodeError:
 
 
 def while_open(app: App, url: str | None, options: Options, work: Callable[[OpeningInspection], None]) -> None:
-    """Open an app, do something with it, close it. In an event loop if it needs one."""
+    """Call `work` while an app is open, in an event loop if the app needs one."""
     with quiet():
         if not app.needs_event_loop:
             with app.open_with(url, options) as space:

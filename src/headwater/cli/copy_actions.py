@@ -54,12 +54,12 @@ def restore_space(*, file: Path, force: bool, target: Target, form: Form) -> Non
         raise FileNotFoundError(errno.ENOENT, "", str(file))
     folder = target.make_folder()
     if target.space is not None or not target.is_folder:
-        # The file is known before the backup has been read: no need to copy it only to be refused.
+        # The target is known before the backup is read: reject it before the copy.
         _check_file(target.file_for(""), file, force=force)
     found: list[tuple[SpaceFile, Seq]] = []
 
     def prepare(storage: Storage) -> None:
-        """The copy gets the name that it will be opened by, and a new past: clients may have seen what comes after."""
+        """Give the copy its new name, and a new lineage: clients may have seen later commits."""
         place = target.file_for(storage.name)
         found.append((place, storage.call(lambda engine: engine.head)))
         if place.space != storage.name:

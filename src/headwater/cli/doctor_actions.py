@@ -37,7 +37,7 @@ def examine(*, target: Target, form: Form) -> None:
 
 
 def _path(target: Target) -> Path | None:
-    """The file or folder to check; None for memory. One that is named must exist."""
+    """The file or folder to check; None for memory. A named file must exist."""
     try:
         url = target.url
     except UsageError:

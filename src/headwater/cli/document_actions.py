@@ -93,14 +93,8 @@ def show_history(*, path: str, limit: int | None, at: Seq | None, target: Target
 
 
 def _change(change: ChangeView) -> Record:
-    return {
-        "seq": change.seq,
-        "at": out.utc(change.at_ms),
-        "branch": change.branch,
-        "session": change.session,
-        "change": change.change,
-        **({} if change.value is MISSING else {"value": change.value}),
-    }
+    value = {} if change.value is MISSING else {"value": change.value}
+    return {"seq": change.seq, "at": out.utc(change.at_ms), **out.picked(change, "branch session change"), **value}
 
 
 def show_diff(*, before: Seq, after: Seq, prefix: str, target: Target, form: Form) -> None:

@@ -24,14 +24,14 @@ from headwater.values.strict_json import parse_json
 from headwater.values.text import count_text, inert, inert_lines
 
 _SHORT: Final = 8
-"""Letters of an id in a table, if these tell them apart."""
+"""Characters of an id in a table, if the ids differ in these."""
 
 _WIDE: Final = 90
-"""Columns of a terminal that has room for payloads."""
+"""Columns of a terminal that is wide enough for payloads."""
 
 
 def _record(event: EventReport) -> dict[str, object]:
-    """As `--json` prints it. Unknown fields are left out."""
+    """The record that `--json` prints, without unknown fields."""
     record: dict[str, object] = {"event": event.event, "state": event.state, "stream": event.stream}
     known = {
         "handler": event.handler.removesuffix("()"),
@@ -62,14 +62,14 @@ def list_events(*, waiting: bool, target: Target, form: Form) -> None:
         for each in EVENT
     ]
     without = ["attempts" if waiting else "state"]
-    # The payload is the first that a narrow terminal can do without.
+    # A narrow terminal has no room for the payload.
     without += ["payload"] if out.is_terminal() and out.width() < _WIDE else []
     empty = "no event waits" if waiting else "no failed events"
     out.show(records, fields, form, empty=empty, without=without, shown={"event": _shortest(records)})
 
 
 def _shortest(records: Iterable[Record]) -> Callable[[Record], str]:
-    """The beginning of each id, as much of it as tells them all apart."""
+    """The shortest prefix of each id that is unique."""
     letters = [str(record["event"]).partition(":")[2] for record in records]
     length = _SHORT
     while len({each[:length] for each in letters}) < len(set(letters)):
@@ -92,7 +92,7 @@ def show_event(*, event: str, target: Target, form: Form) -> None:
     else:
         for name, value in record.items():
             text = out.json_text(value) if name in ("payload", "result", "facts") else str(value).rstrip("\n")
-            # Lines of one text are below each other, with the name before the first.
+            # The name is before the first line of a text.
             out.write(f"{name}\t" + inert_lines(text).replace("\n", "\n\t"))
 
 
@@ -162,7 +162,7 @@ def redeliver_events(  # one for each option
 
 
 def _chosen(names: tuple[str, ...], failed: list[EventReport]) -> list[EventReport]:
-    """The failed events of these names; all names are looked up before anything is done."""
+    """The failed events of these names. All names are looked up before the first command."""
     chosen: dict[str, EventReport] = {}
     for name in names:
         found = meant_by(name, failed)
@@ -177,7 +177,7 @@ def drop_events(*, names: tuple[str, ...], every: bool, target: Target, form: Fo
     """Carry out `events drop`."""
     _check_names(names, every=every)
     with target.inspector() as inspector:
-        # All names are looked up before anything is done; two may mean one.
+        # Look up all names before the first command; two names may mean one event.
         asked = inspector.ask(ListEvents()) if every else [inspector.ask(ShowEvent(event=name)) for name in names]
         chosen = {event.event: droppable(event) for event in asked}
         if target.server is not None:
@@ -191,7 +191,7 @@ def drop_events(*, names: tuple[str, ...], every: bool, target: Target, form: Fo
 
 
 def _check_failed(events: Iterable[EventReport], url: str) -> None:
-    """At a server, a program that has the space open may be about to handle an event that waits."""
+    """Reject waiting events of a server: a program that has the space open may be about to handle them."""
     waits = next((event.event for event in events if event.state != "failed"), None)
     if waits is not None:
         message = f"{waits} waits, and a program that has {url} open may be about to handle it"
@@ -234,7 +234,7 @@ def send_event(  # one for each option
 
 
 def _with_hint(error: HeadwaterError, pairs: tuple[str, ...]) -> HeadwaterError:
-    """A word that happens to be JSON is no text; most likely text was meant."""
+    """The error, with a hint if a value was parsed as JSON where text is expected."""
     if isinstance(error, SchemaError) and "expected str" in error.message:
         for name, _, value in (pair.partition("=") for pair in pairs):
             if f"/{name}:" in error.message and not isinstance(_value(value), str):
@@ -260,19 +260,19 @@ def _print_sent(event: EventReport, *, full: bool) -> None:
         out.write(out.json_text(record))
     elif event.result is not None:
         out.show_value(json.loads(event.result))
-        # Where both go to the same stream, the result comes first.
+        # The result comes first if stdout and stderr are one stream.
         sys.stdout.flush()
         if event.handled_before:
-            out.note(f"{event.event} was handled before; this is what came of it then")
+            out.note(f"{event.event} was handled before; this is its result")
         else:
             out.note(f"{event.event} was handled by {event.handler}")
     else:
-        # For `events show` later.
+        # The id, for `events show`.
         out.write(event.event)
 
 
 def _fields(pairs: tuple[str, ...], text: str | None) -> dict[str, object]:
-    """The payload: the object, and the fields that are named one by one."""
+    """The payload: the fields of the object, and the fields given as NAME=VALUE."""
     fields: dict[str, object] = {}
     if text is not None:
         given = read_json(text)
@@ -290,7 +290,7 @@ def _fields(pairs: tuple[str, ...], text: str | None) -> dict[str, object]:
 
 
 def _value(text: str) -> object:
-    """JSON if it is, else the text itself."""
+    """The value of JSON text; other text as it is."""
     try:
         return parse_json(text)
     except UsageError:

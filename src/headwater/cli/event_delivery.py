@@ -1,4 +1,4 @@
-"""Commands about events: carried out by the process that has the space open, or by an app that is opened for it."""
+"""Delivery of events by the process that has the space open, or by an app that the command opens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Outcome: TypeAlias = EventReport | HeadwaterError
 Report: TypeAlias = Callable[[Outcome], None]
 
 _ID_SHOWN: Final = len("event:") + 12
-"""Characters of an id that identify it in any space."""
+"""Characters of an id that are unique in practice."""
 
 
 def timeout_ms(timeout: str, *, no_wait: bool) -> float | None:
@@ -46,7 +46,7 @@ def deliver(target: Target, commands: Sequence[Delivery], report: Report) -> Non
     if target.server is not None:
         _open_and_deliver(target, commands, report)
         return
-    # That another app has it open is found there.
+    # The scope finds the opening of this app only.
     scope = InspectScope(space=target.space or "", app=load_app(target.module).name, branch=target.branch)
     found = reach(target.url, target.space, lambda: _open_and_deliver(target, commands, report), scope)
     if found is not None:
@@ -63,7 +63,7 @@ def _outcome(inspector: Inspector, command: Delivery) -> Outcome:
 
 
 def _open_and_deliver(target: Target, commands: Sequence[Delivery], report: Report) -> None:
-    """By the app itself, opened here."""
+    """Open the app in this process, and deliver there."""
     assert target.module is not None
     app = load_app(target.module)
     path = target.path if target.server is None else None
@@ -85,7 +85,7 @@ def _open_and_deliver(target: Target, commands: Sequence[Delivery], report: Repo
     try:
         while_open(app, target.given_url, options, work)
     finally:
-        # Also if closing fails: what was done is done.
+        # Report also if closing fails: the events are handled.
         for outcome in outcomes:
             report(outcome)
     if is_new:

@@ -63,7 +63,7 @@ def export_space(*, output: Path | None, force: bool, history: bool, at: Seq | N
 
 
 def _to_stdout(storage: Storage, branch: str, at: Seq | None, *, history: bool) -> None:
-    """Always UTF-8, whatever the terminal has: it is the content of a file."""
+    """Write UTF-8, whatever the encoding of the terminal is: it is the content of a file."""
     if is_terminal():
         for line in _exported(storage, branch, at, lambda _done, _total: None, history=history):
             print(inert_lines(line.decode()), end="")
@@ -74,13 +74,13 @@ def _to_stdout(storage: Storage, branch: str, at: Seq | None, *, history: bool) 
                 sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # Unlike a list of which the reader has seen enough, half an export is no use.
+        # A cut list is useful, a cut export is not.
         abandon()
         raise click.exceptions.Exit(Exit.FAILED) from None
 
 
 def _note_workflows(storage: Storage) -> None:
-    """The file has them, but not among its documents."""
+    """Note that an export has no workflows: they are tables, not documents."""
     flows = storage.call(lambda engine: engine.backend.tables.execute("select count(*) from flow")[0][0])
     if flows:
         workflows = count_text(int(str(flows)), "workflow")
@@ -93,7 +93,7 @@ def _exported(storage: Storage, branch: str, at: Seq | None, advance: Progress, 
             return export_log(engine, storage.name)
         return export_documents(engine, storage.name, find_branch(engine, branch), at)
 
-    # This process is the only user of the file: nothing changes while the lines are read one by one.
+    # No other process has the file: nothing changes while the lines are read.
     source = storage.call(lines)
     total = storage.call(lambda engine: engine.head) if history else 0
     for number, line in enumerate(source):
@@ -166,7 +166,7 @@ def _import_documents(source: BinaryIO, total: int, target: Target, *, create: b
         on = storage.call(lambda engine: find_branch(engine, target.branch))
         declared = storage.call(lambda engine: declared_in(engine, on))
         if declared:
-            # All of them, before the first is written.
+            # Check all documents before the first write.
             check_all(declared, documents())
         for batch in batches(documents()):
             changed += _commit_changed(storage, on, batch)
@@ -176,7 +176,7 @@ def _import_documents(source: BinaryIO, total: int, target: Target, *, create: b
 
 
 def _commit_changed(storage: Storage, branch: BranchId, batch: Iterable[Operation]) -> int:
-    """Commit those operations that change something. Returns how many."""
+    """Commit the operations that change a document. Returns their number."""
     # A replica caches what it has read; one for each batch bounds memory.
     replica = storage.attach(branch=branch)
     wanted = [one for one in batch if isinstance(one, SetDoc) and not same(replica.read(one.doc), one.value)]

@@ -1,4 +1,4 @@
-"""Errors as one line and one number: the only table from errors to exit codes."""
+"""The exit code and the message of each error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EXITS: Final[dict[type[BaseException], Exit]] = {
     errors.RejectedError: Exit.REFUSED,
     errors.TransitionError: Exit.REFUSED,
 }
-"""The nearest class above an error counts."""
+"""The exit codes by class. The nearest base class of an error counts."""
 
 
 def exit_of(kind: type[BaseException]) -> Exit:

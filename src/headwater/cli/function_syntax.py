@@ -65,7 +65,7 @@ STEP: Final = (
 
 
 def without_number(node: object) -> str:
-    """A node without the number that tells two of the same name apart."""
+    """The name of a node, without the number that makes it unique."""
     name = str(node).removeprefix("handler:")
     return name.rpartition("#")[0] or name
 
@@ -132,7 +132,7 @@ _EVENT_ID: Final = re.compile(r"\b(event:[a-z0-9]{8})[a-z0-9]+")
 
 
 def shorter_ids(text: str) -> str:
-    """A text with as much of the ids of events as tells them apart."""
+    """The text with shorter ids of events."""
     return _EVENT_ID.sub(lambda found: found[1], text)
 
 
@@ -216,7 +216,7 @@ def drop_events() -> None:
 
 
 def _in_short(record: Record) -> str:
-    """Inputs as they are written in a call."""
+    """The inputs as arguments of a call."""
     inputs = record["inputs"]
     if not isinstance(inputs, dict):
         return ""
@@ -224,7 +224,7 @@ def _in_short(record: Record) -> str:
 
 
 def _link(value: object) -> str:
-    """The address that a link leads to; nothing if the value is none."""
+    """The address of a link; empty if the value is no link."""
     match value:
         case {"/": {"link@1": {"id": str(doc), "path": list(path)}}}:
             return "/".join([doc, *map(str, path)])

@@ -26,10 +26,10 @@ from headwater.values.suggestions import did_you_mean
 from headwater.values.text import count_text, inert_lines
 
 _WIDE: Final = 1000
-"""Columns where there is no terminal: nothing is cut."""
+"""Columns without a terminal: nothing is cut."""
 
 _EXPLAINED: Final = 10
-"""Instances of one function that are explained in full: of more, name one."""
+"""Instances of one function that are explained in full."""
 
 
 # --- graph ----------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def _only(views: Sequence[GraphView]) -> GraphView:
 
 
 def _drawn(view: GraphView, style: str | None) -> str:
-    """In one of the styles. All but JSON come without characters that a terminal would obey."""
+    """The graph in one of the styles. All but JSON have no control characters."""
     snapshot = view.snapshot
     match style:
         case "json":
@@ -102,7 +102,7 @@ def _text(view: GraphView, columns: int) -> str:
 
 
 def _as_json(view: GraphView) -> Record:
-    """The fields of the snapshot, and where it comes from."""
+    """The fields of the snapshot, and its origin."""
     fields: dict[str, object] = {} if view.snapshot is None else msgspec.to_builtins(view.snapshot)
     more = {"app": view.app, "branch": view.branch, "live": view.is_live, "at": out.utc(view.at_ms)}
     return {**fields, **more, "busy": view.busy, "running": view.running, "left_out": view.left_out}

@@ -1,4 +1,4 @@
-"""What comes in for workflows: inputs ls, skip, retry; publish."""
+"""Inputs of workflows: inputs ls, skip, retry; publish."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.cli.workflow_actions import report_done
 from headwater.cli.workflow_hints import ago, clock, record_of
 from headwater.cli.workflow_syntax import INPUT
 from headwater.errors import UsageError
-from headwater.inspect.paging import input_pages
+from headwater.inspect.paging import newest
 from headwater.inspect.workflow_records import ControlInput, ListInputs, PublishEvent, PublishReport
 from headwater.values.text import count_text
 from headwater.workflow.wording.views import InputView
@@ -26,11 +26,12 @@ from headwater.workflow.wording.views import InputView
 def list_inputs(*, name: str | None, status: str | None, limit: int, target: Target, form: Form) -> None:
     """Carry out `inputs ls`."""
     with target.inspector() as inspector:
-        pages = list(input_pages(inspector, ListInputs(workflow=name or "", status=status or ""), limit))
+        question = ListInputs(workflow=name or "", status=status or "")
+        pages = list(newest(inspector, question, limit, lambda page: [each.id for each in page.inputs]))
     views = [each for page in pages for each in page.inputs]
     now = max((page.at for page in pages), default=0)
     empty = f"no input is {status}" if status is not None else "nothing has come in yet"
-    # The same workflow in each line: room for the rest.
+    # One workflow: its name in each line is redundant.
     without = ["workflow"] if is_terminal() and len({view.workflow for view in views}) == 1 else []
     show(map(record_of, views), INPUT, form, empty=empty, without=without, shown=_shown(views, now))
 

@@ -11,7 +11,7 @@ from headwater.host.whole_files import RefusalError
 from headwater.values.strict_json import parse_json
 
 _INPUT_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Of a value on standard input. The largest document, written with as many escapes as JSON allows, is smaller."""
+"""Bytes of a value on standard input. The largest document with every character escaped is smaller."""
 
 
 def read_json(text: str) -> object:

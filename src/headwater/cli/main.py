@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import click
 
 from headwater import __version__
 from headwater.cli.exits import Exit, report
+from headwater.cli.shared_syntax import Group
 from headwater.host.standard_streams import ReaderGoneError, abandon, finish, set_up
 
 SECTIONS: Final[dict[str, dict[str, str]]] = {
@@ -74,24 +74,21 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
 
 _COMMANDS: Final = {name: where for section in SECTIONS.values() for name, where in section.items()}
 
-_CLOSE: Final = 0.65
-"""How alike names must be to be suggested."""
-
 _FRAMES_MAX: Final = 4000
-"""Of Python's stack. A document may be 512 levels deep, and writing it as JSON takes a few frames for each."""
+"""Frames of Python's stack. A document may have 512 levels, and JSON takes a few frames for each."""
 
 _EPILOG: Final = """
 Exit codes: 0 done, 1 failed or findings, 2 usage error, 3 not found,
 4 conflict or refused, 5 waits for a person, 6 timed out, 130 interrupted."""
 
 
-class Headwater(click.Group):
-    """The group of all commands, as in the table above."""
+class Headwater(Group):
+    """The group of all commands."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # click's signature  # noqa: ARG002  # click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # likewise  # noqa: ARG002  # click's signature
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
         where = _COMMANDS.get(cmd_name)
         if where is None:
             return None
@@ -99,15 +96,8 @@ class Headwater(click.Group):
         command: click.Command = getattr(import_module(f"headwater.cli.{module}"), name)
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in _COMMANDS and not name.startswith("-"):
-            close = get_close_matches(name, _COMMANDS, n=3, cutoff=_CLOSE)
-            hint = f"Did you mean {' or '.join(close)}?" if close else "`headwater --help` lists them."
-            raise click.UsageError(f"There is no command {name!r}. {hint}", ctx)
-        return super().resolve_command(ctx, args)
+    def unknown(self, name: str) -> tuple[str, str]:
+        return repr(name), "`headwater --help` lists them."
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in SECTIONS.items():
@@ -116,17 +106,17 @@ class Headwater(click.Group):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
-    def invoke(self, ctx: click.Context) -> Any:  # click's signature  # noqa: ANN401  # click's signature
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  # click's signature
         try:
             result = super().invoke(ctx)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except ReaderGoneError:
-            # The reader of the output has seen enough (`| head`): that is no failure.
+            # The reader of the output has ended, as in `| head`. This is no failure.
             abandon()
             raise click.exceptions.Exit(Exit.DONE) from None
         except BrokenPipeError as error:
-            # A connection of the command. Click takes every broken pipe for one of its output, and ends in silence.
+            # A connection of the command. Click would take it for a closed output, and end without a message.
             raise ConnectionResetError(errno.ECONNRESET, "the other side has closed the connection") from error
         return result
 
@@ -136,16 +126,16 @@ class Headwater(click.Group):
         prog_name: str | None = "headwater",
         complete_var: str | None = None,
         standalone_mode: bool = True,
-        **extra: Any,  # click's signature  # noqa: ANN401  # click's signature
-    ) -> Any:  # likewise  # noqa: ANN401  # click's signature
+        **extra: Any,  # noqa: ANN401  # click's signature
+    ) -> Any:  # noqa: ANN401  # click's signature
         """Run a command. An error becomes one line and an exit code."""
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES_MAX))
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra) or Exit.DONE
-        except (Exception, KeyboardInterrupt) as error:  # the last line: users see no traceback  # noqa: BLE001  # the last line: users see no traceback
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last line: users see no traceback
             code = report(error)
         if standalone_mode:
-            # What is left in a buffer is written here: the interpreter would do so after this, and end with 120.
+            # Flush here: the interpreter would do it later, and exit with 120 after an error.
             sys.exit(int(finish(code)))
         return code
 

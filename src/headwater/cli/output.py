@@ -1,4 +1,4 @@
-"""How answers look: a table on a terminal, tab-separated in a pipe, JSON with `--json`; progress on stderr.
+"""The output of commands: a table on a terminal, tab-separated in a pipe, JSON with `--json`; progress on stderr.
 
 The fields of a record are declared once, as columns: for the table, for JSON and for the text of `--help`. All that
 needs rich is in `terminal.py`, which is imported where standard output is a terminal.
@@ -21,60 +21,65 @@ from headwater.machine import machine
 from headwater.values.text import inert, inert_lines
 
 Form: TypeAlias = Literal["json", "jsonl"] | None
-"""The form that was asked for; None: a table or lines of fields."""
+"""The form of the output; None: a table, or lines of fields."""
 
 Record: TypeAlias = Mapping[str, object]
 """One answer, as `--json` prints it."""
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how much is done and how much there is; 0 for unknown."""
+"""Called with the amount done and the total; 0: the total is unknown."""
 
 _TABLE_ROWS: Final = 500
-"""Rows of a table drawn at once: columns are as wide as these need, and memory stays bounded."""
+"""Rows of a table drawn at once. They determine the widths, and memory stays bounded."""
 
 PROGRESS_AFTER_S = 0.5
-"""Work that is done by then needs no bar: it would only flicker."""
+"""Shorter work shows no bar: it would flicker."""
 
 _PREVIEW: Final = 200
-"""Characters of a value in a table. More than a line has; `get` prints all of it."""
+"""Characters of a value in a table. `get` prints all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One field of a record. `text` is what a pipe gets, complete; `shown` what a person sees, if that differs."""
+    """One field of a record. `text` is the full text for a pipe; `shown` the text for a terminal, if it differs."""
 
     name: str
     """Its key in JSON."""
     title: str | None = None
-    """The heading of its column; the name unless given."""
+    """The heading of its column. Default: the name."""
     text: Callable[[Record], str] | None = None
     shown: Callable[[Record], str] | None = None
     number: bool = False
     elastic: bool = False
-    """Gives way when the terminal is narrow."""
+    """Shortened if the terminal is narrow."""
 
     @property
     def heading(self) -> str:
         return self.name if self.title is None else self.title
 
     def in_pipe(self, record: Record) -> str:
-        """What a pipe gets."""
+        """The text for a pipe."""
         return field_text(record.get(self.name)) if self.text is None else self.text(record)
 
     def on_screen(self, record: Record) -> str:
-        """What a person sees."""
+        """The text for a terminal."""
         return self.in_pipe(record) if self.shown is None else self.shown(record)
 
 
+def picked(view: object, names: str, **more: object) -> dict[str, object]:
+    """A record of these fields of a view, in this order, and of others."""
+    return {name: getattr(view, name) for name in names.split()} | more
+
+
 def field_text(value: object) -> str:
-    """A field as text: nothing for None, JSON for what is nested."""
+    """A field as text: empty for None, JSON for nested values."""
     if value is None:
         return ""
     return json_text(value) if isinstance(value, dict | list | tuple) else str(value)
 
 
 def json_column(name: str, title: str | None = None, *, none: str = "") -> Column:
-    """A column of any values: JSON, of which a table shows the beginning."""
+    """A column of JSON values. A table shows the beginning."""
     return Column(
         name,
         title,
@@ -85,7 +90,7 @@ def json_column(name: str, title: str | None = None, *, none: str = "") -> Colum
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether a stream is a terminal: standard output unless another is given."""
+    """Whether a stream is a terminal. Default: standard output."""
     stream = stream or sys.stdout
     return stream is not None and stream.isatty()
 
@@ -99,7 +104,7 @@ def terminal() -> Any:  # noqa: ANN401  # a module
 
 
 def answer(record: Record, *, sentence: str, plain: object, form: Form) -> None:
-    """The result of a command that did something: a sentence for people, one or more plain fields for a pipe."""
+    """Print the result of a command: a sentence on a terminal, one or more fields in a pipe."""
     if form is not None:
         write(json_text(record))
     elif is_terminal():
@@ -109,7 +114,7 @@ def answer(record: Record, *, sentence: str, plain: object, form: Form) -> None:
 
 
 def show_value(value: object) -> None:
-    """A value as JSON: on a terminal over several lines and in colour, else on one line."""
+    """Print a value as JSON: on a terminal in several lines and in color, otherwise on one line."""
     if is_terminal():
         terminal().print_json(json_text(value, indent=2))
     else:
@@ -117,17 +122,17 @@ def show_value(value: object) -> None:
 
 
 def write(line: str) -> None:
-    """One line to standard output."""
+    """Print one line to standard output."""
     print(line)
 
 
 def write_fields(*fields: object) -> None:
-    """One line of fields, for a pipe."""
+    """Print one line of fields, for a pipe."""
     write("\t".join(inert(str(field)) for field in fields))
 
 
 def note(line: str) -> None:
-    """A remark for people, on stderr: nothing a script would read."""
+    """Print a note for people to stderr."""
     print(inert(line), file=sys.stderr)
 
 
@@ -143,9 +148,9 @@ def show(  # what there is, and how it looks
     without: Collection[str] = (),
     shown: Mapping[str, Callable[[Record], str]] | None = None,
 ) -> None:
-    """A list, as it comes. `empty` is noted for people if there is nothing in it.
+    """Print a list, record by record. `empty` is the note for an empty list on a terminal.
 
-    `without` names columns that are left out, `shown` replaces how some look to people.
+    `without` names columns to leave out; `shown` replaces the text of columns on a terminal.
     """
     columns = columns_of(fields, without, shown)
     match form:
@@ -167,7 +172,7 @@ def columns_of(
     without: Collection[str] = (),
     shown: Mapping[str, Callable[[Record], str]] | None = None,
 ) -> tuple[Column, ...]:
-    """The columns of a record; fields without a column are in JSON only."""
+    """The columns of a record. Fields without a column are in JSON only."""
     columns = [each for each in fields if isinstance(each, Column) and each.name not in without]
     changed = shown or {}
     return tuple(_shown_as(each, changed[each.name]) if each.name in changed else each for each in columns)
@@ -178,7 +183,7 @@ def _shown_as(column: Column, shown: Callable[[Record], str]) -> Column:
 
 
 def write_row(record: Record, columns: Sequence[Column]) -> None:
-    """One record in a pipe."""
+    """Print one record, for a pipe."""
     write_fields(*(column.in_pipe(record) for column in columns))
 
 
@@ -191,7 +196,7 @@ def _write_array(records: Iterable[Record]) -> None:
 
 
 def _draw(records: Iterator[Record], columns: Sequence[Column]) -> bool:
-    """Tables one below the other, the first with titles. Returns whether there was anything to draw."""
+    """Draw tables, the first with titles. Returns whether there was a record."""
     drawn = False
     while page := list(islice(records, _TABLE_ROWS)):
         draw(Table(page, columns, titles=not drawn))
@@ -204,12 +209,12 @@ def _draw(records: Iterator[Record], columns: Sequence[Column]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Text on a terminal, in one style or in parts of their own. A `whole` one is not wrapped."""
+    """Text on a terminal, in one or two styles. A `whole` line is not wrapped."""
 
     text: str = ""
     style: str = ""
     rest: str = ""
-    """After the part with the style."""
+    """The text after the first style."""
     rest_style: str = ""
     whole: bool = False
     cut: bool = False
@@ -218,7 +223,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows of cells below each other; the last column is wrapped."""
+    """Rows of cells. The last column is wrapped."""
 
     rows: Sequence[Sequence[Line | str]]
     titles: Sequence[str] = ()
@@ -245,7 +250,7 @@ def draw(*parts: Picture) -> None:
 
 
 def stay(frames: Iterable[Sequence[Picture] | None]) -> None:
-    """Draw a picture anew as it changes, until there are no more frames; None: nothing has changed."""
+    """Draw each frame in place of the last one. None: nothing has changed."""
     terminal().stay(frames)
     note("it was closed")
 
@@ -260,7 +265,7 @@ def width() -> int:
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """JSON that the output can carry: other than ASCII characters as they are where that is UTF-8, else escaped."""
+    """JSON in the encoding of the output: characters other than ASCII are escaped unless it is UTF-8."""
     encoding = (sys.stdout.encoding if sys.stdout is not None else None) or ""
     separators = (",", ": ") if indent is not None else (", ", ": ")
     ascii_only = not encoding.lower().startswith("utf")
@@ -279,17 +284,17 @@ def utc(ms: float) -> str:
 
 
 def local(ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """A time for people, by the clock of this machine."""
+    """A time for people, in the time zone of this machine."""
     return machine().local_time(ms / 1000, form)
 
 
 def local_time(text: object, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """The same of a time as records have it."""
+    """The same, for a time in ISO 8601."""
     return datetime.fromisoformat(str(text)).astimezone().strftime(form) if text else ""
 
 
 def number(value: object) -> float:
-    """A number of a record."""
+    """A field of a record as a number; 0 if it is none."""
     return float(value) if isinstance(value, int | float) else 0.0
 
 
@@ -298,7 +303,7 @@ def number(value: object) -> float:
 
 @contextmanager
 def progress(title: str) -> Iterator[Progress]:
-    """A bar on stderr while something long goes on, if stderr is a terminal. It is removed in the end."""
+    """A progress bar on stderr, if stderr is a terminal. It is removed at the end."""
     if not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield lambda _done, _total: None
         return

@@ -1,13 +1,13 @@
-"""Pieces: which exist."""
+"""Pieces of patterns: pieces ls."""
 
 from __future__ import annotations
 
 import json
 
 from headwater.cli.function_syntax import PIECE
-from headwater.cli.output import Form, Record, is_terminal, note, show
+from headwater.cli.output import Form, is_terminal, note, picked, show
 from headwater.cli.target import Target
-from headwater.inspect.event_records import ListPieces, PieceReport
+from headwater.inspect.event_records import ListPieces
 from headwater.values.text import count_text
 
 
@@ -18,22 +18,12 @@ def list_pieces(*, pattern: str | None, status: str | None, target: Target, form
     for app, count in found.left_out.items():
         more = count_text(count, "piece", "pieces")
         note(f"{more} more of {app} can be listed with --pattern, or when no process has the space open")
-    records = [_record(piece) for piece in found.pieces if status in (None, piece.status)]
-    # People know a piece by its pattern and its key.
+    records = [
+        picked(piece, "app piece pattern key status at_work generation", inputs=json.loads(piece.inputs), by=piece.by)
+        for piece in found.pieces
+        if status in (None, piece.status)
+    ]
+    # On a terminal, pattern and key identify a piece.
     without = ["piece"] if is_terminal() else []
     without += [] if len({record["app"] for record in records}) > 1 else ["app"]
     show(records, PIECE, form, empty="no pieces", without=without)
-
-
-def _record(piece: PieceReport) -> Record:
-    return {
-        "app": piece.app,
-        "piece": piece.piece,
-        "pattern": piece.pattern,
-        "key": piece.key,
-        "status": piece.status,
-        "at_work": piece.at_work,
-        "generation": piece.generation,
-        "inputs": json.loads(piece.inputs),
-        "by": piece.by,
-    }

@@ -18,7 +18,7 @@ from headwater.cli.target import Target
 from headwater.cli.workflow_actions import report_done
 from headwater.cli.workflow_hints import answers, clock, due, hint_lines, record_of
 from headwater.cli.workflow_syntax import RUN, WAITING_RUN
-from headwater.inspect.paging import run_pages
+from headwater.inspect.paging import newest
 from headwater.inspect.workflow_records import DecideRun, ListRuns, RunAction, RunsPage, ShowRun
 from headwater.runtime.workflows.process_user import process_user
 from headwater.values.suggestions import did_you_mean
@@ -27,10 +27,10 @@ from headwater.workflow.rows import RunStatus
 from headwater.workflow.wording.views import RunView
 
 _WIDE: Final = 100
-"""Columns of a terminal that has room for both what came in and its outcome."""
+"""Columns of a terminal that is wide enough for the subject and the outcome."""
 
 _PAGE: Final = 200
-"""Changes in one answer."""
+"""Runs in one answer."""
 
 
 # --- ls -------------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def list_runs(  # one for each option
         _follow(target, question, limit, form)
         return
     with target.inspector() as inspector:
-        pages = list(run_pages(inspector, question, limit))
+        pages = list(newest(inspector, question, limit, lambda page: [run.id for run in page.runs]))
     views = [run for page in pages for run in page.runs]
     now = max((page.at for page in pages), default=0)
     if waiting and form is None and out.is_terminal():
@@ -67,12 +67,12 @@ def list_runs(  # one for each option
         fields = WAITING_RUN
         commands = [[command for command, _ in answers(target, view)] for view in views]
         records = [{**record, "answers": typed} for record, typed in zip(records, commands, strict=True)]
-    empty = "no runs" if every else "no run has done anything; --all lists those that found nothing to do"
+    empty = "no runs" if every else "no run has done anything; --all lists runs without work, too"
     out.show(records, fields, form, empty=empty, without=_without(views), shown=_shown(views, now))
 
 
 def _status(text: str | None) -> str:
-    """One of those that exist, or the beginning of some."""
+    """The status, or the prefix of several. Raises BadParameter if there is none."""
     if text is None:
         return ""
     known = [status.value for status in RunStatus]
@@ -84,7 +84,7 @@ def _status(text: str | None) -> str:
 
 
 def _without(views: Sequence[RunView]) -> list[str]:
-    """Columns that a terminal can do without: a narrow one, and the same workflow in each line."""
+    """Columns to leave out on a terminal: the outcome if it is narrow, the workflow if there is only one."""
     if not out.is_terminal():
         return []
     same = len({view.workflow for view in views}) == 1
@@ -92,7 +92,7 @@ def _without(views: Sequence[RunView]) -> list[str]:
 
 
 def _shown(views: Sequence[RunView], now: int) -> dict[str, Callable[[Record], str]]:
-    """How some columns look to people."""
+    """Texts of some columns on a terminal."""
     by_id = {view.id: view for view in views}
 
     def view(record: Record) -> RunView:
@@ -108,7 +108,7 @@ def _shown(views: Sequence[RunView], now: int) -> dict[str, Callable[[Record], s
 
 
 def _draw_waiting(target: Target, views: Sequence[RunView]) -> None:
-    """Each with the commands that a person can type about it."""
+    """Draw the runs, each with the commands that decide about it."""
     if not views:
         out.note("nothing waits for a person")
         return
@@ -121,16 +121,16 @@ def _draw_waiting(target: Target, views: Sequence[RunView]) -> None:
 
 
 def in_short(run: RunView, now: int) -> str:
-    """What it was about and its outcome: of a committed run only the former."""
+    """The subject of a run and its outcome; of a committed run only the subject."""
     if run.status == "committed" and run.taken:
         return run.text
     return f"{run.title or run.handler}: {outcome(run, now)}"
 
 
 def outcome(run: RunView, now: int) -> str:
-    """Its outcome, and when it goes on."""
+    """The outcome of a run, and the time of its next attempt."""
     if run.followed_by is not None and run.status in ("paused:approval", "paused:reconciliation"):
-        # The others say what went wrong.
+        # Other states have a sentence about the error.
         return f"{run.state[0].upper()}{run.state[1:]}."
     if run.retry_at is None or run.retry_at <= now:
         return run.sentence
@@ -141,7 +141,7 @@ def outcome(run: RunView, now: int) -> str:
 
 
 def _follow(target: Target, question: ListRuns, limit: int, form: Form) -> None:
-    """The runs that exist, oldest first, and each that begins or changes from then on."""
+    """Print the existing runs, oldest first, then each new or changed run."""
     printed: dict[int, RunView] = {}
 
     def next_question(last: RunsPage | None) -> ListRuns:
@@ -166,7 +166,7 @@ def _follow(target: Target, question: ListRuns, limit: int, form: Form) -> None:
 
 
 def _forget(printed: dict[int, RunView]) -> None:
-    """Drop all that cannot change any more, but for the newest."""
+    """Drop all runs that cannot change, except the newest."""
     newest = max(printed)
     for run in [run for run in printed.values() if not run.may_change and run.id != newest]:
         del printed[run.id]

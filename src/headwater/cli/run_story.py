@@ -1,4 +1,4 @@
-"""The chain of a run: a line for each attempt, what was called, and what can be done about it."""
+"""The chain of a run: its attempts, its calls, and the commands that decide about it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headwater.values.text import count_text, inert, inert_lines, span
 from headwater.workflow.wording.views import CallView, EventView, RunDetails, RunView
 
 _NAMED: Final = 8
-"""Events and inputs that are named; of more, their number."""
+"""Events and inputs that are named. More are counted."""
 
 
 def lines_of(target: Target, details: RunDetails, now: int) -> list[tuple[str, ...]]:
-    """For a pipe: all that people see; the first field of each line names the others."""
+    """The lines for a pipe. The first field of each line names the others."""
     run = details.run
     lines: list[tuple[str, ...]] = [("run", str(run.id)), ("workflow", run.workflow), ("what", run.text)]
     if said := summary(details, now):
@@ -47,7 +47,7 @@ def _attempt(run: RunView) -> tuple[str, ...]:
 
 
 def picture_of(target: Target, details: RunDetails, now: int) -> list[Picture]:
-    """For people."""
+    """The picture for a terminal."""
     run = details.run
     parts: list[Picture] = [Line(f"Run {run.id} of {inert(run.workflow)}", "bold", f"  {inert(run.text)}")]
     if said := summary(details, now):
@@ -65,19 +65,19 @@ def picture_of(target: Target, details: RunDetails, now: int) -> list[Picture]:
         parts += [Line(), Line("what you can do", "bold"), *hint_lines(hints, width())]
     if details.details:
         lines = inert_lines(authors_part(details.details.rstrip("\n"))).split("\n")
-        # Not broken: the marks below a line stay where they belong.
+        # Not wrapped: the marks below a line keep their position.
         parts += [Line(), *(Line(f"  {line}", whole=True) for line in lines)]
     return parts
 
 
 def _facts(facts: dict[str, str]) -> Grid:
-    """Names and texts; what belongs to a name is indented and dim."""
+    """Names and texts. An indented name is dim."""
     rows = [(name, text) for name, text in facts.items() if text]
     return Grid([(Line(name, "dim" if name[0] == " " else ""), inert(text)) for name, text in rows])
 
 
 def authors_part(traceback: str) -> str:
-    """Without the calls inside of Headwater, unless there are no others."""
+    """The traceback without calls inside of Headwater, unless it has no others."""
     ours = f'  File "{Path(headwater.__file__).parent}{os.sep}'
     kept: list[str] = []
     is_ours = False
@@ -92,7 +92,7 @@ def authors_part(traceback: str) -> str:
 
 
 def summary(details: RunDetails, now: int) -> str:
-    """The whole chain, in a line; of a single attempt only what its own line does not say."""
+    """The chain in one line. Of a single attempt: only what its own line does not say."""
     first, last = details.chain[0], details.chain[-1]
     count = len(details.chain)
     if last.status == "committed":
@@ -116,12 +116,12 @@ def _attempts(details: RunDetails, now: int) -> Grid:
 
 
 def story(run: RunView) -> str:
-    """Why it started, how far it came, what happened."""
+    """The cause of a run, its progress and its outcome."""
     return f"Because {run.because}, it {run.reached}. {run.sentence}"
 
 
 def took(run: RunView, now: int) -> str:
-    """How long it took; unknown of one that was interrupted."""
+    """The duration of a run; empty for an interrupted run."""
     if run.status == "crashed":
         return ""
     if run.status == "active":
@@ -148,7 +148,7 @@ def _call_facts(call: CallView, now: int, written: Callable[[object], str] = jso
 
 
 def _about(details: RunDetails, now: int) -> dict[str, str]:
-    """The events that it took, their inputs, and the decisions of people."""
+    """The events of a run, their inputs, and the decisions about it."""
     decisions = [f"run {made.run}, {clock(made.at, now)}: {made.sentence}" for made in details.decisions]
     return {
         "decisions": " ".join(decisions),

@@ -62,7 +62,7 @@ def serve(
 
     def say(sentence: str, event: str) -> None:
         if log == "json":
-            # A program that reads objects gets nothing else.
+            # A program that reads JSON gets nothing else.
             logging.getLogger("headwater.server").info(event, extra={"url": server.url, "store": str(store)})
         elif not quiet:
             note(sentence)
@@ -80,7 +80,7 @@ def serve(
 
 
 def _warn(store: Path, log: str, *, quiet: bool) -> None:
-    """Warn of files that other users of this machine can read past the server, whatever tokens say."""
+    """Warn of files that other users of this machine can read without a token."""
     wide = opened_up([store, *(file for space in spaces_in(store) for file in files_of(space))])
     if not wide:
         return

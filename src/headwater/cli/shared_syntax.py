@@ -16,12 +16,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 import click
 
 from headwater.cli.output import Column
+from headwater.values.suggestions import CLOSE
 
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-CLOSE: Final = 0.65
-"""How alike names must be to be suggested: two swapped letters in a short name are, two different words are not."""
 
 _FILES: Final = "FILE.db, FOLDER/ or memory:"
 _SERVERS: Final = "FILE.db, FOLDER/ or ws://HOST:PORT/SPACE"
@@ -34,12 +32,12 @@ _ELSE: Final = "Default: $HEADWATER_URL, headwater.toml, or the only *.db here."
 def action(module: str, *options: Decorator, **fixed: object) -> Decorator:
     """Link a command to the function of the same name in a module of actions.
 
-    `options` are those that several commands have, in the order of the help text. Those that name a space arrive as one
-    `target`. `fixed` are arguments that are not options.
+    `options`: the options that several commands have, in the order of the help text. Options that name a space arrive
+    as one `target`. `fixed`: arguments that are not options.
     """
 
     def link(declared: Callable[..., Any]) -> Callable[..., Any]:
-        def run(**given: Any) -> None:  # what the options of the command are  # noqa: ANN401  # click's signature
+        def run(**given: Any) -> None:  # noqa: ANN401  # click's signature
             found = getattr(import_module(f"headwater.cli.{module}"), declared.__name__)
             if "url" in given:
                 target = import_module("headwater.cli.target").Target
@@ -56,9 +54,9 @@ def action(module: str, *options: Decorator, **fixed: object) -> Decorator:
 
 
 class Group(click.Group):
-    """Commands with subcommands, in the order of their declaration. `default`: the command that no name means."""
+    """Commands with subcommands, in the order of their declaration. `default`: the command without a name."""
 
-    def __init__(self, *args: Any, default: str | None = None, **extra: Any) -> None:  # click's  # noqa: ANN401  # click's signature
+    def __init__(self, *args: Any, default: str | None = None, **extra: Any) -> None:  # noqa: ANN401  # click's signature
         super().__init__(*args, **extra)
         self._default = default
 
@@ -68,16 +66,22 @@ class Group(click.Group):
             args = [self._default, *args]
         return super().parse_args(ctx, args)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # click's signature  # noqa: ARG002  # click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(self.commands)
+
+    def unknown(self, name: str) -> tuple[str, str]:
+        """The full name of an unknown command, and the hint if there is no similar name."""
+        return f"'{self.name} {name}'", f"There is {', '.join(self.commands)}."
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self.commands and not args[0].startswith("-"):
-            close = get_close_matches(args[0], self.commands, n=3, cutoff=CLOSE)
-            hint = f"Did you mean {' or '.join(close)}?" if close else f"There is {', '.join(self.commands)}."
-            raise click.UsageError(f"There is no command '{self.name} {args[0]}'. {hint}", ctx)
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            name, hint = self.unknown(args[0])
+            close = get_close_matches(args[0], known, n=3, cutoff=CLOSE)
+            hint = f"Did you mean {' or '.join(close)}?" if close else hint
+            raise click.UsageError(f"There is no command {name}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -147,7 +151,7 @@ def to_file(command: F) -> F:
 
 
 def numbered(name: str) -> Decorator:
-    """A number that another command lists."""
+    """An argument: a number that another command lists."""
     return click.argument("number", metavar=name, type=click.IntRange(min=1))
 
 

@@ -1,4 +1,4 @@
-"""Which space a command is about: the one resolver of --url, --space, --branch, --app and --token-file.
+"""The space of a command, resolved from --url, --space, --branch, --app and --token-file.
 
 A target is a file, a space of a folder, `memory:`, or a space of a server. Most commands use its inspector, which asks
 the process that has the file open, or opens the file; commands about the file itself open it.
@@ -23,7 +23,7 @@ from headwater.host.storage import Storage
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.resolve import inspector_for
 
-_ENV_TOKEN: Final = "HEADWATER_TOKEN"  # its name, not the token  # noqa: S105  # its name, not the token
+_ENV_TOKEN: Final = "HEADWATER_TOKEN"  # noqa: S105  # its name, not the token
 _TOKEN_BYTES_MAX: Final = 4096
 _PORT_MAX: Final = 65535
 
@@ -43,7 +43,7 @@ class SpaceFile(NamedTuple):
 
 
 class Target:
-    """What the options of a command say. Nothing is looked up before it is needed."""
+    """The options of a command that name a space. Each property is computed at its first use."""
 
     def __init__(  # one for each option
         self,
@@ -66,22 +66,22 @@ class Target:
 
     @property
     def label(self) -> str | None:
-        """The app that has the space open, if --app names one; MODULE:APP names one to be opened."""
+        """The name of an open app, if --app is one."""
         return None if self.module is not None else self.app
 
     @property
     def module(self) -> str | None:
-        """MODULE:APP, if --app names that."""
+        """MODULE:APP, if --app is an app to open."""
         return self.app if self.app is not None and ":" in self.app else None
 
     def command(self, *words: object) -> str:
-        """What to type for another command about the same space."""
+        """The text of another command about the same space."""
         where: list[object] = [] if self.given_url is None else ["--url", self.given_url]
         where += [] if self.space is None else ["--space", self.space]
         return " ".join(["headwater", *(quote(str(word)) for word in (*words, *where))])
 
     def at(self, url: str) -> Target:
-        """The same, but at another URL."""
+        """The same target at another URL."""
         return Target(url, self.space, self.branch, self.app, self._token_file)
 
     # --- where it is ------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Target:
         return is_folder(self.url)
 
     def file_for(self, stored: str) -> SpaceFile:
-        """The file for a space that came from elsewhere. It keeps its name, unless --space gives it another."""
+        """The file for a space that is restored or imported. It keeps its name unless --space gives another."""
         if self.space is not None or not stored:
             found = locate(self.url, self.space)
         else:
@@ -125,7 +125,7 @@ class Target:
         return SpaceFile(found.space, found.path)
 
     def make_folder(self) -> Path:
-        """The folder of the file. A folder of many spaces is created if it is missing."""
+        """The folder of the file. A missing folder of spaces is created."""
         path = self.file_for("").path
         if self.is_folder:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -140,7 +140,7 @@ class Target:
         return open_space(self.url, self.space, create=create)
 
     def inspector(self) -> Inspector:
-        """Answers questions and carries out commands, wherever the space is."""
+        """The inspector of the space, wherever the space is."""
         token = None if self.server is None else self.server.token
         return inspector_for(self.url, self.space, app=self.label, branch=self.branch, token=token)
 

@@ -16,11 +16,11 @@ from headwater.cli.output import Column, Grid, Line, Picture, Table
 from headwater.values.text import inert
 
 _ELASTIC_LEAST = 8
-"""Characters that are left of a value even where the rest needs the whole width."""
+"""The smallest width of an elastic column."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Rich's view of a stream. No colour if NO_COLOR says so, and no markup in what is printed."""
+    """The console of rich for a stream: without color if NO_COLOR is set, and without markup."""
     plain = bool(os.environ.get("NO_COLOR"))
     return Console(
         stderr=stderr,
@@ -33,23 +33,23 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(text: str) -> None:
-    """JSON in colour."""
-    # Not rich's JSON: it parses the text and writes it anew, with control characters as they were.
+    """Print JSON in color."""
+    # Not rich's JSON: it would print control characters unescaped.
     drawn = Text(text)
     JSONHighlighter().highlight(drawn)
     console().print(drawn, soft_wrap=True)
 
 
 def draw(parts: Iterable[Picture]) -> None:
-    """One part below the other."""
+    """Print the parts, one below the other."""
     screen = console()
     screen.print(Group(*(_rendered(part, screen.width) for part in parts)), crop=False)
 
 
 def stay(frames: Iterable[Sequence[Picture] | None]) -> None:
-    """Draw each frame in place of the one before, until there are no more. The last one stays in view.
+    """Draw each frame in place of the last one. The final frame stays in view.
 
-    None: nothing is new, but the terminal may have another size.
+    None: nothing has changed, but the terminal may have another size.
     """
     screen = console()
     last: Sequence[Picture] | None = None
@@ -125,7 +125,7 @@ def _table(table: Table, width: int) -> RichTable:
 
 
 def _elastic_width(page: list[list[str]], columns: Sequence[Column], width: int) -> int:
-    """How wide each elastic column may be, so that the others are shown whole."""
+    """The width of each elastic column if the others are shown in full."""
     elastic = sum(column.elastic for column in columns)
     needs = [max(map(cell_len, (column.heading, *cells))) for column, *cells in zip(columns, *page, strict=True)]
     fixed = sum(2 + (0 if column.elastic else need) for column, need in zip(columns, needs, strict=True))

@@ -112,7 +112,7 @@ def _where(grant: Grant) -> str:
 
 
 def _note_missing_space(folder: Path, space: str) -> None:
-    """A mistyped name is not found later: a server answers alike for unknown spaces and missing rights."""
+    """Note a space that does not exist. The server does not report it: its answer is the same as for missing rights."""
     if space != "*" and not (folder / file_name(space)).exists():
         note(f"There is no space {space} in {folder} yet.")
 

@@ -1,4 +1,4 @@
-"""What happened in a space, step by step: trace."""
+"""The recorded steps of functions: trace."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _follow(target: Target, kind: str, form: Form) -> None:
 
 
 def _write(record: Record, form: Form) -> None:
-    """At once: a follower wants to see it now."""
+    """Print one step, and flush."""
     columns = out.columns_of(_FIELDS, ["app"])
     if form is not None:
         out.write(out.json_text(record))

@@ -31,7 +31,7 @@ def watch_value(*, path: str, jsonl: bool, count: int | None, target: Target) ->
             if is_terminal():
                 note(f"{path}: nothing stands there")
             continue
-        # Each as it comes, also in a pipe.
+        # Flush each line, also in a pipe.
         sys.stdout.flush()
         printed += 1
         if count == printed:

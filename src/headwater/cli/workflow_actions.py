@@ -21,7 +21,7 @@ from headwater.values.text import count_text, inert
 from headwater.workflow.wording.views import FlowView
 
 _SENTENCE_MAX: Final = 400
-"""Characters of a sentence: an error may be part of it, and `runs show` prints all of that."""
+"""Characters of a sentence. It may contain an error, which `runs show` prints in full."""
 
 _NONE: Final = "no workflows here; an app declares them with app.workflow(...), `headwater run MODULE:APP` runs them"
 
@@ -34,7 +34,7 @@ def _records(page: WorkflowsPage) -> list[Record]:
 
 
 def _shown(page: WorkflowsPage, now: int) -> dict[str, Callable[[Record], str]]:
-    """How some columns look to people."""
+    """Texts of some columns on a terminal."""
     views = {view.name: view for view in page.flows}
     return {
         "sentence": lambda record: _sentence(views[str(record["name"])]),
@@ -43,7 +43,7 @@ def _shown(page: WorkflowsPage, now: int) -> dict[str, Callable[[Record], str]]:
 
 
 def _sentence(view: FlowView) -> str:
-    """Its state, and what needs attention besides."""
+    """The state of a workflow, and what needs attention."""
     line = " ".join(view.sentence[: _SENTENCE_MAX * 2].split())
     line = line if len(line) <= _SENTENCE_MAX else line[: _SENTENCE_MAX - 1] + "…"
     if view.parked:
@@ -55,7 +55,7 @@ def _sentence(view: FlowView) -> str:
 
 def list_workflows(*, every: bool, follow: bool, tells: bool, target: Target, form: Form) -> None:
     """Carry out `workflow ls`."""
-    # On a terminal a line below the table says how many wait.
+    # On a terminal a note below the table has this number.
     without = ["waiting"] if out.is_terminal() else []
 
     def picture(page: WorkflowsPage, now: int) -> list[Picture]:
@@ -93,7 +93,7 @@ def _follow(
     *,
     plainly: bool,
 ) -> None:
-    """On a terminal one picture that is drawn anew; else each answer that is different."""
+    """Draw a picture again at each change; without a terminal, print each new answer."""
     changes = inspector.changes(lambda _last: question)
     if plainly or not out.is_terminal():
         for page in changes:
@@ -110,7 +110,7 @@ def _follow(
             if page is not None:
                 last, received = page, machine().monotonic()
             if last is not None:
-                # Also if nothing has happened: "in 3 s" is no longer true.
+                # Also without a change: "in 3 s" is outdated.
                 yield picture(last, last.at + int((machine().monotonic() - received) * 1000))
 
     out.stay(frames())
@@ -152,7 +152,7 @@ def show_workflow(*, name: str, follow: bool, tells: bool, target: Target, form:
 
 
 def _lines(target: Target, view: FlowView, *, hosted: bool) -> list[tuple[str, str]]:
-    """For a pipe: a name and a value in each line."""
+    """The lines for a pipe: a name and a value each."""
     lines = [("name", view.name), ("state", view.state), ("sentence", view.sentence), ("schedule", view.schedule)]
     lines += [("next", out.utc(view.due_at))] if view.due_at is not None else []
     lines += [(f"pending {topic}", str(count)) for topic, count in view.pending.items()]
@@ -168,7 +168,7 @@ _STYLES: Final = {"Running": "green", "Idle": "blue", "Needs attention": "bold r
 
 
 def _picture(target: Target, page: WorkflowsPage, now: int) -> list[Picture]:
-    """For people: the state in a word and a sentence, the facts in a column, recent runs, and what to do."""
+    """The picture for a terminal: the state, the facts, recent runs and commands."""
     [view] = page.flows
     hosted = view.name in page.hosted
     parts: list[Picture] = [
@@ -225,7 +225,7 @@ def control_workflow(*, act: WorkflowAction, name: str, target: Target, form: Fo
 
 
 def report_done(target: Target, done: FlowReport, form: Form, *, sentence: str, record: Record, plain: object) -> None:
-    """What was done; and if no process runs the workflow, what would."""
+    """Report what was done. If no process runs the workflow, note the command that does."""
     out.answer(record, sentence=sentence, plain=plain, form=form)
     is_idle = not done.then and not done.is_hosted and done.flow.intent == "active"
     if form is None and out.is_terminal() and is_idle:

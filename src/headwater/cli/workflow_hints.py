@@ -1,4 +1,4 @@
-"""Workflows, runs and inputs as records for programs; for people, the times and the commands that they can type."""
+"""Workflows, runs and inputs as records; times and suggested commands for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headwater.workflow.wording.views import FlowView, RunDetails, RunView
 
 
 def clock(ms: int, now: int) -> str:
-    """A time by the clock of this machine: without the day if it was today."""
+    """A time in the zone of this machine, without the day if it is today."""
     if local(ms, "%Y-%m-%d") == local(now, "%Y-%m-%d"):
         return local(ms, "%H:%M:%S")
     is_this_year = local(ms, "%Y") == local(now, "%Y")
@@ -24,12 +24,12 @@ def clock(ms: int, now: int) -> str:
 
 
 def due(at: int | None, now: int) -> str:
-    """How long until then."""
+    """The time until then."""
     return "" if at is None else due_in_words(at, now)
 
 
 def ago(at: int, now: int) -> str:
-    """How long since then."""
+    """The time since then."""
     found = ago_in_words(at, now)
     return "just now" if found == "now" else found
 
@@ -38,7 +38,7 @@ def ago(at: int, now: int) -> str:
 
 
 def record_of(view: msgspec.Struct) -> dict[str, object]:
-    """As `--json` prints it: times in UTC, and values of authors as they are."""
+    """The record that `--json` prints, with times in UTC."""
     record: dict[str, object] = {}
     for name in view.__struct_fields__:
         value = getattr(view, name)
@@ -57,7 +57,7 @@ def record_of(view: msgspec.Struct) -> dict[str, object]:
 
 
 def flow_hints(target: Target, view: FlowView, *, hosted: bool) -> list[tuple[str, str]]:
-    """What a person can do about a workflow: a command to type, and what comes of it."""
+    """The commands for a workflow, each with its effect."""
     name, run = view.name, view.run
     hints: list[tuple[str, str]] = []
     if view.block_kind is not None and run is not None and view.intent != "archived":
@@ -85,7 +85,7 @@ def flow_hints(target: Target, view: FlowView, *, hosted: bool) -> list[tuple[st
 
 
 def block_hints(target: Target, kind: str, name: str, run: int, *, can_ask: bool) -> list[tuple[str, str]]:
-    """What a person can do about what blocks a workflow."""
+    """The commands for the cause that blocks a workflow."""
     if kind == "ask":
         return [
             (target.command("runs", "show", run), "see what it is about"),
@@ -100,7 +100,7 @@ def block_hints(target: Target, kind: str, name: str, run: int, *, can_ask: bool
             (applied, "it happened, and this came of it"),
             (target.command("reconcile", run, "--not-applied"), "it did not happen; do it anew"),
             (target.command("reconcile", run, "--skip"), "go on without it"),
-            # A call that has not come back is looked up when it has; without a `reconcile`, never.
+            # A hung call is looked up when it returns; without a `reconcile`, never.
             *([again] if kind == "indeterminate" and can_ask else []),
         ]
     return [
@@ -110,7 +110,7 @@ def block_hints(target: Target, kind: str, name: str, run: int, *, can_ask: bool
 
 
 def answers(target: Target, run: RunView) -> list[tuple[str, str]]:
-    """What a person can do about a run that waits for one."""
+    """The commands for a run that waits for a person."""
     if run.waits_for is None:
         return []
     hints = block_hints(target, run.waits_for, run.workflow, run.id, can_ask=run.can_ask)
@@ -118,7 +118,7 @@ def answers(target: Target, run: RunView) -> list[tuple[str, str]]:
 
 
 def run_hints(target: Target, details: RunDetails) -> list[tuple[str, str]]:
-    """What a person can do about a chain of runs."""
+    """The commands for a chain of runs."""
     head = details.chain[-1]
     if head.waits_for is not None:
         return answers(target, head)[1:]
@@ -130,7 +130,7 @@ def run_hints(target: Target, details: RunDetails) -> list[tuple[str, str]]:
 
 
 def _cancel(target: Target, head: RunView) -> list[tuple[str, str]]:
-    """Before its effect, if it was about something; after it, it can only be put aside."""
+    """The command that ends a chain: cancel before its effect, abandon after it."""
     if head.kind == "consumer" and head.outcome in ("applied", "skipped"):
         return _abandon(target, head.id)
     if head.kind != "consumer" or not head.taken or head.outcome not in ("none", "failed"):
@@ -143,7 +143,7 @@ def _abandon(target: Target, run: int) -> list[tuple[str, str]]:
 
 
 def hint_lines(hints: Sequence[tuple[str, str]], width: int) -> list[Line]:
-    """The commands below each other, each on a line of its own and never broken: they are there to be copied."""
+    """One line for each command. Commands are not wrapped: people copy them."""
     commands = [inert(command) for command, _ in hints]
     longest = max(map(len, commands))
     if longest + max(len(purpose) for _, purpose in hints) + 5 <= width:

@@ -127,7 +127,7 @@ _control("reprocess", "Reprocess all events that were parked because of failures
 
 
 def _by_whom(command: F) -> F:
-    """Options of the commands by which a person decides about a run: recorded with the decision."""
+    """`--by` and `--reason`, which are recorded with a decision."""
     command = click.option("--reason", default="", metavar="TEXT", help="Record this reason with the decision.")(
         command
     )

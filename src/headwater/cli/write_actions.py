@@ -23,7 +23,7 @@ def set_value(  # one for each option
         raise click.NoSuchOption(text)
     if delete == (text is not None):
         raise click.UsageError("Give either a JSON value or --delete.")
-    # Errors in the arguments are found before a file is created.
+    # Check the arguments before a file is created.
     parse_address(path)
     value: object = MISSING
     if text is not None:
@@ -34,7 +34,7 @@ def set_value(  # one for each option
         try:
             done = inspector.do(command)
         except RejectedError as error:
-            # The classes below it have a page of their own.
+            # Subclasses have a page of their own.
             raise RefusalError(error.message) if type(error) is RejectedError else error from None
     if done.made_space:
         note(f"made the space {done.made_space}")

@@ -1,4 +1,4 @@
-"""Inspection of a file that no process has open: the value at an address needs a third of the modules, and no more."""
+"""Inspection of a file that no process has open. Reading one document loads only a third of the modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A = TypeVar("A")
 
 
 class ClosedFile(AnsweringInspector):
-    """Of a file that this process has opened for it. Closing the inspector closes it."""
+    """The inspector of a file that this process has opened. It closes the file."""
 
     def __init__(self, storage: Storage, scope: InspectScope) -> None:
         self._storage = storage
@@ -25,21 +25,21 @@ class ClosedFile(AnsweringInspector):
         check_space(storage.name, scope.space)
 
     def answer(self, question: Any) -> object:  # noqa: ANN401  # all that exist
-        """From the file."""
+        """Answer from the file."""
         if isinstance(question, GetValue | GetHistory):
             return read_document(self._storage, self._scope.branch, question)
         return self._stored().ask(question)
 
     def carry_out(self, command: Any) -> object:  # noqa: ANN401  # all that exist
-        """In the file."""
+        """Carry out in the file."""
         return self._stored().do(command)
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
-        """Nothing changes in a closed space."""
+        """Raises NotFoundError: nothing changes in a closed space."""
         return self._stored().changes(question)
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:
-        """No function runs in a closed space."""
+        """Raises NotFoundError: no function runs in a closed space."""
         return self._stored().follow(kind)
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ def history_page(engine: Engine, branch: str, question: GetHistory) -> HistoryPa
     on, at = find_branch(engine, branch), None if question.at is None else Seq(question.at)
     if not read(engine, doc, on, at).seq:
         raise missing_document(engine, doc, on, at)
-    # From the newest on for each page: what is before the page may be compacted, and cannot be read at a number.
+    # Each page reads from the newest commit on: older states may be compacted, and cannot be read by number.
     events = (event for event in history(engine, doc, on, at) if not question.before or event.seq < question.before)
     changes = _changes_at(engine, doc, steps, on, events) if steps else map(_change, events)
     limit = max(min(question.limit, CHANGES_MAX), 1)
@@ -63,7 +63,7 @@ def _change(event: HistoryEntry, value: object = MISSING) -> ChangeView:
 def _changes_at(
     engine: Engine, doc: DocKey, steps: tuple[str, ...], branch: BranchId, events: Iterator[HistoryEntry]
 ) -> Iterator[ChangeView]:
-    """Of the commits that touched a document those that changed the value at a path, and what it became."""
+    """The commits that changed the value at a path, with the new value."""
 
     def value_of(seq: int) -> Maybe:
         root = read(engine, doc, branch, Seq(seq)).value

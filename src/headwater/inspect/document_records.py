@@ -1,4 +1,4 @@
-"""The records about documents: what can be asked and done, and what answers it."""
+"""The records about documents: questions, commands and their answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DocumentRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     seq: int
     deleted: bool = False
     value: object = MISSING
-    """As JSON, if it was asked for."""
+    """As JSON, if the question asks for values."""
 
 
 class DocumentsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,7 +36,7 @@ class DocumentsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     documents: tuple[DocumentRow, ...]
     hidden: int = 0
-    """Documents of events that are not listed unless asked for."""
+    """Documents of events that are left out."""
     next: str = ""
     """The key after which the next page begins; empty: this is the last."""
     is_complete: bool = True
@@ -62,7 +62,7 @@ class ChangeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str
     change: str
     value: object = MISSING
-    """Of a path into the document: what the value became."""
+    """For a path into the document: the new value."""
 
 
 class HistoryPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,7 +74,7 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class WriteReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A commit that was accepted, on disk."""
+    """An accepted commit, on disk."""
 
     seq: int
     changed: bool
@@ -92,9 +92,9 @@ class ListDocuments(Question[DocumentsPage], frozen=True, kw_only=True, tag="doc
     at: int | None = None
     deleted: bool = False
     values: bool = False
-    """With their values."""
+    """Include the values."""
     every: bool = False
-    """Also documents of events and of declared types."""
+    """Include documents of events and of declared types."""
     after: str = ""
     """`next` of the page before."""
     limit: int = DOCUMENTS_MAX
@@ -108,7 +108,7 @@ class GetValue(Question[ValueView], frozen=True, kw_only=True, tag="value"):
 
 
 class GetHistory(Question[HistoryPage], frozen=True, kw_only=True, tag="history"):
-    """What happened to a document, or to a value in it."""
+    """The changes of a document, or of a value in it."""
 
     address: str
     at: int | None = None
@@ -132,9 +132,9 @@ class SetValue(Command[WriteReport], frozen=True, kw_only=True, tag="set"):
     value: object = MISSING
     """As JSON; missing: delete."""
     create: bool = False
-    """Also a document that no app has declared."""
+    """Allow a document that no app has declared."""
     make_space: bool = True
-    """Also a space that does not exist."""
+    """Create the space if it does not exist."""
 
     @property
     def deletes(self) -> bool:

@@ -1,6 +1,6 @@
-"""Documents of a space: listed, and written by one commit.
+"""Documents of a space: lists of documents, and writes of one commit.
 
-All of it works on an open store: that of a file, of the process that has the space open, or of a server.
+The store belongs to a file, to the process that has the space open, or to a server.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from headwater.values.patch import Add, Remove, Replace
 from headwater.values.tree import ABSENT, Maybe, Path, Value, freeze, get
 
 PAGE_BYTES: Final = 1024 * 1024
-"""Bytes of values, about, after which a page of documents ends."""
+"""Bytes of values, approximately, after which a page of documents ends."""
 
 
 def answer(
@@ -68,7 +68,7 @@ def documents_page(
 def page_of(
     found: Iterable[tuple[DocKey, Seq, Maybe]], question: ListDocuments, limit: int | None = None
 ) -> DocumentsPage:
-    """These documents, so many at most, without those that the question does not ask for."""
+    """A page of at most `limit` documents, filtered by the question."""
     # Documents of events and of declared types.
     hides = not question.every and not question.prefix.removeprefix("space!").startswith((*SYSTEM, PREFIX))
     rows: list[DocumentRow] = []
@@ -100,7 +100,7 @@ def _listed(engine: Engine, branch: BranchId, question: ListDocuments) -> Iterat
 
 
 def write(storage: Storage, branch: str, command: SetValue) -> WriteReport:
-    """One commit, decided and on disk. Raises what refuses it."""
+    """Write by one commit, which is on disk at return. Raises what rejects it."""
     doc, _ = parse_address(command.address)
     is_new = not storage.call(lambda engine: engine.head)
     on = storage.call(lambda engine: find_branch(engine, branch))
@@ -115,7 +115,7 @@ def write(storage: Storage, branch: str, command: SetValue) -> WriteReport:
 
 
 def write_through(replica: AttachedReplica, command: SetValue, declared: Declared) -> tuple[Seq, bool]:
-    """One commit by a replica: its number, and whether it changed anything."""
+    """Write by one commit of a replica. Returns its number, and whether it changed a value."""
     doc, steps = parse_address(command.address)
     delete = command.value is MISSING
     root = replica.read(doc)

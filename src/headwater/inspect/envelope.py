@@ -1,4 +1,4 @@
-"""How questions, commands and their answers travel: one record as JSON in each direction.
+"""Requests and responses: one record as JSON in each direction.
 
 The local socket and the page of a server use the same records.
 """
@@ -17,22 +17,22 @@ from headwater.inspect.request import Command, Question, answer_type
 from headwater.machine import machine
 
 VERSION: Final = 4
-"""Of requests and responses. A request of another version is refused, and the response names the version."""
+"""The version of requests and responses. A request of another version is refused."""
 
 WAIT_MS: Final = 300
-"""How long a question waits for the end of a pass: hardly noticed by a person."""
+"""Milliseconds that a question waits for the end of a pass. People hardly notice them."""
 
 POLL_S: Final = 0.25
-"""How often a view that stays asks whether anything has happened: as fast as a person can follow."""
+"""Seconds between two requests of a view that follows changes."""
 
 REST: Final = 4
-"""Times as long as an answer took, before the next question: a slow program is asked less often."""
+"""The pause before the next request, in durations of the last one: a slow program gets fewer requests."""
 
 A = TypeVar("A")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A question, a command, or the wish to follow the trace. Without any of these: a test of the connection."""
+    """A question, a command, or a request to follow the trace. Empty: a test of the connection."""
 
     v: int = VERSION
     scope: InspectScope = InspectScope()
@@ -41,10 +41,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     follow: str | None = None
     """The kind of records; empty: all."""
     unless: str = ""
-    """The mark of an earlier response: if nothing has happened since, there is no answer."""
+    """The mark of an earlier response. If nothing has changed since, the response has no answer."""
     wait_ms: int = WAIT_MS
     actor: str = ""
-    """At a server: the user whose documents are meant."""
+    """At a server: the user who owns the documents."""
 
 
 class ErrorRecord(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class ErrorRecord(msgspec.Struct, frozen=True):
 
     @property
     def error(self) -> HeadwaterError:
-        """The error, as it was raised there."""
+        """The error that was raised."""
         kind = getattr(errors, self.kind, None)
         if not (isinstance(kind, type) and issubclass(kind, HeadwaterError)):
             kind = HeadwaterError
@@ -73,15 +73,15 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     v: int
     pid: int = 0
     mark: str = ""
-    """Changes if anything has happened."""
+    """Differs if anything has changed."""
     answer: msgspec.Raw = msgspec.Raw()
-    """As the question or the command declares; empty: nothing has happened since `unless`."""
+    """Of the type that the request declares; empty: nothing has changed since `unless`."""
     failure: ErrorRecord | None = None
     refused: str = ""
     """Why the request is not understood."""
 
     def read(self, request: Question[A] | Command[A], whose: str) -> A:
-        """The answer. Raises the error that was raised there; `whose`: who answers, for messages."""
+        """The answer. Raises the error of the response. `whose`: the name of the process or server, for messages."""
         self.check(whose)
         try:
             found: A = msgspec.json.decode(self.answer, type=answer_type(type(request)))
@@ -90,7 +90,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return found
 
     def check(self, whose: str) -> None:
-        """Raises the error that was raised there."""
+        """Raise the error of the response, if it has one."""
         if self.failure is not None:
             raise self.failure.error
         if self.refused:
@@ -118,9 +118,9 @@ def polled(
     whose: str,
     least_s: float,
 ) -> Iterator[A | None]:
-    """Ask again and again: the answers that differ from the one before; None if nothing has happened.
+    """Ask repeatedly. Yields each new answer; None if nothing has changed.
 
-    `question` is given the answer before; `whose` answers, for messages; `least_s` lie between two requests.
+    `question` gets the last answer. `whose`: as for `Response.read`. `least_s`: the shortest pause.
     """
     mark, last = "", None
     while True:

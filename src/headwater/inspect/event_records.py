@@ -1,4 +1,4 @@
-"""The records about events and pieces: what can be asked and done, and what answers it."""
+"""The records about events and pieces: questions, commands and their answers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headwater.inspect.request import Command, Question
 
 
 class EventReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event: what is stored of it, what it waits for, or its outcome."""
+    """One event: its payload, the reason why it waits or failed, or its result."""
 
     event: str
     stream: str
     state: str
-    """As of a ticket; "waiting" if it is in the file of a closed space."""
+    """The state of its ticket; "waiting" if it is in the file of a closed space."""
     handler: str = ""
     app: str = ""
     at_ms: int = 0
@@ -50,7 +50,7 @@ class PieceReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     by: str = ""
     """The function that built it."""
     at_work: bool = False
-    """It is running in an opening. A piece that the file says is running may wait to be started."""
+    """It runs in an opening. A piece with status "running" may wait to be started."""
 
 
 class PiecesPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,20 +58,20 @@ class PiecesPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     pieces: tuple[PieceReport, ...]
     left_out: dict[str, int] = {}
-    """Pieces that exist besides, by app."""
+    """The number of pieces that are left out, by app."""
 
 
 # --- questions ------------------------------------------------------------------------------------------------
 
 
 class ListEvents(Question[tuple[EventReport, ...]], frozen=True, kw_only=True, tag="events"):
-    """Events that failed; or, if `waiting`, those that wait."""
+    """Failed events, or with `waiting` the waiting ones."""
 
     waiting: bool = False
 
 
 class ShowEvent(Question[EventReport], frozen=True, kw_only=True, tag="event"):
-    """Everything that is known of one event."""
+    """All details of one event."""
 
     event: str
     """Its id, or the beginning of it."""
@@ -100,13 +100,13 @@ class SendEvent(Command[EventReport], frozen=True, kw_only=True, tag="send"):
     name: str = ""
     """The sender's id of the event: sent again, it is handled once."""
     by: str = ""
-    """Whose id that is."""
+    """The source of that id."""
     timeout_ms: float | None = None
-    """How long to wait for its end. None: not at all."""
+    """Milliseconds to wait for its end. None: do not wait."""
 
 
 class RedeliverEvent(Command[EventReport], frozen=True, kw_only=True, tag="redeliver"):
-    """Deliver a failed event once more."""
+    """Deliver a failed event again."""
 
     again: ClassVar[str] = "An event that was sent with --id can be sent again"
 

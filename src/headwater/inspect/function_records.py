@@ -1,4 +1,4 @@
-"""The records about functions: what can be asked, and what answers it.
+"""The records about functions: questions and their answers.
 
 The same records come from the process that has the space open, from its file, and from a server.
 """
@@ -14,46 +14,51 @@ from headwater.machine import machine
 from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
 
 NODES_MAX: Final = 20_000
-"""Nodes in one answer: more than a picture shows; a program is stopped for half a second at most."""
+"""Nodes in one answer. Reading them stops a program for half a second at most."""
 
 Origin: TypeAlias = Literal["live", "file", "server"]
-"""Where an answer comes from: an open space, the file of a closed one, the store of a server."""
+"""The source of an answer: an open space, the file of a closed space, the store of a server."""
 
 
 # --- answers --------------------------------------------------------------------------------------------------
 
 
-class OpeningView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One opening of a space by an app, and when it was seen."""
+class OpeningState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One opening of a space by an app, at one time."""
 
-    label: str
-    """The app; of further openings of the same app `shop#2`."""
     app: str
     space: str
     branch: str = "main"
     actor: str = ""
     at_ms: int
     """Milliseconds since 1970."""
-    origin: Origin = "live"
-    pid: int = 0
-    """The process that has it open; 0: none."""
     busy: bool = False
-    """A pass was running: what can be read only between passes is left out."""
+    """A pass was running. Values that can be read only between passes are left out."""
     running: tuple[str, ...] = ()
     """Functions that were running, outermost first."""
     left_out: int = 0
-    """Nodes that exist besides those in the answer."""
+    """The number of nodes that are left out."""
+
+
+class OpeningView(OpeningState, frozen=True, kw_only=True):
+    """The answer about one opening."""
+
+    label: str
+    """The app; of further openings of the same app `shop#2`."""
+    origin: Origin = "live"
+    pid: int = 0
+    """The process that has it open; 0: none."""
     observed: int = 0
-    """The number of the commit up to which it follows from stored observations; 0: it is the state of an opening."""
+    """The view follows from stored observations up to this commit; 0: it is the state of an opening."""
 
     @property
     def is_live(self) -> bool:
-        """It comes from the process that has the space open."""
+        """The process that has the space open has answered."""
         return self.origin == "live"
 
     @property
     def headline(self) -> str:
-        """Where the answer comes from, in one line."""
+        """The source of the answer in one line."""
         label = self.label
         where = label if label == self.space else f"{label} in space {self.space}"
         if self.branch != "main":
@@ -81,14 +86,14 @@ def local_time(ms: float) -> str:
 
 
 class GraphView(OpeningView, frozen=True, kw_only=True):
-    """The functions and what lies between them."""
+    """The functions, and the documents between them."""
 
     snapshot: Snapshot | None = None
     """None: it changed while it was read."""
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """What one function has done, all its instances together."""
+    """The activity of one function, with all its instances."""
 
     name: str
     """Of a function in pieces, with their pattern: `doubled of timer`."""
@@ -103,9 +108,9 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     running: int = 0
     waiting: int = 0
-    """Events that a handler has not begun with."""
+    """Events that wait for the handler."""
     restored: int = 0
-    """Instances that have not run in this opening, because the result of an earlier one is still valid."""
+    """Instances that did not run in this opening: their stored result is still valid."""
     runs: int = 0
     invalidated: int = 0
     total_ms: float = 0.0
@@ -113,19 +118,19 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActivityView(OpeningView, frozen=True, kw_only=True):
-    """What the functions have done."""
+    """The activity of all functions."""
 
     activities: tuple[Activity, ...] = ()
 
 
 class CountsView(OpeningView, frozen=True, kw_only=True):
-    """Everything that is counted, by name."""
+    """All counters, by name."""
 
     counts: dict[str, int] = {}
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """A function that was not simply restored, and why."""
+    """A function that was not restored, and the reason."""
 
     name: str
     outcome: str
@@ -134,28 +139,28 @@ class Missed(msgspec.Struct, frozen=True):
 
 
 class TakenOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an opening restored from earlier ones."""
+    """The functions that an opening restored from earlier openings."""
 
     restored: int = 0
     dirty: int = 0
     fresh: int = 0
     missed: tuple[Missed, ...] = ()
     left_out: int = 0
-    """Functions that are missing in this list."""
+    """The number of functions that are left out in `missed`."""
     rows: int = 0
-    """Functions whose results the next opening can restore;"""
+    """The number of stored observations for the next opening."""
     size: int = 0
-    """and the bytes of these records in the file."""
+    """The bytes of these observations in the file."""
 
 
 class ResumeView(OpeningView, frozen=True, kw_only=True):
-    """What the opening restored."""
+    """The functions that the opening restored."""
 
     taken: TakenOver
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why a node last ran, why it does not run now, what would wake it: one sentence in each line."""
+    """Why a node last ran, why it does not run now, and what would make it run. One sentence per line."""
 
     id: str
     name: str
@@ -165,7 +170,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The name by which it is asked for."""
+        """The name for questions."""
         return f"{self.name} of {self.piece}" if self.piece else self.name
 
 
@@ -178,7 +183,7 @@ class WhyView(OpeningView, frozen=True, kw_only=True):
 
 
 class TraceView(OpeningView, frozen=True, kw_only=True):
-    """Recorded steps, oldest first, at times since 1970."""
+    """Recorded steps, oldest first, with times since 1970."""
 
     trace: tuple[dict[str, object], ...] = ()
 
@@ -187,7 +192,7 @@ class TraceView(OpeningView, frozen=True, kw_only=True):
 
 
 class GetGraph(Question[tuple[GraphView, ...]], frozen=True, kw_only=True, tag="graph"):
-    """The functions, and what lies between them."""
+    """The functions, and the documents between them."""
 
     limit: int = NODES_MAX
 
@@ -200,7 +205,7 @@ class ExplainNode(Question[tuple[WhyView, ...]], frozen=True, kw_only=True, tag=
 
 
 class GetActivity(Question[tuple[ActivityView, ...]], frozen=True, kw_only=True, tag="activity"):
-    """What each function has done."""
+    """The activity of each function."""
 
 
 class GetCounts(Question[tuple[CountsView, ...]], frozen=True, kw_only=True, tag="counts"):
@@ -208,7 +213,7 @@ class GetCounts(Question[tuple[CountsView, ...]], frozen=True, kw_only=True, tag
 
 
 class GetResume(Question[tuple[ResumeView, ...]], frozen=True, kw_only=True, tag="resume"):
-    """What was restored from earlier openings, and what not, and why."""
+    """The functions that were restored, and why others were not."""
 
 
 class GetTrace(Question[tuple[TraceView, ...]], frozen=True, kw_only=True, tag="trace"):

@@ -1,4 +1,4 @@
-"""Requests as they are received: all questions and commands that exist."""
+"""Requests as a process or a server receives them, with all known questions and commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AnyCommand: TypeAlias = SetValue | EventCommand | WorkflowCommand
 
 
 class IncomingRequest(Request, frozen=True, kw_only=True):
-    """A request whose question or command is one of those that exist."""
+    """A request with a known question or command."""
 
     ask: AnyQuestion | None = None
     do: AnyCommand | None = None
@@ -31,7 +31,7 @@ _request: Final = msgspec.json.Decoder(IncomingRequest)
 
 
 def read_request(data: bytes) -> IncomingRequest | str:
-    """A request; or why it is not understood."""
+    """The request, or the reason why it is not understood."""
     try:
         version = msgspec.json.decode(data, type=_Versioned).v
         if version != VERSION:

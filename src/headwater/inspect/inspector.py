@@ -1,4 +1,4 @@
-"""One interface to look into a space and to act on it, wherever the space is."""
+"""One interface for questions about a space and commands to it, wherever the space is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ A = TypeVar("A")
 class Inspector(Protocol):
     """Answers questions about one space and carries out commands. A `with` block closes it.
 
-    What cannot be answered or done where the space is raises UsageError, which says what to do instead.
+    A question or command that is not possible there raises UsageError, which says what to do instead.
     """
 
     @property
@@ -29,13 +29,13 @@ class Inspector(Protocol):
         """The report. Raises HeadwaterError: then nothing was done."""
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
-        """Answers that differ from the one before, as things happen; None from time to time if nothing happens.
+        """Each new answer; None from time to time if nothing changes.
 
-        `question` is given the answer before. Ends when the space is closed. Raises NotFoundError if it is closed.
+        `question` gets the last answer. Ends when the space is closed. Raises NotFoundError if it is closed already.
         """
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:
-        """Steps of the functions as they happen, until the space is closed. Raises NotFoundError if it is closed."""
+        """New steps of the functions, until the space is closed. Raises NotFoundError if it is closed already."""
 
     def close(self) -> None:
         """End connections and release the file."""
@@ -51,7 +51,7 @@ class ClosingInspector:
     is_live = False
 
     def close(self) -> None:
-        """Nothing is open, unless an implementation says so."""
+        """Release what the inspector has open. By default, nothing."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,6 +1,6 @@
-"""Commands about events of an open space: send, deliver again, drop.
+"""Commands about events of an open space: send, redeliver, drop.
 
-They are carried out as a thread of the program would: when it has its turn.
+They take the lock of the scheduler, as a thread of the program does.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from headwater.values.ids import BranchId
 from headwater.values.suggestions import did_you_mean
 from headwater.values.text import listed_text
 
-TURN_MS: Final = 10_000.0
-"""How long a command without a timeout waits for its turn."""
+LOCK_MS: Final = 10_000.0
+"""Milliseconds that a command without a timeout waits for the lock."""
 
 _LOOK_S: Final = 0.3
-"""How long a turn is waited for to find an event. Without one, it is read during a pass."""
+"""Seconds to wait for the lock to find an event. Without the lock, events are read during a pass."""
 
 _NAMED_MAX: Final = 8
-"""Handlers that are named if a text means none or several: pieces may have thousands."""
+"""Handlers that a message names. Pieces may have thousands."""
 
 _DISK_S: Final = 5.0
-"""How long the disk is waited for."""
+"""Seconds to wait for the disk."""
 
 
 def deliver(
     openings: Sequence[OpeningPort], scope: InspectScope, command: EventCommand, *, apart: bool = False
 ) -> EventReport:
-    """Carry it out, and report its outcome. Raises HeadwaterError: then nothing was done.
+    """Carry out a command, and report its outcome. Raises HeadwaterError: then nothing was done.
 
-    In a plain program, the thread that sends also handles. `apart`: a thread of its own does, so that a report comes
-    when the time is over.
+    In a plain program, the thread that sends also handles. `apart`: another thread handles, so that the report is in
+    time.
     """
     chosen = choose(openings, scope)
     match command:
@@ -68,10 +68,10 @@ def _send(openings: list[OpeningPort], command: SendEvent) -> Delivery:
     outside = (command.by, command.name) if command.name else None
 
     def deliver(delivery: Delivery) -> None:
-        # Behind events that wait already it can be queued without a turn, unless the space is being closed.
+        # Behind waiting events it can be queued without the lock, unless the space is being closed.
         at_once = not delivery.is_awaited and space.scheduler.events.waiting > 0
-        with opening.in_turn(0.0 if at_once else delivery.left) as has_turn:
-            if not (has_turn or at_once):
+        with opening.locked(0.0 if at_once else delivery.left) as has_lock:
+            if not (has_lock or at_once):
                 raise _busy(opening, f"nothing was sent to {record.title}")
             payload = handler.payload.from_json(space, fields)
             space.events.send(handler.stream, payload, outside, delivery.take)
@@ -103,7 +103,7 @@ def _addressee(openings: list[OpeningPort], text: str) -> tuple[OpeningPort, Han
             is_stream = text.removesuffix("()") in (stream, stream.removeprefix(f"{app}."))
             if is_stream or is_called(record.id, record.name, text, app, piece):
                 found.append((opening, function, record))  # type: ignore[arg-type]  # only handlers are among them
-    # A name alone is that of the app's own, if it has one: those of pieces have another.
+    # A name alone means a handler of the app before handlers of pieces.
     found = [each for each in found if not each[2].spec.piece] or found
     if len(found) > 1:
         raise _several(text, [(opening, record) for opening, _, record in found])
@@ -113,7 +113,7 @@ def _addressee(openings: list[OpeningPort], text: str) -> tuple[OpeningPort, Han
 
 
 def _several(text: str, found: list[tuple[OpeningPort, Record]]) -> UsageError:
-    """The error for a text that means several handlers, with a name for each of them if there is one."""
+    """The error for a text that means several handlers, with a unique name for each."""
     names = [titled(record.name, record.spec.piece) for _, record in found]
     openings = {id(opening): opening.app for opening, _ in found}
     hint = "say which"
@@ -124,7 +124,7 @@ def _several(text: str, found: list[tuple[OpeningPort, Record]]) -> UsageError:
         names = [f"{opening.app}.{name}" for (opening, _), name in zip(found, names, strict=True)]
         hint = f"say which opening with --app, such as --app {found[0][0].app}#2"
     else:
-        # Children of two parents may be called the same.
+        # Children of two parents may have the same name.
         names = [
             record.spec.stream if names.count(name) > 1 else name
             for (_, record), name in zip(found, names, strict=True)
@@ -152,8 +152,8 @@ def _redeliver(openings: list[OpeningPort], scope: InspectScope, command: Redeli
     opening = able[0]
 
     def deliver(delivery: Delivery) -> None:
-        with opening.in_turn(delivery.left) as has_turn:
-            if not has_turn:
+        with opening.locked(delivery.left) as has_lock:
+            if not has_lock:
                 raise _busy(opening, f"{stored.event} was not delivered")
             opening.refresh()
             opening.space.events.redeliver(stored.event, delivery.take)
@@ -165,11 +165,11 @@ def _drop(openings: list[OpeningPort], scope: InspectScope, command: DropEvent) 
     stored = droppable(
         show_event(openings, InspectScope(space=scope.space, branch=scope.branch), command.event, _LOOK_S)
     )
-    # Of several openings, the one that it waits in.
+    # Prefer the opening in which the event waits.
     live = [opening for opening in openings if stored.event in opening.space.scheduler.outcomes.live]
     opening = (live or openings)[0]
-    with opening.in_turn(TURN_MS / 1000) as has_turn:
-        if not has_turn:
+    with opening.locked(LOCK_MS / 1000) as has_lock:
+        if not has_lock:
             raise _busy(opening, f"{stored.event} was not dropped")
         opening.refresh()
         opening.space.scheduler.drop_event(stored.event)
@@ -192,18 +192,18 @@ def _busy(opening: OpeningPort, what: str) -> EventTimeoutError:
     handled = [lane.running.title for lane in scheduler.lanes if lane.running is not None]
     at_work = [*handled, *(node.title for node in list(scheduler.runner.stack))]
     who = f"{at_work[-1]} is at work" if at_work else "something is at work"
-    return EventTimeoutError(f"{what}: {who} in space {opening.space.name!r}, and it did not have its turn in time")
+    return EventTimeoutError(f"{what}: {who} in space {opening.space.name!r}, and it was not free in time")
 
 
 class Delivery:
-    """An event that is sent, handled and waited for."""
+    """The delivery of one event: send, handle, wait."""
 
     def __init__(self, opening: OpeningPort, timeout_ms: float | None, deliver: Deliver) -> None:
         self.opening = opening
         self.is_awaited = timeout_ms is not None
-        self.end = machine().monotonic() + (TURN_MS if timeout_ms is None else timeout_ms) / 1000
+        self.end = machine().monotonic() + (LOCK_MS if timeout_ms is None else timeout_ms) / 1000
         self._deliver = deliver
-        # Set when the event was accepted, or is not going to be.
+        # Set when the event was accepted or rejected.
         self.taken = machine().event()
         self.over = machine().event()
         self.event: EventRecord | None = None
@@ -220,21 +220,21 @@ class Delivery:
         self.taken.set()
 
     def run(self, stops: tuple[type[BaseException], ...]) -> None:
-        """Deliver it, and wait if there is a timeout. If a handler raises one of `stops`, its event has failed."""
+        """Deliver the event, and wait if there is a timeout. A handler that raises one of `stops` has failed."""
         try:
             self._deliver(self)
         except stops:
-            # By its handler, or by one that came before it.
+            # Raised by its handler, or by the handler of an earlier event.
             if self.event is None:
                 raise
         event = self.event
         if event is not None and self.is_awaited and not event.is_settled:
-            # Its state says which: it goes on, or is left for the next opening.
+            # The event goes on, or waits for the next opening: see its state.
             with suppress(EventTimeoutError, ClosedError, *stops):
                 self.opening.space.wait_for(event, self.left * 1000)
 
     def run_apart(self) -> None:
-        """The same in a thread of its own."""
+        """The same, in a separate thread."""
         try:
             self.run((SystemExit, KeyboardInterrupt))
         except BaseException as error:  # noqa: BLE001  # raised by the thread that waits
@@ -248,7 +248,7 @@ Deliver: TypeAlias = Callable[[Delivery], None]
 
 
 def _finished(delivery: Delivery, verb: str, *, apart: bool) -> EventReport:
-    """Deliver it; the report comes when it has ended, when the time is over, or at once."""
+    """Deliver, and report when the event has ended, after the timeout, or at once."""
     if apart:
         machine().thread(delivery.run_apart, name=f"headwater-{verb}-handling").start()
         delivery.taken.wait()
@@ -269,7 +269,7 @@ def report_of(opening: OpeningPort, event: EventRecord) -> EventReport:
     rejection = event.rejection if event.state is EventState.REJECTED else None
     reason = event.reason
     if not event.is_settled:
-        # It may change while it is read: then the report has no reason.
+        # The queue may change during the read: then the report has no reason.
         with suppress(RuntimeError):
             why = [each.story for each in opening.space.scheduler.event_queries.waiting() if each.event is event]
             reason = why[0] if why else reason

@@ -12,7 +12,7 @@ from headwater.errors import NotFoundError, UnavailableError, UsageError
 from headwater.inspect import stored_events, stored_pieces
 from headwater.inspect.event_records import EventReport, PieceReport, PiecesPage
 from headwater.inspect.function_records import Activity
-from headwater.inspect.names import InspectScope, check_space, kind_of, labels
+from headwater.inspect.names import InspectScope, check_space, kind_of, labelled
 from headwater.inspect.opening_port import OpeningPort
 from headwater.runtime.inspection_port import InspectedSpace
 from headwater.scheduler.events.event import HandlerRecord
@@ -25,17 +25,17 @@ WAITING_MAX: Final = 2000
 """Waiting events in one answer. Each stream may have ten thousand."""
 
 PIECES_MAX: Final = 5000
-"""Pieces in one answer: half a second of reading."""
+"""Pieces in one answer. Reading them takes half a second."""
 
 _PIECES_PAGE: Final = 200
-"""Pieces that are read in one call: the file is not locked for longer than that takes."""
+"""Pieces that are read in one call, which locks the file."""
 
 _DISK_S: Final = 1.0
-"""How long the disk is waited for: a failed event is read from there."""
+"""Seconds to wait for the disk: failed events are read from there."""
 
 
 def failed_events(opening: OpeningPort) -> tuple[EventReport, ...]:
-    """Failed events, as far as they are on disk."""
+    """The failed events on disk."""
     settle_disk(opening)
     return tuple(
         opening.storage.call(
@@ -45,7 +45,7 @@ def failed_events(opening: OpeningPort) -> tuple[EventReport, ...]:
 
 
 def waiting_events(opening: OpeningPort) -> tuple[EventReport, ...]:
-    """Events that were sent in this opening and have not ended, and why; and those without a handler."""
+    """Waiting events of this opening with the reason, and events without a handler."""
     live = [_report(opening, each) for each in opening.space.scheduler.event_queries.waiting()[:WAITING_MAX]]
     known = {event.event for event in live}
     left = stored_events.unhandled(opening.space.replica.read(OUTBOX), _streams(opening))
@@ -54,18 +54,18 @@ def waiting_events(opening: OpeningPort) -> tuple[EventReport, ...]:
 
 
 def _homes(opening: OpeningPort) -> list[InspectedSpace]:
-    """All openings that this process has of the same branch of the file."""
+    """All openings of the same branch of the file in this process."""
     key = opening.space.storage_key
     return [home for home in list(open_spaces()) if home.storage_key == key and isinstance(home, InspectedSpace)]
 
 
 def _streams(opening: OpeningPort) -> set[str]:
-    """Streams that have a handler in any of these."""
+    """Streams with a handler in any of these openings."""
     return {stream for home in _homes(opening) for stream in list(home.scheduler.streams.handlers)}
 
 
 def _explained(opening: OpeningPort, event: EventReport) -> EventReport:
-    """Of an event in the file whose app is open: why it has no handler."""
+    """The event, with the reason why the open app does not handle it."""
     apps = [home.inspection.app for home in _homes(opening)]
     app = next((app for app in apps if event.stream.startswith((f"{app}.", f"{app}+"))), None)
     if event.state != "waiting" or app is None or event.stream in _streams(opening):
@@ -85,12 +85,12 @@ def _explained(opening: OpeningPort, event: EventReport) -> EventReport:
 
 
 def show_event(openings: Sequence[OpeningPort], scope: InspectScope, event: str, wait_s: float) -> EventReport:
-    """All that is known of one event: waiting in an opening, failed, or handled."""
+    """All details of one event: waiting in an opening, failed, or handled."""
     chosen = choose(openings, scope)
     letters = event.strip().removeprefix("event:")
     live: dict[str, EventReport] = {}
     for opening in chosen:
-        with opening.in_turn(max(wait_s, 0.0)):
+        with opening.locked(max(wait_s, 0.0)):
             waiting = opening.space.scheduler.event_queries.waiting()
             live |= {
                 each.event.id: _report(opening, each) for each in waiting if each.event.letters.startswith(letters)
@@ -117,7 +117,7 @@ def choose(openings: Sequence[OpeningPort], scope: InspectScope) -> list[Opening
     """The openings of a scope. Raises NotFoundError if there is none."""
     if openings:
         check_space(openings[0].space.name, scope.space)
-    named = list(zip(labels([each.app for each in openings]), openings, strict=True))
+    named = labelled(openings, [each.app for each in openings], "")
     chosen = [opening for label, opening in named if scope.app in ("", label) and opening.branch == scope.branch]
     if not chosen:
         there = ", ".join(f"{label} on branch {opening.branch}" for label, opening in named) or "nothing"
@@ -128,7 +128,7 @@ def choose(openings: Sequence[OpeningPort], scope: InspectScope) -> list[Opening
 
 
 def handler_activities(opening: OpeningPort) -> tuple[Activity, ...]:
-    """What the handlers have done; those of all pieces of a pattern together."""
+    """The activity of the handlers. Handlers of all pieces of a pattern count together."""
     inquiry = opening.space.scheduler.event_queries
     groups: dict[str, list[HandlerRecord]] = {}
     for handler in inquiry.handlers():
@@ -174,11 +174,11 @@ def _report(opening: OpeningPort, waiting: WaitingEvent) -> EventReport:
 
 
 def settle_disk(opening: OpeningPort) -> None:
-    """Wait for the disk, but not for long."""
+    """Wait for the disk for a short time."""
     try:
         opening.storage.wait(_DISK_S)
     except UnavailableError:
-        # A slow disk: the answer has what is on it.
+        # A slow disk: the answer has the older state.
         return
 
 
@@ -186,13 +186,13 @@ def settle_disk(opening: OpeningPort) -> None:
 
 
 def pieces(openings: Sequence[OpeningPort], branch: str, pattern: str) -> PiecesPage:
-    """Those of all openings of a branch, as far as they are on disk, and which of them are running."""
+    """The pieces on disk of all openings of a branch, and whether they run."""
     found: dict[str, PieceReport] = {}
     left_out: dict[str, int] = {}
     for opening in openings:
         if opening.branch == branch:
             reports, left = _pieces_of(opening, pattern)
-            # Two openings of one app have the same pieces; either may be running them.
+            # Two openings of one app have the same pieces. Either may run them.
             found |= {each.piece: each for each in reports if each.at_work or each.piece not in found}
             left_out |= {opening.app: left} if left else {}
     return PiecesPage(pieces=tuple(stored_pieces.ordered(found.values())), left_out=left_out)

@@ -1,7 +1,7 @@
-"""The functions of an open space, read without changing anything: the parts of answers about them.
+"""The functions of an open space: the parts of answers about them.
 
-A question takes its turn with the scheduler. If a pass keeps it waiting, the scheduler is read during the pass: then a
-function that takes long is seen running, and values that can be read only between passes are left out.
+A question waits for the lock of the scheduler. If a pass takes too long, the scheduler is read during the pass. A long
+function is then reported as running, and values that can be read only between passes are left out.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ WHYS_MAX: Final = 1000
 """Nodes that are explained in one answer."""
 
 NAMES_MAX: Final = 5000
-"""Names among which a similar one is searched."""
+"""Names that are compared with a mistyped name."""
 
 STORED_NODES_MAX: Final = 2000
-"""Nodes that are stored when a space is closed: a program does not wait for more at its end."""
+"""Nodes that are stored when a space is closed. More would delay the end of the program."""
 
 STORED_RECORDS_MAX: Final = 500
-"""Records of the trace likewise."""
+"""Records of the trace that are stored."""
 
 STORED_MISSED_MAX: Final = 100
-"""Functions that were not restored likewise."""
+"""Functions that were not restored, as stored."""
 
 _INSTANCE: Final = re.compile(r"[^\s,]+:instance:[a-z0-9]+")
-"""The address of the result of one of several instances of a function."""
+"""The address of the result of an instance of a function."""
 
 _TRIES: Final = 3
-"""Attempts to read what changes meanwhile. Python notices a change, and the second attempt nearly always succeeds."""
+"""Attempts to read state that changes meanwhile. The second one nearly always succeeds."""
 
 
 def mark_of(opening: OpeningPort) -> str:
-    """Changes when something happens: cheap, and read without a turn."""
+    """A mark that differs after each change. Cheap, and read without the lock."""
     scheduler, replica = opening.space.scheduler, opening.space.replica
     runner, nodes = scheduler.runner, scheduler.registry.nodes
     at_work = runner.stack[-1:]
@@ -70,7 +70,7 @@ def mark_of(opening: OpeningPort) -> str:
 
 
 def last_state(opening: OpeningPort) -> StoredOpening | None:
-    """Everything, for when it is closed: the caller has the turn. None if there are no functions."""
+    """The state to store at closing. The caller holds the lock. None if there are no functions."""
     try:
         scheduler = opening.space.scheduler
         return _everything(opening) if scheduler.registry.nodes or scheduler.streams.handlers else None
@@ -113,7 +113,7 @@ def since_1970(opening: OpeningPort, record: TraceRecord) -> dict[str, object]:
 
 
 def seen(ask: Callable[[], T]) -> T | None:
-    """The answer; None if it changed while it was read, each time."""
+    """The result; None if the state changed during each attempt."""
     for _ in range(_TRIES):
         try:
             return ask()
@@ -150,7 +150,7 @@ def _handled_now(opening: OpeningPort) -> list[str]:
 
 
 def snapshot_of(opening: OpeningPort) -> Snapshot:
-    """With the time of day, and with the functions that run at this moment."""
+    """The snapshot, with the wall time and the running functions."""
     at_work = {node.id for node in list(opening.space.scheduler.runner.stack)}
     snapshot = opening.space.scheduler.get_graph_snapshot()
     nodes = snapshot.nodes
@@ -180,7 +180,7 @@ def drawn(opening: OpeningPort, form: str) -> str:
 
 
 def activities_of(opening: OpeningPort) -> tuple[Activity, ...]:
-    """What each function has done."""
+    """The activity of each function."""
     runner = opening.space.scheduler.runner
     at_work = {*runner.in_flight, *runner.stack}
     groups: dict[tuple[str, NodeKindName], list[Node]] = {}
@@ -210,7 +210,7 @@ def activities_of(opening: OpeningPort) -> tuple[Activity, ...]:
 
 
 def _times(opening: OpeningPort, node: Node) -> int:
-    """Its runs; of a resource, its requests."""
+    """The runs of a node; of a resource, its requests."""
     source = opening.space.source_of(node)
     return node.runs if source is None else source.requests
 
@@ -227,7 +227,7 @@ def counts_of(opening: OpeningPort) -> dict[str, int]:
 
 
 def taken_over(opening: OpeningPort, limit: int = MISSED_MAX) -> TakenOver:
-    """What was taken over from earlier openings."""
+    """The functions that were restored from earlier openings."""
     found = opening.space.explain_resume()
     shown = found.missed[:limit]
     missed = (Missed(each.node.rpartition("#")[0], each.outcome, _named(opening, each.reason)) for each in shown)
@@ -241,7 +241,7 @@ def taken_over(opening: OpeningPort, limit: int = MISSED_MAX) -> TakenOver:
 
 
 def with_size(opening: OpeningPort, taken: TakenOver) -> TakenOver:
-    """With what the file holds for the next opening. Waits for the disk."""
+    """The same, with the observations for the next opening. Waits for the disk."""
     branch, prefix = BranchId(opening.branch), doc_key(f"{opening.app}.")
     rows, size = opening.storage.call(lambda engine: observations_size(engine, branch, prefix))
     return msgspec.structs.replace(taken, rows=rows, size=size)
@@ -250,7 +250,7 @@ def with_size(opening: OpeningPort, taken: TakenOver) -> TakenOver:
 def _why(opening: OpeningPort, node: Node | HandlerRecord) -> Explanation:
     source = opening.space.source_of(node)
     if source is not None:
-        # The scheduler does not know what it was asked for.
+        # The scheduler does not know the requests of a resource.
         return Explanation(
             node.id, node.name, opening.space.captioned(why_requested(opening.space, source)), node.spec.piece
         )
@@ -258,14 +258,14 @@ def _why(opening: OpeningPort, node: Node | HandlerRecord) -> Explanation:
 
 
 def _named(opening: OpeningPort, words: str) -> str:
-    """With `row(3)` for the generated name of the document that it writes."""
+    """The text, with `row(3)` in place of the generated name of a document."""
     if ":instance:" in words:
         words = _INSTANCE.sub(lambda found: opening.name_of(found[0]), words)
     return opening.space.captioned(words)
 
 
 def explain(opening: OpeningPort, fields: dict[str, Any], text: str) -> WhyView:
-    """Why the nodes that a text means ran, or do not run. `fields`: those of the opening."""
+    """Why the nodes of a name ran, or do not run. `fields`: the fields of the opening."""
     nodes = _functions(opening)
     meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app, node.spec.piece)]
     if not meant:

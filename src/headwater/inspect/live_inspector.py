@@ -28,11 +28,11 @@ from headwater.values.ids import BranchId
 A = TypeVar("A")
 
 _WAIT_MAX_MS: Final = 5000
-"""How long any question may wait for its turn: others are answered after it."""
+"""Milliseconds that a question may wait for the lock. Other questions wait meanwhile."""
 
 
 class LiveInspector(AnsweringInspector):
-    """Of all openings that this process has of one file."""
+    """The inspector of all openings of one file in this process."""
 
     is_live = True
 
@@ -44,22 +44,22 @@ class LiveInspector(AnsweringInspector):
         wait_ms: int = WAIT_MS,
         apart: bool = False,
     ) -> None:
-        """`apart`: events are handled in a thread of their own, so that a report comes in time."""
+        """`apart`: events are handled in another thread, so that the report is in time."""
         self._openings = openings
         self._scope = scope or InspectScope()
         self._wait_s = min(max(wait_ms, 0), _WAIT_MAX_MS) / 1000
         self._apart = apart
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:  # noqa: ARG002  # as `Inspector` has it
-        """Not here: a program that has the space open has observers."""
+        """Raises UsageError: a program observes its own space by functions."""
         raise UsageError("a program observes its own space with its functions; ask from another process")
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:  # noqa: ARG002  # as `Inspector` has it
-        """Not here, likewise."""
+        """Raises UsageError, likewise."""
         raise UsageError("a program observes its own space with its functions; follow it from another process")
 
     def mark(self, question: AnyQuestion) -> str:
-        """Changes when something happens that may change the answer."""
+        """A mark that differs after each change that may change the answer."""
         if isinstance(question, WorkflowQuestion):
             return workflow_queries.mark_of(self._hub())
         return ";".join(map(live_functions.mark_of, self._openings))
@@ -67,7 +67,7 @@ class LiveInspector(AnsweringInspector):
     # -- questions -----------------------------------------------------------------------------------------
 
     def answer(self, question: AnyQuestion) -> object:
-        """Within a bounded time."""
+        """Answer within a bounded time."""
         if isinstance(question, FunctionQuestion):
             return self._functions(question)
         self._check_open()
@@ -102,9 +102,9 @@ class LiveInspector(AnsweringInspector):
             if opening.branch != self._scope.branch:
                 continue
             if not waiting:
-                # Failed events are those of the file: the same for every opening.
+                # Failed events are in the file: the same for every opening.
                 return live_events.failed_events(opening)
-            with opening.in_turn(self._wait_s):
+            with opening.locked(self._wait_s):
                 found = live_functions.seen(lambda opening=opening: live_events.waiting_events(opening)) or ()  # type: ignore[misc]
             events |= {event.event: event for event in found}
         return tuple(events.values())
@@ -115,7 +115,7 @@ class LiveInspector(AnsweringInspector):
             if opening.space.is_main:
                 opening.space.check_open()
                 return hub_of(opening.storage, opening.wall, BranchId(opening.branch))
-        # Only branches are open here; workflows are on none of them, but in the file.
+        # Only branches are open here. Workflows are on the main branch of the file.
         return hub_of(self._openings[0].storage, SystemClock().now_ms)
 
     def _check_open(self) -> None:
@@ -126,7 +126,7 @@ class LiveInspector(AnsweringInspector):
     # -- commands ------------------------------------------------------------------------------------------
 
     def carry_out(self, command: AnyCommand) -> object:
-        """In this process, as the program would."""
+        """Carry out in this process, as the program does."""
         if isinstance(command, EventCommand):
             return live_delivery.deliver(self._openings, self._scope, command, apart=self._apart)
         self._check_open()
@@ -137,10 +137,10 @@ class LiveInspector(AnsweringInspector):
 
 def _view(opening: OpeningPort, label: str, question: FunctionQuestion, wait_s: float) -> OpeningView | None:  # noqa: PLR0911  # one for each question
     """The view of one opening; None if it is closed."""
-    with opening.in_turn(wait_s) as has_turn:
+    with opening.locked(wait_s) as has_lock:
         if opening.space.closed:
             return None
-        fields = {"label": label, "pid": os.getpid(), **live_functions.opening_fields(opening, busy=not has_turn)}
+        fields = {"label": label, "pid": os.getpid(), **live_functions.opening_fields(opening, busy=not has_lock)}
         match question:
             case records.GetGraph():
                 return _graph(opening, fields, question.limit)
@@ -150,14 +150,14 @@ def _view(opening: OpeningPort, label: str, question: FunctionQuestion, wait_s: 
                 activities = live_functions.seen(lambda: live_functions.activities_of(opening)) or ()
                 return records.ActivityView(**fields, activities=activities)
             case records.GetCounts():
-                # Counting the nodes that wait for their time also forgets some that do not: only between passes.
-                return records.CountsView(**fields, counts=live_functions.counts_of(opening) if has_turn else {})
+                # Counting gated nodes also drops stale ones: only between passes.
+                return records.CountsView(**fields, counts=live_functions.counts_of(opening) if has_lock else {})
             case records.GetTrace():
                 return records.TraceView(**fields, trace=live_functions.trace_of(opening, question.kind or None))
             case records.GetResume():
                 pass
         taken = live_functions.seen(lambda: live_functions.taken_over(opening)) or records.TakenOver()
-    # The disk is waited for without a turn.
+    # Wait for the disk without the lock.
     try:
         return records.ResumeView(**fields, taken=live_functions.with_size(opening, taken))
     except ClosedError:

@@ -15,7 +15,7 @@ from headwater.values.suggestions import CLOSE, did_you_mean
 from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, is_array, is_link, is_map
 
 _NAMES_MAX: Final = 20_000
-"""Documents that are compared with a mistyped name: a tenth of a second at most."""
+"""Documents that are compared with a mistyped name. This takes a tenth of a second at most."""
 
 _SCOPES: Final = ("session:", "user:")
 
@@ -70,7 +70,7 @@ def missing_document(engine: Engine, doc: DocKey, branch: BranchId, at: Seq | No
 
 
 def missing_value(doc: DocKey, path: Path, root: Maybe) -> NotFoundError:
-    """The error for a path that does not exist in a document that does."""
+    """The error for a path that an existing document does not have."""
     value, depth = root, 0
     while (below := child(value, path[depth])) is not ABSENT:
         value, depth = below, depth + 1
@@ -79,7 +79,7 @@ def missing_value(doc: DocKey, path: Path, root: Maybe) -> NotFoundError:
 
 
 def _contents(value: Maybe, wanted: str) -> str:
-    """What a value has in the place of a step that does not exist."""
+    """The content of a value, for the message about a missing step."""
     if is_link(value):
         return "is a link; nothing stands below it"
     if is_map(value):

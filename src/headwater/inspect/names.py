@@ -1,4 +1,4 @@
-"""Names of openings and functions: how they differ, and which one a text means."""
+"""Names of openings and functions, and the opening or function that a text means."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 class InspectScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which part of an open file a request is about."""
+    """The part of an open file that a request is about."""
 
     space: str = ""
     """The name that the space must have; empty: any."""
     app: str = ""
-    """The label of an opening; empty: all, or any that can."""
+    """The label of an opening; empty: all openings."""
     branch: str = "main"
 
 
@@ -46,7 +46,7 @@ def labelled(openings: Sequence[T], apps: Sequence[str], wanted: str) -> list[tu
 
 
 def check_space(found: str, wanted: str) -> None:
-    """Raises NotFoundError if the file holds another space than the one that is asked for."""
+    """Raise NotFoundError if the file holds another space."""
     if wanted and found != wanted:
         message = f"it holds the space {found!r}, not {wanted!r}; leave out --space, or name the folder"
         raise NotFoundError(message, space=wanted, found=found)
@@ -66,7 +66,7 @@ def pattern_of(piece: str) -> str:
 
 
 def kind_of(name: str, piece: str) -> str:
-    """`doubled of timer`: the name of nodes that are counted together."""
+    """`doubled of timer`: the common name of the nodes of a function."""
     function = function_of(name)
     return f"{function} of {pattern_of(piece)}" if piece else function
 

@@ -1,4 +1,4 @@
-"""The computations of a store, derived from their observations: what each last read, and what has changed since.
+"""The computations of a store, derived from their observations: their last reads, and changes since.
 
 At a server no function runs, but the programs that have a space open there store what their computations have read. So
 a graph of them can be drawn, and it is known which have to run again. Sinks and handlers leave no observation, and how
@@ -26,7 +26,7 @@ from headwater.values.address import Depth, address_text, doc_key
 from headwater.values.ids import BranchId, DocKey, Seq
 
 OBSERVED_MAX: Final = 5000
-"""Computations in one answer: the store is held for some tenths of a second."""
+"""Computations in one answer. Reading them holds the store for some tenths of a second."""
 
 _INSTANCE: Final = re.compile(r":instance:[a-z2-7]+$")
 
@@ -54,7 +54,7 @@ class _Computation:
 def observed_openings(
     engine: Engine, space: str, branch: BranchId, may_see: Callable[[DocKey], bool]
 ) -> list[tuple[StoredOpening, Seq]]:
-    """One record for each app with observations, and its newest run. `may_see`: what exists for the asker."""
+    """One record for each app with observations, and its newest run. `may_see`: documents that exist for the asker."""
     listed = listing(engine, branch)
     found: dict[str, list[_Computation]] = {}
     left_out = max(len(listed.rows) - OBSERVED_MAX, 0)
@@ -85,7 +85,7 @@ def _app_of(address: str) -> str:
 
 
 def _changed(engine: Engine, listed: Listing, one: _Computation, may_see: Callable[[DocKey], bool]) -> list[str]:
-    """The documents whose part that was read has changed since; of others' documents, without the name."""
+    """The documents that were read and have changed since. Documents of other users have no name."""
     reads: dict[DocKey, list[tuple[tuple[str | int, ...], Depth]]] = {}
     for seen in one.observation.reads:
         path, depth = (
@@ -102,7 +102,7 @@ def _changed(engine: Engine, listed: Listing, one: _Computation, may_see: Callab
 
 
 def _name(engine: Engine, branch: BranchId, computations: list[_Computation]) -> None:
-    """Names as authors know them: instances by the arguments of the calls that read them."""
+    """Set the names as authors know them. An instance has the arguments of the calls that read it."""
     arguments: dict[DocKey, str] = {}
     for one in computations:
         for call in one.observation.extra.calls if one.observation.extra is not None else ():

@@ -1,4 +1,4 @@
-"""One opening as other processes see it: while it is open through the local socket, and after it in the file."""
+"""One opening as other processes see it: through the local socket, and after closing in the file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from headwater.runtime.options import Options
 from headwater.values.address import address_text
 
 _END_S: Final = 0.5
-"""How long the end of an opening waits for another thread that has its turn."""
+"""Seconds that closing waits for a thread that holds the lock."""
 
 
 class OpeningInspection:
-    """One opening. Its `turn` is the lock of its scheduler. A space in memory has no socket."""
+    """One opening. A space in memory has no socket."""
 
     def __init__(self, space: InspectedSpace, lease: Lease, options: Options, replica: AttachedReplica) -> None:
         self.space = space
@@ -31,9 +31,9 @@ class OpeningInspection:
         # The monotonic clock of the scheduler, in milliseconds.
         self.now = options.now
         self.wall = options.wall
-        # Called when the lock was released.
+        # Called after the lock was released.
         self.after: Callable[[], None] = _nothing
-        self._turn = space.lock
+        self._lock = space.lock
         self._lease = lease
         self.is_in_memory = lease.path is None
         self._is_complete = True
@@ -44,18 +44,18 @@ class OpeningInspection:
             self._closers.append(socket_registry().enter(self, lease.path))
 
     @contextmanager
-    def in_turn(self, wait_s: float) -> Iterator[bool]:
-        """Take the lock of the scheduler, or go on without it after that long. Says which."""
-        has_turn = self._turn.acquire(timeout=wait_s)
+    def locked(self, wait_s: float) -> Iterator[bool]:
+        """Take the lock of the scheduler, or continue without it after `wait_s`. Yields whether it is held."""
+        has_lock = self._lock.acquire(timeout=wait_s)
         try:
-            yield has_turn
+            yield has_lock
         finally:
-            if has_turn:
-                self._turn.release()
+            if has_lock:
+                self._lock.release()
                 self.after()
 
     def refresh(self) -> None:
-        """Take in what others have written to the file. The caller has the turn."""
+        """Integrate commits of other sessions. The caller holds the lock."""
         self._replica.refresh()
 
     def name_of(self, address: str) -> str:
@@ -84,11 +84,11 @@ class OpeningInspection:
         self._is_complete = False
 
     def close(self) -> None:
-        """Answer no more, and read the last state while there is a scheduler. Idempotent."""
+        """Refuse further questions, and read the last state. Idempotent."""
         if self._closers:
             self._closers.pop()()
-            with self.in_turn(_END_S) as has_turn:
-                self._last_state = last_state(self) if has_turn and self._is_complete else None
+            with self.locked(_END_S) as has_lock:
+                self._last_state = last_state(self) if has_lock and self._is_complete else None
 
     def keep(self) -> None:
         """Store the last state, before the file is released. Waits for the disk."""
@@ -97,7 +97,7 @@ class OpeningInspection:
             store_opening(self.storage, state)
 
     def end(self) -> None:
-        """The program ends and has not closed it."""
+        """Close at the end of a program that did not."""
         self.close()
         self.keep()
 

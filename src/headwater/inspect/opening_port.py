@@ -30,14 +30,14 @@ class OpeningPort(Protocol):
     def is_local(self) -> bool:
         """The space is in a file or in memory, not at a server."""
 
-    def in_turn(self, wait_s: float) -> AbstractContextManager[bool]:
-        """Take the lock of the scheduler, or go on without it after that long. Says which."""
+    def locked(self, wait_s: float) -> AbstractContextManager[bool]:
+        """Take the lock of the scheduler, or continue without it after `wait_s`. Yields whether it is held."""
 
     def refresh(self) -> None:
-        """Apply what others have written to the file. The caller has the turn."""
+        """Integrate commits of other sessions. The caller holds the lock."""
 
     def name_of(self, address: str) -> str:
         """The node that writes a document with a generated name; the address itself if there is none."""
 
     def end(self) -> None:
-        """The program ends and has not closed it."""
+        """Close at the end of a program that did not."""

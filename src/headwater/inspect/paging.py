@@ -1,4 +1,4 @@
-"""Answers in pages: a process or a file is not busy for longer than one page takes."""
+"""Answers in pages: a process or a file is busy for one page at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import msgspec
 from headwater.inspect.document_records import ChangeView, DocumentsPage, GetHistory, HistoryPage, ListDocuments
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.request import Question
-from headwater.inspect.workflow_records import InputsPage, ListInputs, ListRuns, RunsPage
 
 A = TypeVar("A")
 
@@ -26,7 +25,7 @@ def document_pages(inspector: Inspector, question: ListDocuments) -> Iterator[Do
 
 
 def changes(inspector: Inspector, question: GetHistory, limit: int | None = None) -> Iterator[ChangeView]:
-    """The newest changes, so many at most."""
+    """At most `limit` of the newest changes."""
     page = HistoryPage(changes=(), next=question.before)
     left = limit
     while left is None or left > 0:
@@ -38,17 +37,8 @@ def changes(inspector: Inspector, question: GetHistory, limit: int | None = None
             return
 
 
-def run_pages(inspector: Inspector, question: ListRuns, limit: int) -> Iterator[RunsPage]:
-    """The newest runs, so many at most."""
-    return _pages(inspector, question, limit, lambda page: [run.id for run in page.runs])
-
-
-def input_pages(inspector: Inspector, question: ListInputs, limit: int) -> Iterator[InputsPage]:
-    """The newest inputs, so many at most."""
-    return _pages(inspector, question, limit, lambda page: [each.id for each in page.inputs])
-
-
-def _pages(inspector: Inspector, question: Question[A], limit: int, ids_of: Callable[[A], list[int]]) -> Iterator[A]:
+def newest(inspector: Inspector, question: Question[A], limit: int, ids_of: Callable[[A], list[int]]) -> Iterator[A]:
+    """Pages of at most `limit` of the newest runs or inputs. `ids_of`: their numbers in a page."""
     while limit > 0:
         page = inspector.ask(msgspec.structs.replace(question, limit=limit))
         ids = ids_of(page)

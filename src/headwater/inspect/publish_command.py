@@ -1,6 +1,6 @@
-"""Publishing an event from outside of its app.
+"""Publication of an event without its app.
 
-If the app is open, the value must be of the type of its topic; else it is checked when it is consumed.
+If the app is open, the value must be of the type of its topic; otherwise it is checked when it is consumed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headwater.workflow.workflow_spec import FlowSpec
 
 
 def publish_event(hub: Hub, name: str, command: PublishEvent) -> PublishedEvent:
-    """Publish to a topic of a workflow: on disk when this returns. Raises what refuses it."""
+    """Publish to a topic of a workflow. On disk at return. Raises what rejects it."""
     topics = hub.look(lambda tables: _topics(tables, name))
     if command.topic not in topics:
         hint = did_you_mean(command.topic, topics) or f"; there is {', '.join(topics)}"
@@ -35,7 +35,7 @@ def publish_event(hub: Hub, name: str, command: PublishEvent) -> PublishedEvent:
     except ValueError as error:
         raise UsageError(f"what is published to {address} is not JSON: {error}") from None
     hosted = hub.hosted.get(name)
-    # Made of the value as given, not as stored: the same with a host and without one.
+    # The id follows from the given value, not from the stored one: the same with and without a host.
     message = command.id or blake2b(json.dumps(given, sort_keys=True).encode(), digest_size=8).hexdigest()
     check_id(address, message)
     payload = encode(_value(hosted, command.topic, address, given))
@@ -45,7 +45,7 @@ def publish_event(hub: Hub, name: str, command: PublishEvent) -> PublishedEvent:
 
 
 def _topics(tables: WorkflowTables, name: str) -> tuple[str, ...]:
-    """Topics of its newest version: an event in another topic would wait for ever."""
+    """Topics of the newest version. An event of another topic would wait forever."""
     flow = tables.flow_named(name)
     assert flow is not None
     query = "select config from flow_version where flow = ? and version = ?"

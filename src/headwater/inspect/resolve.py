@@ -22,12 +22,12 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 _SOCKET_S: Final = 1.0
-"""A space that was opened a moment ago has no socket yet: how long one is waited for."""
+"""Seconds to wait for the socket of a space that was just opened."""
 
 _PAUSE_S: Final = 0.02
 
 _TRIES: Final = 3
-"""Times that a space may be closed while it is asked."""
+"""Attempts, if the space is closed meanwhile."""
 
 
 def inspector_for(
@@ -53,7 +53,7 @@ def inspector_for(
 def reach(
     url: str | None, space: str | None, otherwise: Callable[[], T], scope: InspectScope | None = None
 ) -> SocketInspector | T:
-    """The process that has a file open; if none has, the result of `otherwise`, which opens it."""
+    """The process that has a file open. Without one, the result of `otherwise`, which opens the file."""
     url = url if url is not None else space_files.default_url()
     path = space_files.locate(url, space).path
     end = machine().monotonic() + _SOCKET_S
@@ -64,13 +64,13 @@ def reach(
             return otherwise()
         except SpaceHeldError as error:
             if machine().monotonic() >= end:
-                message = f"{error.message}. It cannot be asked either: it has no app open, or no door beside the file"
-                raise SpaceHeldError(message, **error.facts) from None
+                why = "It cannot be asked either: it has no app open, or no socket beside the file"
+                raise SpaceHeldError(f"{error.message}. {why}", **error.facts) from None
         machine().sleep(_PAUSE_S)
 
 
 class LocalInspector(ClosingInspector):
-    """A file: the process that has it open is asked, or else the file is opened. Found anew if that changes."""
+    """The inspector of a file: it asks the process that has the file open, or opens the file."""
 
     def __init__(self, url: str, space: str | None, scope: InspectScope) -> None:
         self._url = url
@@ -84,11 +84,11 @@ class LocalInspector(ClosingInspector):
         return self._reached().is_live
 
     def ask(self, question: Question[A]) -> A:
-        """The answer; asked again if the space is closed or opened meanwhile."""
+        """The answer. Asks again if the space is closed or opened meanwhile."""
         return self._try(lambda found: found.ask(question))
 
     def do(self, command: Command[A]) -> A:
-        """The report. A command is not given again if it may have been carried out."""
+        """The report. A command that may have been carried out is not repeated."""
         create = isinstance(command, SetValue) and command.make_space and not command.deletes
         return self._try(lambda found: found.do(command), create=create)
 
@@ -112,7 +112,7 @@ class LocalInspector(ClosingInspector):
             try:
                 return work(found)
             except (ConnectionError, ClosedError):
-                # It has been closed this very moment: its last state is in the file.
+                # It was closed meanwhile: its last state is in the file.
                 self.close()
         raise ConnectionResetError("it is opened and closed all the time; ask again")
 

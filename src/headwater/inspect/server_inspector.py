@@ -7,7 +7,7 @@ Documents and events are read and written by a session, as a program does. Every
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -61,13 +61,13 @@ ANSWER_MAX: Final = 64 * 1024 * 1024
 
 _SILENT_S: Final = 60.0
 _NO_PAGE: Final = (": Not Found", ": Method Not Allowed")
-"""The answer of a server without such a page. A space that may not be read has another answer."""
+"""The message of a server without such a page. A space without the right to read has another message."""
 
 _response: Final = msgspec.json.Decoder(Response)
 
 
 class ServerInspector(AnsweringInspector):
-    """Of one space of a server; every question has its own session or request."""
+    """The inspector of one space of a server. Every question has its own session or request."""
 
     def __init__(self, url: ServerUrl, token: str | None = None, scope: InspectScope | None = None) -> None:
         self._url = url
@@ -75,7 +75,7 @@ class ServerInspector(AnsweringInspector):
         self._scope = scope or InspectScope()
 
     def answer(self, question: AnyQuestion) -> object:
-        """By a session or at the page. Raises OfflineError, AccessError."""
+        """Use a session or the page. Raises OfflineError, AccessError."""
         match question:
             case ListDocuments() if question.at is None and not question.deleted:
                 return self._documents(question)
@@ -95,7 +95,7 @@ class ServerInspector(AnsweringInspector):
         return self._post(request).read(question, self._whose())
 
     def carry_out(self, command: AnyCommand) -> object:
-        """By a session or at the page. Raises OfflineError, AccessError."""
+        """Use a session or the page. Raises OfflineError, AccessError."""
         match command:
             case SetValue():
                 return self._write(command)
@@ -112,7 +112,7 @@ class ServerInspector(AnsweringInspector):
         return polled(self._post, self._scope, question, self._whose(), POLL_S * REST)
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:  # noqa: ARG002  # as `Inspector` has it
-        """Not at a server."""
+        """Raises UsageError: no function runs at a server."""
         message = f"functions run in the programs that have {self._url} open, not at the server"
         raise UsageError(f"{message}: follow a space in a file, on the machine where its program runs")
 
@@ -171,7 +171,7 @@ class ServerInspector(AnsweringInspector):
         return msgspec.structs.replace(page_of(found, question), is_complete=is_complete)
 
     def _listed(self, prefix: str) -> tuple[list[tuple[DocKey, Seq, Maybe]], bool]:
-        """Documents whose address starts so, in order; and whether these are all."""
+        """Documents with this prefix, in order, and whether these are all."""
         actor = _actor_in(prefix)
         own = ("space/", *((f"{user_scope(actor).text}/",) if actor else ()))
         wanted = (each for each in key_prefixes(prefix) if not each or each.startswith(own))
@@ -185,7 +185,7 @@ class ServerInspector(AnsweringInspector):
 
     @contextmanager
     def _documents_of_events(self) -> Iterator[stored_events.Reader]:
-        """Those that nearly all questions need come in one answer."""
+        """A reader. The documents that nearly all questions need come in one answer."""
         with self._linked() as link:
             known = {each.doc: each.content for each in _pulled(link, (OUTBOX, FAILED), (record_of(""),)).docs}
 
@@ -196,13 +196,8 @@ class ServerInspector(AnsweringInspector):
 
             yield read
 
-    @contextmanager
-    def _opened(self, actor: str, *, create: bool) -> Iterator[RemoteStorage]:
-        storage = RemoteStorage(self._url, Credentials(token=self._token), actor=actor, create=create)
-        try:
-            yield storage
-        finally:
-            storage.close()
+    def _opened(self, actor: str, *, create: bool) -> closing[RemoteStorage]:
+        return closing(RemoteStorage(self._url, Credentials(token=self._token), actor=actor, create=create))
 
     def _write(self, command: SetValue) -> WriteReport:
         doc, _ = parse_address(command.address)
@@ -216,7 +211,7 @@ class ServerInspector(AnsweringInspector):
         return WriteReport(seq=seq, changed=changed, made_space=self._url.space if is_new else "")
 
     def _drop(self, command: DropEvent) -> EventReport:
-        """A failed event. A program that has the space open may be about to handle one that waits."""
+        """Drop a failed event. A program that has the space open may be about to handle a waiting event."""
         event = stored_events.droppable(self.ask(ShowEvent(event=command.event)))
         if event.state != "failed":
             message = f"{event.event} waits, and a program that has {self._url} open may be about to handle it"
@@ -237,7 +232,7 @@ class ServerInspector(AnsweringInspector):
 def _pulled(
     link: ServerLink, docs: tuple[DocKey, ...] = (), prefixes: tuple[str, ...] = (), at: int | None = None
 ) -> Docs:
-    """Documents as they are, or were."""
+    """Documents now, or at a sequence number."""
     found: Any = link.ask(Pull(0, docs, prefixes, at))
     assert isinstance(found, Docs)
     return found
@@ -251,12 +246,12 @@ def _check_place(link: ServerLink, at: int) -> None:
 
 
 def _actor_of(doc: DocKey) -> str:
-    """The user whose document it is."""
+    """The user who owns a document."""
     scope, _ = split_key(doc)
     return scope.user
 
 
 def _actor_in(text: str) -> str:
-    """The user in an address, or in the beginning of one."""
+    """The user in an address, or in a prefix of one."""
     scope, mark, _ = text.partition("!")
     return parse_scope(scope).user if mark and scope.startswith("user:") else ""

@@ -1,7 +1,7 @@
 """The last state of the functions of an opening, stored in the file when the space is closed.
 
 It is one row beside the documents, not part of the log: nothing depends on it, and after a crash it holds the state of
-the closing before. The row has one record for each app that had the space open, the newest first, within a bound: the
+the last closing. The row has one record for each app that had the space open, the newest first, within a bound: the
 oldest are dropped. If nothing has changed since, it is not written.
 """
 
@@ -19,48 +19,38 @@ import msgspec
 
 from headwater.errors import HeadwaterError
 from headwater.host.storage import Storage
-from headwater.inspect.function_records import Activity, Explanation, TakenOver
+from headwater.inspect.function_records import Activity, Explanation, OpeningState, TakenOver
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 from headwater.scheduler.inspect.smaller_snapshots import fewer, shorter
 from headwater.store.engine import Engine
 
 KEY: Final = "functions"
-"""The row's name among the facts about a space."""
+"""The key of the row."""
 
 RECORD_MAX: Final = 128 * 1024
 """Bytes of one app, compressed."""
 
 ROW_MAX: Final = 2 * RECORD_MAX
-"""Bytes of all apps together. Two with as much as there can be, or a few dozen usual ones."""
+"""Bytes of all apps together: two of the largest size, or a few dozen of the usual size."""
 
 _JSON_MAX: Final = 64 * 1024 * 1024
-"""Bytes of a record that is decompressed: a damaged one must not fill the memory."""
+"""Bytes of a decompressed record: a damaged one must not fill the memory."""
 
 _READS: Final = 32
-"""Reads of one node that are left if the record gets too large."""
+"""Reads of one node in a record that would be too large."""
 
 _QUICK: Final = 1
-"""The level of compression: higher ones save a tenth, and take twice as long."""
+"""The level of compression. Higher levels save a tenth, and take twice as long."""
 
 _log: Final = logging.getLogger("headwater")
 
 
-class StoredOpening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredOpening(OpeningState, frozen=True, kw_only=True):
     """One opening when it was closed. The names of the fields are part of the file format."""
 
-    app: str
-    space: str
-    branch: str = "main"
-    actor: str = ""
-    at_ms: int
-    """Milliseconds since 1970."""
-    busy: bool = False
-    running: tuple[str, ...] = ()
     snapshot: Snapshot | None = None
-    left_out: int = 0
-    """Nodes that existed besides."""
     activities: tuple[Activity, ...] = ()
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
     whys: tuple[Explanation, ...] = ()
     trace: tuple[dict[str, object], ...] = ()
     taken: TakenOver | None = None
@@ -80,7 +70,7 @@ _opening: Final = msgspec.json.Decoder(StoredOpening)
 
 
 def store_opening(storage: Storage, opening: StoredOpening) -> None:
-    """Store it in the place of the record of the same app. A failure is logged only."""
+    """Replace the record of the same app. A failure is only logged."""
     try:
         storage.call(lambda engine: _put(engine, opening))
     except HeadwaterError as error:
@@ -94,7 +84,7 @@ def stored_openings(engine: Engine) -> list[StoredOpening]:
 
 
 def packed(opening: StoredOpening) -> bytes:
-    """Compressed, within the bound: if necessary without some of its nodes, whose number it says."""
+    """Compress within the bound, if necessary without some nodes. The record has their number."""
     data = _compressed(opening)
     if len(data) <= RECORD_MAX:
         return data
@@ -108,7 +98,7 @@ def packed(opening: StoredOpening) -> bytes:
 
 
 def _with_fewer(opening: StoredOpening, share: float) -> StoredOpening:
-    """With about this share of its nodes, and at least one fewer."""
+    """The opening with about this share of its nodes, and at least one fewer."""
     before = opening.snapshot
     assert before is not None
     snapshot = fewer(before, int((len(before.nodes) - 1) * share * 0.95))
@@ -118,7 +108,7 @@ def _with_fewer(opening: StoredOpening, share: float) -> StoredOpening:
         snapshot=snapshot,
         left_out=opening.left_out + len(before.nodes) - len(snapshot.nodes),
         whys=tuple(why for why in opening.whys if why.id in chosen),
-        # Without nodes little is left, but for thousands of functions.
+        # Activities alone are small, except for thousands of functions.
         activities=opening.activities if snapshot.nodes else (),
     )
 
@@ -160,7 +150,7 @@ def _put(engine: Engine, opening: StoredOpening) -> None:
 
 
 def _mark(opening: StoredOpening) -> str:
-    """Equal if nothing but times and counts differs: a program that only read writes nothing."""
+    """A mark that ignores times and counts: a program that only reads writes nothing."""
     assert opening.snapshot is not None
     nodes = [(node.id, node.status, node.live, node.error, node.waiting, node.reads) for node in opening.snapshot.nodes]
     state = (opening.actor, opening.snapshot.seq, nodes, opening.left_out, len(opening.trace), opening.taken)

@@ -9,24 +9,24 @@ from typing import Final, TypeVar
 import msgspec
 
 from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UnavailableError
+from headwater.host.socket_paths import socket_of
 from headwater.inspect.envelope import POLL_S, WAIT_MS, Request, Response, TraceLine, polled
 from headwater.inspect.inspector import ClosingInspector
 from headwater.inspect.names import InspectScope
 from headwater.inspect.request import Command, Question
-from headwater.inspect.socket_paths import socket_of
 
 A = TypeVar("A")
 
 _CHUNK: Final = 256 * 1024
 _SILENCE_S: Final = 20.0
-"""A question is answered within a few seconds, whatever the program does."""
+"""Seconds without an answer. A process answers within a few seconds."""
 
 _response: Final = msgspec.json.Decoder(Response)
 _line: Final = msgspec.json.Decoder(TraceLine)
 
 
 class SocketInspector(ClosingInspector):
-    """Asks the process that has a file open. Raises ConnectionError if the space is closed meanwhile."""
+    """Sends requests to the process that has a file open. Raises ConnectionError if the space is closed meanwhile."""
 
     is_live = True
 
@@ -60,7 +60,7 @@ class SocketInspector(ClosingInspector):
         return self._request(request).read(question, self._whose())
 
     def do(self, command: Command[A]) -> A:
-        """The report of the process. Raises EventTimeoutError, UnavailableError if it is not known what was done."""
+        """The report of the process. Raises EventTimeoutError or UnavailableError if the outcome is unknown."""
         request = Request(scope=self._scope, do=command)
         try:
             response = self._request(request, (getattr(command, "timeout_ms", None) or 0.0) / 1000)
@@ -82,12 +82,12 @@ class SocketInspector(ClosingInspector):
         except (ConnectionError, ClosedError):
             return
         except NotFoundError:
-            # Unless the app was there before.
+            # The app was there before: it was closed.
             if not was_answered:
                 raise
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:
-        """The steps of all functions from now on, until the space is closed."""
+        """New steps of all functions, until the space is closed."""
         self._request(Request(scope=self._scope, follow=kind)).check(self._whose())
         self._connection.settimeout(None)
         return self._lines()
@@ -100,7 +100,7 @@ class SocketInspector(ClosingInspector):
                 return
 
     def ping(self) -> int:
-        """The process that answers."""
+        """The id of the process that answers."""
         return self.exchange(msgspec.json.encode(Request())).pid
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The thread of the local sockets: it opens them, answers requests, and ends when there are none.
 
-It waits for all sockets at once, and never for one peer: a peer that does not read is disconnected. A command takes
-its time, and may call functions of the author: it has a thread of its own.
+It waits for all sockets at once, and never for one peer: a peer that does not read is disconnected. A command may
+take long, and may call functions of the author: it runs in a separate thread.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from typing import Final
 import msgspec
 
 from headwater.errors import HeadwaterError
-from headwater.inspect import socket_paths
+from headwater.host import socket_paths
+from headwater.host.wake_pipe import WakePipe
 from headwater.inspect.envelope import VERSION, ErrorRecord, Response, TraceLine, answered
 from headwater.inspect.function_records import GetTrace
 from headwater.inspect.incoming import AnyCommand, IncomingRequest, read_request
 from headwater.inspect.live_functions import since_1970
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.opening_port import OpeningPort
-from headwater.inspect.sockets import LINGER_S, LOOK_S, FileSocket, SocketRegistry, WakePipe, log
+from headwater.inspect.sockets import LINGER_S, LOOK_S, FileSocket, SocketRegistry, log
 from headwater.machine import machine
 from headwater.scheduler.trace import TRACE_KINDS, TraceRecord
 from headwater.values.author_text import describe
@@ -35,10 +36,10 @@ PEERS_MAX: Final = 32
 """Connections to all sockets of a process together."""
 
 REQUEST_MAX: Final = 32 * 1024 * 1024
-"""Bytes of one request: a name, mostly; or the payload of an event."""
+"""Bytes of one request. The largest ones have the payload of an event."""
 
 UNREAD_MAX: Final = 1024 * 1024
-"""Bytes that a follower may leave unread. Then records wait, and in the end some are left out."""
+"""Unread bytes of a follower. Beyond them, records wait; then some are left out."""
 
 RECORDS_MAX: Final = 10_000
 """Records that wait for one follower."""
@@ -46,7 +47,7 @@ RECORDS_MAX: Final = 10_000
 _CHUNK: Final = 256 * 1024
 
 _SOON_S: Final = 0.5
-"""How long the end of the program waits for commands. Less than it waits for the thread."""
+"""Seconds that the end of the program waits for commands: less than it waits for the thread."""
 
 
 class TraceFollower:
@@ -61,7 +62,7 @@ class TraceFollower:
         self._ends: dict[OpeningPort, Callable[[], None]] = {}
 
     def listen_to(self, openings: list[OpeningPort]) -> None:
-        """Record what happens in these openings, and in no other."""
+        """Record the steps of these openings, and of no others."""
         for opening in openings:
             if opening not in self._ends:
                 self._ends[opening] = opening.space.scheduler.on_trace(partial(self._record, opening))
@@ -69,14 +70,14 @@ class TraceFollower:
             self._ends.pop(opening)()
 
     def _record(self, opening: OpeningPort, record: TraceRecord) -> None:
-        """Called during a pass: nothing here waits, and nothing raises."""
+        """Called during a pass: must not block or raise."""
         if self._kind is None or type(record) is self._kind:
             self._records.append((opening, record))
             self._recorded += 1
             self._waker.wake()
 
     def lines(self, room: int) -> Iterator[bytes]:
-        """The records, as far as there is room."""
+        """The waiting records, within `room` bytes."""
         while self._records and room > 0:
             opening, record = self._records.popleft()
             self._sent += 1
@@ -114,7 +115,7 @@ class SocketService:
         self._peers: list[SocketPeer] = []
         # Appended to by the threads of commands.
         self._done: deque[tuple[SocketPeer, Response]] = deque()
-        # Not the kind that is shared with a forked child.
+        # Unlike epoll, not shared with a forked child.
         self._selector = selectors.PollSelector()
         self._selector.register(waker.reader, selectors.EVENT_READ, None)
         self._pid = os.getpid()
@@ -139,7 +140,7 @@ class SocketService:
         self._drop()
 
     def _finish(self) -> None:
-        """The program ends: a peer that waits for a command gets its response, if that is soon."""
+        """At the end of the program, wait a short time for commands and send their responses."""
         end = machine().monotonic() + _SOON_S
         while any(peer.is_busy for peer in self._peers) and (left := end - machine().monotonic()) > 0:
             if self._done:
@@ -173,7 +174,7 @@ class SocketService:
                     self._listeners[file_socket] = file_socket.listening.listener
                     self._selector.register(file_socket.listening.listener, selectors.EVENT_READ, file_socket)
                 except (OSError, AttributeError) as error:
-                    # Nor is there such a socket on every system.
+                    # Some systems have no such sockets.
                     log.debug("%s has no socket: %s", file_socket.file, error)
             file_socket.tried.set()
 
@@ -186,7 +187,7 @@ class SocketService:
             if peer.follower is not None:
                 self._tell(peer, peer.follower)
             if not peer.is_busy:
-                # Else after its command, which is soon.
+                # Otherwise after its command.
                 self._disconnect(peer)
 
     # -- peers ---------------------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ class SocketService:
                 self._disconnect(what)
 
     def _accept(self, file_socket: FileSocket) -> None:
-        # Recorded before a fork is possible: a child must not keep it open.
+        # Under the lock: a forked child must be able to close it.
         with self._registry.lock:
             try:
                 connection, _ = self._listeners[file_socket].accept()
@@ -245,7 +246,7 @@ class SocketService:
             peer.searched = len(peer.received)
 
     def _answer(self, peer: SocketPeer, line: bytes) -> Response | None:
-        """The response; None if it comes when a command is carried out."""
+        """The response; None if it follows after a command."""
         request = read_request(line)
         if isinstance(request, str):
             return self._refused(request)
@@ -273,8 +274,8 @@ class SocketService:
         if question is None:
             return Response(v=VERSION, pid=self._pid)
         if isinstance(question, GetTrace) and question.kind and question.kind not in TRACE_KINDS:
-            return self._refused(f"{question.kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
-        # Before the answer: what happens meanwhile is answered once more, rather than never.
+            return self._unknown(question.kind)
+        # Before the answer: a change meanwhile is reported twice rather than never.
         mark = inspector.mark(question)
         if request.unless and request.unless == mark:
             return Response(v=VERSION, pid=self._pid, mark=mark)
@@ -282,7 +283,7 @@ class SocketService:
 
     def _follow(self, peer: SocketPeer, openings: list[OpeningPort], kind: str) -> Response:
         if kind and kind not in TRACE_KINDS:
-            return self._refused(f"{kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
+            return self._unknown(kind)
         if peer.follower is not None:
             peer.follower.listen_to([])
         peer.follower = TraceFollower(kind, self._waker)
@@ -290,7 +291,7 @@ class SocketService:
         return Response(v=VERSION, pid=self._pid)
 
     def _do(self, peer: SocketPeer, inspector: LiveInspector, command: AnyCommand) -> None:
-        """In a thread of its own, so that others are answered meanwhile."""
+        """Carry out a command in a separate thread, and queue its response."""
         try:
             response = answered(inspector.do(command), pid=self._pid)
         except HeadwaterError as error:
@@ -317,8 +318,11 @@ class SocketService:
     def _refused(self, why: str) -> Response:
         return Response(v=VERSION, pid=self._pid, refused=why)
 
+    def _unknown(self, kind: str) -> Response:
+        return self._refused(f"{kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
+
     def _tell(self, peer: SocketPeer, follower: TraceFollower) -> None:
-        """Send the records since the last time, also of openings that came since."""
+        """Send new records, also of new openings."""
         with self._registry.lock:
             openings = list(peer.file_socket.openings)
         follower.listen_to(openings)
@@ -330,7 +334,7 @@ class SocketService:
             self._disconnect(peer)
 
     def _send(self, peer: SocketPeer) -> None:
-        """As much as the peer accepts; the rest when there is room."""
+        """Send as much as the peer accepts. The rest follows when there is room."""
         with suppress(BlockingIOError):
             while peer.unsent:
                 del peer.unsent[: peer.connection.send(peer.unsent[:_CHUNK])]
@@ -348,7 +352,7 @@ class SocketService:
             peer.connection.close()
 
     def _drop(self) -> None:
-        """Close everything: the thread ends, or this is a forked child."""
+        """Close everything, when the thread ends or in a forked child."""
         for peer in self._peers:
             if peer.follower is not None:
                 peer.follower.listen_to([])

@@ -1,7 +1,7 @@
-"""The local sockets of the spaces that this process has open: other processes ask through them.
+"""The local sockets of the spaces that this process has open, for questions of other processes.
 
 There is one socket for each file, however often it is open here. A space that is open for a moment gets none: the
-thread that opens sockets begins with a short wait. Without a socket, the space works all the same.
+thread that opens sockets begins with a short wait. A space works without a socket, too.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ import atexit
 import logging
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from select import select
 from typing import Final
 
+from headwater.host.socket_paths import ListeningSocket
+from headwater.host.wake_pipe import WakePipe
 from headwater.inspect.opening_port import OpeningPort
-from headwater.inspect.socket_paths import ListeningSocket
 from headwater.machine import Thread, machine
 
 GRACE_S = 0.05
-"""A program that ends before has no socket, and does not pay for one."""
+"""A program that ends earlier has no socket, and does not pay for one."""
 
 LINGER_S: Final = 5.0
-"""How long the thread waits for another space when there is none: a new thread would cost more."""
+"""Seconds that the thread waits for another space: a new thread costs more."""
 
 LOOK_S: Final = 0.05
-"""How often it polls for one meanwhile: opening a space is faster if no thread has to be woken."""
+"""Seconds between two polls meanwhile: opening a space is faster without waking a thread."""
 
 _END_S: Final = 1.0
-"""How long the end of the program, or a fork, waits for the thread."""
+"""Seconds that the end of the program, or a fork, waits for the thread."""
 
 log: Final = logging.getLogger("headwater")
 
 
 class FileSocket:
-    """What all openings of one file in this process share."""
+    """The socket of one file, shared by all its openings in this process."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -43,46 +43,12 @@ class FileSocket:
         # Set by the thread: the socket, and that it tried to open one.
         self.listening: ListeningSocket | None = None
         self.tried = machine().event()
-        # The file is not open any more.
+        # No opening has the file any more.
         self.closed = False
 
 
-class WakePipe:
-    """Wakes the thread. It is called at any moment, so it has no lock that a signal could find held.
-
-    It is never closed: its number must not mean another file for a thread that is about to write to it.
-    """
-
-    def __init__(self) -> None:
-        self.reader, self._writer = machine().pipe()
-        os.set_blocking(self.reader, False)
-        os.set_blocking(self._writer, False)
-        self._is_set = False
-
-    def wake(self) -> None:
-        """Once is enough until it is cleared."""
-        if not self._is_set and self._writer >= 0:
-            self._is_set = True
-            with suppress(OSError):
-                os.write(self._writer, b"!")
-
-    def clear(self) -> None:
-        """Be ready for the next call. Work that came before it is found after it."""
-        with suppress(OSError):
-            os.read(self.reader, 64)
-        self._is_set = False
-
-    def disown(self) -> None:
-        """In a forked child: there is no thread to wake."""
-        reader, writer = self.reader, self._writer
-        self.reader = self._writer = -1
-        for descriptor in (reader, writer):
-            with suppress(OSError):
-                os.close(descriptor)
-
-
 class SocketRegistry:
-    """The sockets of a process, and the thread that serves them while there are any."""
+    """The sockets of a process, and the thread that serves them."""
 
     def __init__(self) -> None:
         self.lock = machine().lock()
@@ -91,21 +57,21 @@ class SocketRegistry:
         # Set by the thread: that it polls, and how to close everything it has.
         self.polls = False
         self.drop: Callable[[], None] = _nothing
-        # The thread that forks right now, if it has the lock.
+        # The forking thread, if it holds the lock.
         self._forker = 0
         self._registered = False
         self._thread: Thread | None = None
         self._waker: WakePipe | None = None
 
     def enter(self, opening: OpeningPort, file: str) -> Callable[[], None]:
-        """From now on answers about the file include this opening. Returns the function that ends this."""
+        """Include an opening in answers about its file. Returns the function that ends this."""
         with self.lock:
             file_socket = self.sockets.get(file)
             if file_socket is None:
                 file_socket = self.sockets[file] = FileSocket(file)
             file_socket.openings.append(opening)
             if not self._registered:
-                # Not earlier: functions registered later run earlier, and a file is open by now.
+                # Not earlier: exit functions run in reverse order, and the file is open by now.
                 atexit.register(self.end)
                 self._registered = True
             try:
@@ -150,7 +116,7 @@ class SocketRegistry:
     def _run(self, waker: WakePipe) -> None:
         try:
             if self._wait(waker):
-                # Not before it is needed: it takes longer to load than a small program takes to run.
+                # It takes longer to load than a small program takes to run.
                 from headwater.inspect.socket_service import SocketService  # noqa: PLC0415
 
                 SocketService(self, waker).run()
@@ -183,7 +149,7 @@ class SocketRegistry:
             )
 
     def retire(self) -> bool:
-        """The thread has nothing to do: it may end, unless a space was opened meanwhile."""
+        """Whether the thread may end: not if a space was opened meanwhile."""
         with self.lock:
             if self.sockets and not self.ended:
                 return False
@@ -204,7 +170,7 @@ class SocketRegistry:
             self.lock.release()
 
     def disown(self) -> None:
-        """In a forked child: the sockets are those of the parent, and are closed here."""
+        """In a forked child: close the sockets, which belong to the parent."""
         self.lock = machine().lock()
         self._forker = 0
         self.polls = False
@@ -217,7 +183,7 @@ class SocketRegistry:
             self._waker = None
 
     def end(self) -> None:
-        """The program ends: openings that it has not closed leave no socket, and their last state is stored."""
+        """At the end of the program: close the remaining openings, and store their last state."""
         with self.lock:
             self.ended = True
             left = list(self.sockets.values())

@@ -1,4 +1,4 @@
-"""Events as the documents of a space have them: failed ones, waiting ones, and receipts of handled ones."""
+"""Events in the documents of a space: failed events, waiting events, and receipts of handled events."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from headwater.values.text import listed_text
 from headwater.values.tree import ABSENT, Maybe, Value
 
 PAYLOAD_MAX: Final = 2000
-"""Characters of a payload in a list. Longer ones are in the answer about one event."""
+"""Characters of a payload in a list. The answer about one event has all of it."""
 
 _NAMED_MAX: Final = 8
-"""Events that are named if a text means several."""
+"""Events that a message names."""
 
 _WORD: Final = "event:"
 
 Reader: TypeAlias = Callable[[DocKey], Maybe]
-"""Reads a document, wherever it is."""
+"""Reads a document."""
 
 
 def reader(engine: Engine, branch: BranchId) -> Reader:
-    """Reads in a store."""
+    """A reader of the documents of a store."""
     return lambda doc: read(engine, doc, branch).value
 
 
@@ -56,7 +56,7 @@ def waiting(read_doc: Reader) -> list[EventReport]:
 
 
 def shown(read_doc: Reader, text: str) -> EventReport:
-    """All that is known of one event: failed, waiting, or handled. Raises NotFoundError."""
+    """All details of one event: failed, waiting, or handled. Raises NotFoundError."""
     stored = dict(outbox.entries(read_doc(outbox.OUTBOX)))
     listed = failed_events.ids_by_age(read_doc(failed_events.FAILED))
     letters = _letters(text)
@@ -69,7 +69,7 @@ def shown(read_doc: Reader, text: str) -> EventReport:
 
 
 def find_failed(read_doc: Reader, text: str) -> EventReport:
-    """The failed event that an id, or what it begins with, means. Raises NotFoundError, UsageError."""
+    """The failed event with this id or prefix. Raises NotFoundError, UsageError."""
     listed = failed_events.ids_by_age(read_doc(failed_events.FAILED))
     meant = _matching(_letters(text), listed)
     found = _failed(read_doc, _only(text, meant)) if meant else None
@@ -79,7 +79,7 @@ def find_failed(read_doc: Reader, text: str) -> EventReport:
 
 
 def drop(replica: Replica, event: str) -> bool:
-    """Delete a failed or waiting event of a closed space. Says whether it existed; the caller syncs."""
+    """Delete a failed or waiting event of a closed space. Returns whether it existed; the caller syncs."""
     tx = Transaction(replica, f"dropping {event}")
     letters = _letters(event)
     waits = letters in dict(outbox.entries(tx.document(outbox.OUTBOX)))
@@ -92,7 +92,7 @@ def drop(replica: Replica, event: str) -> bool:
 
 
 def droppable(event: EventReport) -> EventReport:
-    """The same. Raises NotFoundError if it was handled."""
+    """The event. Raises NotFoundError if it was handled."""
     if event.state in ("pending", "confirmed", "rejected"):
         how = "rejected by its handler" if event.state == "rejected" else "handled"
         raise NotFoundError(f"{event.event} was {how}: there is nothing to drop", event=event.event)
@@ -110,13 +110,13 @@ def _letters(text: str) -> str:
 
 
 def _matching(letters: str, known: Iterable[str]) -> list[str]:
-    """The one of this name, or all that begin with it."""
+    """The id itself, or all ids with this prefix."""
     found = list(dict.fromkeys(one for one in known if one.startswith(letters)))
     return [letters] if letters in found else found
 
 
 def meant_by(text: str, known: Iterable[EventReport]) -> EventReport | None:
-    """The one of these that an id, or what it begins with, means. Raises UsageError if it could be several."""
+    """The event with this id or prefix; None if there is none. Raises UsageError if there are several."""
     by_letters = {_letters(event.event): event for event in known}
     meant = _matching(_letters(text), by_letters)
     return by_letters[_only(text, meant)] if meant else None
@@ -131,13 +131,13 @@ def _only(text: str, meant: list[str]) -> str:
 
 
 def _missing(read_doc: Reader, text: str) -> NotFoundError:
-    """The error for an event that has not failed, with what is known of it."""
+    """The error for an event that has not failed, with its state."""
     stored = dict(outbox.entries(read_doc(outbox.OUTBOX)))
     letters = _letters(text)
     if _matching(letters, stored):
         why = "it has not failed, but waits to be handled; `headwater events ls --waiting` lists those"
     elif _receipt(read_doc, letters) is not None:
-        why = f"it was handled or rejected; `headwater events show {text}` tells what came of it"
+        why = f"it was handled or rejected; `headwater events show {text}` shows its result"
     else:
         why = "`headwater events ls` lists them"
     return NotFoundError(f"there is no failed event {text}: {why}", event=text)
@@ -169,7 +169,7 @@ def _failed(read_doc: Reader, letters: str) -> EventReport | None:
 
 
 def unhandled(outbox_now: Maybe, handled: Collection[str]) -> list[EventReport]:
-    """Events of an outbox that are in none of these streams."""
+    """Events of an outbox in other streams than these."""
     found = outbox.entries(outbox_now)
     return [_waiting(letters, entry) for letters, entry in found if entry["stream"] not in handled]
 
@@ -186,7 +186,7 @@ def _waiting(letters: str, entry: Mapping[str, Value]) -> EventReport:
 
 
 def _in_file(read_doc: Reader, letters: str, entry: Mapping[str, Value]) -> EventReport:
-    """The same, and the piece for which it waits."""
+    """A waiting event, with the piece that it waits for."""
     event = _waiting(letters, entry)
     address = stored_pieces.piece_in(event.stream)
     piece = stored_pieces.piece_of(address, read_doc(doc_key(address))) if address else None
@@ -214,11 +214,11 @@ def _receipt(read_doc: Reader, letters: str) -> Mapping[str, Value] | None:
 
 
 SYSTEM: Final = ("receipt:", "failed:", "events:")
-"""Beginnings of the names of documents of events."""
+"""Prefixes of the names of documents of events."""
 
 
 def is_system(doc: DocKey, found: Maybe) -> bool:
-    """Whether a document is one of these, and not one that an author named so."""
+    """Whether a document is one of these, and not an author's document with such a name."""
     kind, _, letters = doc.removeprefix("space/").partition(":")
     if kind == "events":
         return doc in (outbox.OUTBOX, failed_events.FAILED)
@@ -232,7 +232,7 @@ def is_system(doc: DocKey, found: Maybe) -> bool:
 
 
 def shortened(event: EventReport) -> EventReport:
-    """As in a list: without what is long."""
+    """The event for a list: without long texts."""
     payload = event.payload if event.payload is not None and len(event.payload) <= PAYLOAD_MAX else None
     return msgspec.structs.replace(event, traceback="", payload=payload)
 

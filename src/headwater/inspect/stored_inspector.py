@@ -1,6 +1,6 @@
 """Inspection of a store without an app: the file of a closed space, or the store of a server.
 
-Functions run where the app is open. Here their state is that of the last closing.
+Functions run where the app is open. Here their state is as of the last closing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headwater.inspect.event_records import (
     SendEvent,
     ShowEvent,
 )
-from headwater.inspect.function_records import FunctionQuestion, OpeningView, Origin, TakenOver
+from headwater.inspect.function_records import FunctionQuestion, OpeningState, OpeningView, Origin, TakenOver
 from headwater.inspect.incoming import AnyCommand, AnyQuestion
 from headwater.inspect.inspector import AnsweringInspector
 from headwater.inspect.live_events import PIECES_MAX
@@ -48,7 +48,7 @@ A = TypeVar("A")
 
 
 class StoredInspector(AnsweringInspector):
-    """Of one open store. Closing the inspector closes it, if it belongs to the inspector."""
+    """The inspector of one open store. It closes the store of a file."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class StoredInspector(AnsweringInspector):
         may_see: Callable[[DocKey], bool] | None = None,
         actor: str | None = None,
     ) -> None:
-        """`may_see`: the documents that exist for the asker; None: all. `actor`: the asker; None: anyone."""
+        """`may_see`: the documents that exist for the asker; None: all. `actor`: the asker; None: any user."""
         self._storage = storage
         self._scope = scope or InspectScope()
         self._origin: Origin = origin
@@ -68,7 +68,7 @@ class StoredInspector(AnsweringInspector):
         check_space(storage.name, self._scope.space)
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
-        """Nothing changes in a closed space."""
+        """Raises NotFoundError: nothing changes in a closed space."""
         if isinstance(question(None), WorkflowQuestion):
             message = (
                 "no process has this space open, so there is nothing to follow; `headwater run MODULE:APP` runs it"
@@ -77,11 +77,11 @@ class StoredInspector(AnsweringInspector):
         raise nothing_to_follow(self._storage.name)
 
     def follow(self, kind: str = "") -> Iterator[TraceLine]:  # noqa: ARG002  # as `Inspector` has it
-        """No function runs in a closed space."""
+        """Raises NotFoundError: no function runs in a closed space."""
         raise nothing_to_follow(self._storage.name)
 
     def mark(self) -> str:
-        """Changes if anything in the store has changed."""
+        """A mark that differs after each change of the store."""
         head = self._storage.call(lambda engine: engine.head)
         return f"{head}.{workflow_queries.mark_of(self._hub())}"
 
@@ -96,7 +96,7 @@ class StoredInspector(AnsweringInspector):
     # -- questions -----------------------------------------------------------------------------------------
 
     def answer(self, question: AnyQuestion) -> object:
-        """From the store."""
+        """Answer from the store."""
         call = self._storage.call
         if isinstance(question, FunctionQuestion):
             return self._functions(question)
@@ -126,7 +126,7 @@ class StoredInspector(AnsweringInspector):
         )
 
     def _functions(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
-        # An opening for a user has read the documents of that user, and names them.
+        # The opening of a user names documents of that user.
         seen = None if self._actor is None else ("", self._actor)
         openings = [each for each in self._storage.call(stored_openings) if seen is None or each.actor in seen]
         observed = self._observed(openings) if self._origin == "server" else []
@@ -137,7 +137,7 @@ class StoredInspector(AnsweringInspector):
         return tuple(self._view(opening, label, question, is_observed=opening in observed) for label, opening in chosen)
 
     def _observed(self, openings: list[StoredOpening]) -> list[StoredOpening]:
-        """The apps whose functions have run since their state was stored: in programs that use the server."""
+        """The apps whose functions have run since their state was stored, in programs that use the server."""
         branch, may_see = self._scope.branch, self._may_see or (lambda _doc: True)
         found = self._storage.call(
             lambda engine: observed_openings(engine, self._storage.name, find_branch(engine, branch), may_see)
@@ -150,18 +150,9 @@ class StoredInspector(AnsweringInspector):
     def _view(
         self, opening: StoredOpening, label: str, question: FunctionQuestion, *, is_observed: bool
     ) -> OpeningView:
-        fields: dict[str, Any] = {
-            "label": label,
-            "app": opening.app,
-            "space": opening.space,
-            "branch": opening.branch,
-            "actor": opening.actor,
-            "at_ms": opening.at_ms,
-            "origin": self._origin,
-            "running": opening.running,
-            "left_out": opening.left_out,
-            "observed": opening.counts.get("seq", 0) if is_observed else 0,
-        }
+        known = {name: getattr(opening, name) for name in OpeningState.__struct_fields__}
+        observed = opening.counts.get("seq", 0) if is_observed else 0
+        fields: dict[str, Any] = known | {"label": label, "origin": self._origin, "observed": observed}
         match question:
             case records.GetGraph():
                 snapshot = None if opening.snapshot is None else fewer(opening.snapshot, question.limit)
@@ -184,7 +175,7 @@ class StoredInspector(AnsweringInspector):
                 return records.ResumeView(**fields, taken=self._taken(opening))
 
     def _taken(self, opening: StoredOpening) -> TakenOver:
-        """With what the file holds for the next opening: it may have changed since the last."""
+        """The restored functions, with the current number of observations for the next opening."""
         branch, prefix = BranchId(opening.branch), doc_key(f"{opening.app}.")
         rows, size = self._storage.call(lambda engine: observations_size(engine, branch, prefix))
         return msgspec.structs.replace(opening.taken or TakenOver(), rows=rows, size=size)
@@ -192,7 +183,7 @@ class StoredInspector(AnsweringInspector):
     # -- commands ------------------------------------------------------------------------------------------
 
     def carry_out(self, command: AnyCommand) -> object:
-        """In the store."""
+        """Carry out in the store."""
         match command:
             case SetValue():
                 return documents.write(self._storage, self._scope.branch, command)

@@ -1,4 +1,4 @@
-"""Pieces as the store has them: one document each."""
+"""Pieces in a store: one document each."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from headwater.values.ids import BranchId, DocKey
 from headwater.values.tree import Maybe, Value, is_map
 
 _PIECE: Final = re.compile(r"(?P<app>.*)\+(?P<pattern>\w+):[a-z2-7]{32}")
-"""The address of the document of a piece. Those of its cells have a name behind it."""
+"""The address of the document of a piece. Its cells have a longer address."""
 
 
 def piece_in(address: str) -> str:
-    """The piece of a stream or a document; empty if it is part of none."""
+    """The piece of a stream or a document; empty if there is none."""
     found = _PIECE.match(address)
     return found[0] if found is not None and address[found.end() :][:1] == "." else ""
 
 
 def pieces_in(engine: Engine, branch: BranchId, app: str = "", pattern: str = "") -> list[DocKey]:
-    """The documents of all pieces, or of those of an app or a pattern."""
+    """The documents of all pieces, or of the pieces of an app or a pattern."""
     found: list[DocKey] = []
     for listed in listing(engine, branch, prefix=f"space/{app}+" if app else "space/"):
         called = _PIECE.fullmatch(address_text(listed.doc))
@@ -36,13 +36,13 @@ def pieces_in(engine: Engine, branch: BranchId, app: str = "", pattern: str = ""
 
 
 def reports(engine: Engine, branch: BranchId, docs: Iterable[DocKey]) -> list[PieceReport]:
-    """The pieces of these documents. Other documents with such an address are left out."""
+    """The pieces of these documents. Other documents with such an address are skipped."""
     found = (piece_of(address_text(doc), read(engine, doc, branch).value) for doc in docs)
     return [piece for piece in found if piece is not None]
 
 
 def ordered(pieces: Iterable[PieceReport]) -> list[PieceReport]:
-    """By pattern and key."""
+    """The pieces in the order of app, pattern and key."""
     return sorted(pieces, key=lambda each: (each.app, each.pattern, each.key, each.piece))
 
 

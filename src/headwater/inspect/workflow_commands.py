@@ -1,6 +1,6 @@
 """Commands about workflows, runs, inputs and topics, carried out in the tables of a store.
 
-None needs a turn of the space: a transition waits for the disk only, also while a function of the author is running.
+None needs the lock of the space. A transition waits for the disk only, also while a function of the author runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from headwater.workflow.operator_actions import find_flow, find_input
 
 
 def carry_out(hub: Hub, command: WorkflowCommand) -> Any:  # noqa: ANN401  # as the command declares
-    """On disk when this returns. Raises what refuses it: then nothing was done."""
+    """Carry out a command. On disk at return. Raises what rejects it: then nothing was done."""
     hub.recover()
     match command:
         case PublishEvent():
@@ -67,38 +67,23 @@ def _publish(hub: Hub, command: PublishEvent) -> PublishReport:
 
 def _control_workflow(hub: Hub, command: ControlWorkflow) -> ControlReport:
     name = full_name(hub, command.workflow)
-    controls = _NamedControls(hub, name)
-    actions: dict[str, Callable[[], int | None]] = {
-        "pause": controls.pause,
-        "resume": controls.resume,
-        "now": controls.now,
-        "archive": controls.archive,
-        "restore": controls.restore,
-        "reprocess": controls.reprocess,
-    }
-    count = actions[command.action]()
+    # The actions are methods of the controls.
+    count: int | None = getattr(_NamedControls(hub, name), command.action)()
     return ControlReport(at=hub.now(), hosted=hosted_by(hub), flow=flow_view(hub, name), count=count or 0)
 
 
 def _decide_run(hub: Hub, command: DecideRun) -> ControlReport:
     controls, number = _NamedControls(hub), command.run
-    actions = {
-        "approve": controls.approve,
-        "reject": controls.reject,
-        "retry": controls.retry,
-        "cancel": controls.cancel,
-        "abandon": controls.abandon,
-    }
     outcomes: dict[str, Callable[[], Applied[Value] | NotApplied | Skipped | Unknown]] = {
         "applied": lambda: Applied(_result(hub, number, command.value)),
         "not_applied": NotApplied,
         "skip": Skipped,
         "again": Unknown,
     }
-    if command.action in actions:
-        actions[command.action](number, by=command.by, reason=command.reason)
-    else:
+    if command.action in outcomes:
         controls.reconcile(number, outcomes[command.action](), by=command.by, reason=command.reason)
+    else:
+        getattr(controls, command.action)(number, by=command.by, reason=command.reason)
     run = hub.look(lambda tables: run_queries.run_view(tables, tables.run(number), hosts=hosts_of(hub)))
     return ControlReport(at=hub.now(), hosted=hosted_by(hub), flow=flow_view(hub, run.workflow), run=run)
 
@@ -118,18 +103,18 @@ def _control_input(hub: Hub, command: ControlInput) -> ControlReport:
 
 
 def _result(hub: Hub, run_id: int, text: str) -> Value:
-    """The result of a call, as a person says. It must be of the type that `next` expects."""
+    """The result of a call as a person enters it. It must have the type that `next` expects."""
     try:
         given: object = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"what came of run {run_id} is not JSON: {error}", run=run_id) from None
+        raise UsageError(f"the result of run {run_id} is not JSON: {error}", run=run_id) from None
     value = freeze(from_json(given), f"the result of run {run_id}")
     run, call = hub.look(lambda tables: (tables.run(run_id), tables.call_of(tables.run(run_id))))
     hosted = next((each for each in list(hub.hosted.values()) if each.flow_id == run.flow), None)
     if hosted is None or call is None or run.handler not in hosted.flow.consumers:
-        # A result is final: it is not accepted before it can be checked.
+        # A result is final, so it is accepted only where it can be checked.
         message = (
-            f"what came of run {run_id} can be checked only where its app is open: start it (headwater run MODULE:APP)"
+            f"the result of run {run_id} can be checked only where its app is open: start it (headwater run MODULE:APP)"
         )
         raise TransitionError(f"{message}, then say it again; --not-applied and --skip need no app", run=run_id)
     handler = handler_of(hosted, run.kind, run.handler)

@@ -1,4 +1,4 @@
-"""Questions about the workflows of a store, answered from its tables. None needs a turn of the space."""
+"""Questions about the workflows of a store, answered from its tables. None needs the lock of the space."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WATCHED_MAX: Final = 500
 
 
 def mark_of(hub: Hub) -> str:
-    """Changes if anything has happened to workflows."""
+    """A mark that differs after each change of a workflow."""
     return f"{id(hub):x}:{hub.transactions}.{len(hub.wakers)}"
 
 
@@ -39,14 +39,14 @@ def hosted_by(hub: Hub) -> tuple[str, ...]:
 
 
 def hosts_of(hub: Hub, apps: tuple[str, ...] = ()) -> Hosts:
-    """The host of the file is this process. `apps`: those that have it open, also without workflows."""
+    """The hosts, for a file of this process. `apps`: the apps that have it open, also without workflows."""
     declared = tuple(hub.hosted)
     return Hosts(hosted_by(hub), (*apps, *(name.partition(".")[0] for name in declared)), declared)
 
 
 def answer(hub: Hub, question: WorkflowQuestion, apps: tuple[str, ...] = ()) -> Any:  # noqa: ANN401  # as the question declares
-    """The answer; `apps` are those that have the file open. Raises NotFoundError."""
-    # Runs that a killed host has left in the middle are not reported as running.
+    """The answer. `apps`: the apps that have the file open. Raises NotFoundError."""
+    # Runs of a killed host are not reported as running.
     hub.recover()
     at, hosts = hub.now(), hosts_of(hub, apps)
     hosted = hosts.running
@@ -102,7 +102,7 @@ def full_name(hub: Hub, text: str) -> str:
     except NotFoundError as error:
         there = error.facts.get("known")
         known = [str(name) for name in there] if isinstance(there, tuple) else []
-        # By the part after the dot: the one before it is the same for most.
+        # Compare the part after the dot: the app is mostly the same.
         last = text.rpartition(".")[2]
         close = get_close_matches(last, {name.rpartition(".")[2] for name in known}, n=3, cutoff=0.65)
         meant = [name for part in close for name in known if name.rpartition(".")[2] == part]

@@ -1,4 +1,4 @@
-"""The records about workflows: what can be asked and done, and what answers it."""
+"""The records about workflows: questions, commands and their answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Common to all answers about workflows."""
 
     at: Millis
-    """The time at which it was answered."""
+    """The time of the answer."""
     hosted: tuple[str, ...] = ()
     """Workflows whose runs are executed by a process."""
 
@@ -55,7 +55,7 @@ class FlowReport(WorkflowAnswer, frozen=True, kw_only=True):
 
     flow: FlowView
     then: str = ""
-    """What runs next, in words: after a command about an input, or a publication."""
+    """What runs next, in words, after a command about an input or a publication."""
 
     @property
     def is_hosted(self) -> bool:
@@ -69,7 +69,7 @@ class ControlReport(FlowReport, frozen=True, kw_only=True):
     run: RunView | None = None
     input: InputView | None = None
     count: int = 0
-    """Events that it concerned."""
+    """The number of events that the command changed."""
 
 
 News: TypeAlias = Literal["new", "changed", "known"]
@@ -102,7 +102,7 @@ class ListWorkflows(Question[WorkflowsPage], frozen=True, kw_only=True, tag="wor
 
     workflow: str = ""
     every: bool = False
-    """Archived ones, too."""
+    """Include archived workflows."""
 
 
 class ListRuns(Question[RunsPage], frozen=True, kw_only=True, tag="runs"):
@@ -111,15 +111,15 @@ class ListRuns(Question[RunsPage], frozen=True, kw_only=True, tag="runs"):
     workflow: str = ""
     status: str = ""
     every: bool = False
-    """Also runs that had nothing to do."""
+    """Include runs without work."""
     waiting: bool = False
     """Only runs that wait for a person."""
     before: int = 0
-    """The last number of the page before; 0: from the newest on."""
+    """The last number of the previous page; 0: start at the newest."""
     after: int = 0
-    """Only runs after this one,"""
+    """Only runs after this number, and those in `also`."""
     also: tuple[int, ...] = ()
-    """and these."""
+    """Runs by number."""
     limit: int = RUNS_MAX
 
 
@@ -154,7 +154,7 @@ class PublishEvent(Command[PublishReport], frozen=True, kw_only=True, tag="publi
     value: str
     """As JSON."""
     id: str = ""
-    """Its id at its source; empty: made of the value."""
+    """Its id at its source; empty: computed from the value."""
     title: str = ""
 
 
@@ -162,7 +162,7 @@ WorkflowAction: TypeAlias = Literal["pause", "resume", "now", "archive", "restor
 
 
 class ControlWorkflow(Command[ControlReport], frozen=True, kw_only=True, tag="workflow"):
-    """Pause a workflow, let it go on, and so on."""
+    """Pause or resume a workflow, and so on."""
 
     workflow: str
     action: WorkflowAction
@@ -188,7 +188,7 @@ InputAction: TypeAlias = Literal["skip", "retry"]
 
 
 class ControlInput(Command[ControlReport], frozen=True, kw_only=True, tag="input"):
-    """Skip an input, or try it again."""
+    """Skip an input, or retry it."""
 
     input: int
     action: InputAction
