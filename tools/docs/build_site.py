@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / ".site"
 ZENSICAL = [sys.executable, "-m", "zensical"]
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
+ESCAPED = re.compile(r"<code>[^<]*\\\|[^<]*</code>")
 FINDING = re.compile(r"^(?:Warning|Error): (.+)\n.*?\[ (\S+:\d+:\d+) \]", re.MULTILINE)
 
 
@@ -28,14 +29,17 @@ def build() -> None:
         found = [f"docs/{where}: {what}" for what, where in FINDING.findall(said)]
         print("\n".join(found) or said, file=sys.stderr)
         sys.exit(f"the site was not built: {len(found) or 'unknown'} findings")
-    bring_examples()
+    finish_pages()
     leave_history_out()
     (SITE / "llms.txt").write_text(summary(), encoding="utf-8")
     print(f"{sum(1 for _ in SITE.rglob('*.html'))} pages in {SITE}")
 
 
-def bring_examples() -> None:
-    """Put the programs of examples/ that pages link to on the site, and correct the links: they leave docs/."""
+def finish_pages() -> None:
+    """Put the programs of examples/ that pages link to on the site, and correct the links: they leave docs/.
+
+    A bar in a table is escaped, also within code: GitHub takes the backslash away there, Python-Markdown does not.
+    """
     for page in SITE.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         for link in set(re.findall(r'href="((?:\.\./)+examples/[\w/.-]+)"', text)):
@@ -44,6 +48,7 @@ def bring_examples() -> None:
             shutil.copyfile(ROOT / name, SITE / name)
             up = "../" * (len(page.relative_to(SITE).parts) - 1)
             text = text.replace(f'href="{link}"', f'href="{up}{name}"')
+        text = ESCAPED.sub(lambda code: code[0].replace("\\|", "|"), text)
         page.write_text(text, encoding="utf-8")
 
 
@@ -55,7 +60,7 @@ def leave_history_out() -> None:
     index = SITE / "search.json"
     found = json.loads(index.read_text(encoding="utf-8"))
     found["items"] = [
-        item
+        item | {"text": ESCAPED.sub(lambda code: code[0].replace("\\|", "|"), item["text"])}
         for item in found["items"]
         if not item["location"].startswith(("decisions/0", "reference/changelog")) and item["path"][:1] != ["Moved"]
     ]
