@@ -430,7 +430,7 @@ class App(Declarer):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
     ) -> None:
-        """Open a space and keep it open until the process is told to end, by Ctrl-C or SIGTERM.
+        """Open a space and keep it open until Ctrl-C or SIGTERM ends the process.
 
         The workflows of the app are executed too. The space is always created if it is missing.
 

@@ -498,7 +498,7 @@ def test_handler_whose_types_cannot_be_told_is_refused_when_the_app_is_opened(
     bench: Bench, fn: Callable[..., object]
 ) -> None:
     bench.app.handler(name="submit")(fn)
-    with pytest.raises(DeclarationError, match=r"submit\(\): the types of .* cannot be told; declare a plain function"):
+    with pytest.raises(DeclarationError, match=r"submit\(\): the types of .* are not known; declare a plain function"):
         bench.open()
 
 

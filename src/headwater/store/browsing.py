@@ -57,7 +57,7 @@ def _tag(op: msgspec.Struct) -> str:
 
 
 def read_seq(engine: Engine, branch: BranchId, at: Seq | None) -> Seq:
-    """The sequence number to read at: the newest, or a given one that must still be available."""
+    """The sequence number to read at: the newest, or a given number that must still be available."""
     engine.documents.branch(branch)
     if at is None:
         return engine.head

@@ -1,7 +1,7 @@
 """Checks of an operation before it enters the log, so that everything in the log can be read again.
 
-The operations are plain structs and check nothing when they are made. Here every value must be one that `freeze` made
-or would accept unchanged, every path a tuple, every list of items an array, every key the key of a document.
+The operations are plain structs and check nothing when they are made. Here every value must be a result of `freeze`,
+or unchanged by it, every path a tuple, every list of items an array, every key the key of a document.
 """
 
 from __future__ import annotations

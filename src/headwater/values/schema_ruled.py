@@ -141,7 +141,7 @@ class RuledSchema(Schema):
 
 
 def rules_of(hint: object, extras: Iterable[object]) -> list[Rule]:
-    """The rules among the extras of `Annotated`. Raises ValueError for one that cannot be checked here."""
+    """The rules among the extras of `Annotated`. Raises ValueError for a rule that cannot be checked here."""
     found: list[Rule] = []
     for extra in _spread(extras):
         home = type(extra).__module__.partition(".")[0]

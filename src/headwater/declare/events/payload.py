@@ -34,7 +34,7 @@ def hints_of(fn: Callable[..., object], where: str) -> dict[str, object]:
         message = f"{where}: its types cannot be resolved: {error}; declare or import them at module level"
         raise DeclarationError(message) from None
     except TypeError:
-        raise DeclarationError(f"{where}: the types of {fn!r} cannot be told; declare a plain function") from None
+        raise DeclarationError(f"{where}: the types of {fn!r} are not known; declare a plain function") from None
 
 
 class Payload:

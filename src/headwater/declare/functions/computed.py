@@ -73,7 +73,7 @@ class Computed(Generic[P, R]):
         """
         if self._parametrised:
             message = (
-                f"{self.name}() takes parameters: it has a result for each set of arguments, and so no one address"
+                f"{self.name}() takes parameters: it has a result for each set of arguments, and no single address"
             )
             raise UsageError(message, name=self.name)
         return self._resolve().address
@@ -341,13 +341,13 @@ class Computed(Generic[P, R]):
             self._signature.bind(*args, **kwargs)
             message = (
                 f"{self.name}() is async and cannot be called in a transaction that has written, nor with arguments "
-                "that cannot be told apart; call it before the first write"
+                "that cannot be compared; call it before the first write"
             )
             raise UsageError(message, node=self.name)
         if self.options.writes or self.options.materializes:
             message = (
                 f"{self.name}() writes besides its result, and cannot be called in a transaction that has written, "
-                "nor with arguments that cannot be told apart; call it before the first write, or after the block"
+                "nor with arguments that cannot be compared; call it before the first write, or after the block"
             )
             raise UsageError(message, node=self.name)
         tx.guarded = True
@@ -359,7 +359,7 @@ class Computed(Generic[P, R]):
         if type(result) is Invocation:
             message = (
                 f"{self.name}() returns {result!r}, and cannot be called in a transaction that has written, nor with "
-                "arguments that cannot be told apart: only its own run starts children; call it before the first write"
+                "arguments that cannot be compared: only its own run starts children; call it before the first write"
             )
             raise UsageError(message, node=self.name)
         return cast("R", result)

@@ -2,9 +2,9 @@
 
 The code counts as compiled: comments, formatting and docstrings do not. Default arguments, the closure and the globals
 that it names count, too: constants by value, functions and classes of the same package by their own code, cells and
-documents by name, type and default, everything else by name. A fingerprint that differs costs a run; one that stays the
-same although something has changed would be a wrong result. So a value that cannot be compared counts by its identity,
-which no two processes share.
+documents by name, type and default, everything else by name. A different fingerprint costs a run. A fingerprint that
+stays the same although something has changed would be a wrong result. So a value that cannot be compared counts by its
+identity, which no two processes share.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class ValueEntry(ElementEntry):
     def __init__(self, value: object, name: str) -> None:
         key = key_of({"": value})
         if key is None:
-            message = f"{name}: an element of the list cannot be stored, and so not be told from others: {short(value)}"
+            message = f"{name}: an element of the list cannot be stored, and so not be compared: {short(value)}"
             raise UsageError(message, name=name)
         super().__init__(key[0], repr(value))
         self.value = value

@@ -36,7 +36,7 @@ class PieceStarter(Protocol):
     def start_within(
         self, builder: Builder, pattern: Pattern[..., R], key: str, args: tuple[object, ...], inputs: dict[str, Any]
     ) -> Piece[R]:
-        """Plan a piece that is part of the one that is being built."""
+        """Plan a piece that is part of the piece in construction."""
 
 
 class BuilderPort(SpacePort):

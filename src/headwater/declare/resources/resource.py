@@ -204,8 +204,8 @@ class Resource(Explainable, Generic[P, R]):
         key = key_of(bound.arguments)
         if key is None:
             message = (
-                f"{self.name}({arguments_text(bound.arguments)}): an argument cannot be told apart from others, so "
-                "there is no telling which answers are for it; give it plain values, documents or cells"
+                f"{self.name}({arguments_text(bound.arguments)}): an argument cannot be compared, so "
+                "its results have no key; give it plain values, documents or cells"
             )
             raise UsageError(message, name=self.name)
         found = home.fetcher.find(self, key)

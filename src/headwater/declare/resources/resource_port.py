@@ -39,7 +39,7 @@ class FetcherPort(Protocol):
         """Whether the resource is declared in this space."""
 
     def successor(self, doc: str) -> object:
-        """The resource that writes a document now: one that was declared later may have replaced it."""
+        """The resource that writes a document now: a later declaration may have replaced it."""
 
     def called(self, source: ResourceInstance, tx: Transaction | None) -> None:
         """Record a read."""

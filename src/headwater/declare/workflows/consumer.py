@@ -209,7 +209,7 @@ def stored_default(given: object, hint: object, where: str) -> bytes | None:
 
 
 def _type_arguments(kind: type, known: Mapping[object, object] | None = None) -> tuple[object, object, object]:
-    """The arguments of `hw.Consumer[In, Data, Result]`, of the class or of one that it derives from."""
+    """The arguments of `hw.Consumer[In, Data, Result]`, of the class or of a base class."""
     known = known or {}
     for base in vars(kind).get("__orig_bases__", kind.__bases__):
         origin = get_origin(base) or base

@@ -184,7 +184,7 @@ class Controls(ABC):
 
         given: object = answer
         if not isinstance(given, Applied | NotApplied | Skipped | Unknown):
-            message = f"what became of run {run} is hw.Applied(result), hw.NotApplied(), hw.Skipped() or hw.Unknown()"
+            message = f"the outcome of run {run} is hw.Applied(result), hw.NotApplied(), hw.Skipped() or hw.Unknown()"
             raise UsageError(f"{message}, not {answer!r}", run=run)
 
         # Here, in the context of the opening; and not for a run of another workflow.

@@ -153,7 +153,7 @@ class ConsumerDeclaration:
         names = ", ".join(connector.name for connector in self.uses if connector.mutates)
         message = (
             f"consumer {self.name} uses {names}, which has mutations: its mutate names a call, and it has its own "
-            "reconcile, so it cannot be told whether it acts itself or says what to call; say acts=True, or acts=False"
+            "reconcile, so it is not clear whether it acts itself or names a call; write acts=True, or acts=False"
         )
         raise DeclarationError(message, name=self.name)
 

@@ -190,7 +190,7 @@ def _events(take: object) -> tuple[Event[Any], ...]:
 
 
 def check_wake(wake: Wake | None) -> Wake | None:
-    """A wake time, checked. Raises LogicError: a wrong one that is ignored would never wake."""
+    """A wake time, checked. Raises LogicError: a wrong time would never wake."""
     if wake is None:
         return None
     try:

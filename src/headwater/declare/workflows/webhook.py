@@ -20,7 +20,7 @@ import msgspec
 from headwater.errors import DeclarationError, UsageError
 
 Secret: TypeAlias = str | bytes | Callable[[], str | bytes]
-"""A shared secret, or a function that returns it: one that reads the environment keeps it out of the source."""
+"""A shared secret, or a function that returns it, such as from the environment instead of the source."""
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"

@@ -1,4 +1,4 @@
-"""Damage that SQLite does not detect: a missing row is distinguished from one that was never written.
+"""Damage that SQLite does not detect: a missing row is distinguished from a row that was never written.
 
 A flipped byte in a key, or in the pages above it, makes a lookup find nothing, and SQLite does not know that there was
 a row. So every miss is confirmed by a second structure that the same damage cannot reach: the index of checksums for

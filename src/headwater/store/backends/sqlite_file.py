@@ -115,7 +115,7 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
 
 
 def make_private(path: str) -> None:
-    """Create an empty file that only this user can access: SQLite would make one that all can read.
+    """Create an empty file that only this user can access: with SQLite, all users could read it.
 
     Other files of SQLite beside it get the same permissions. Errors are ignored, because SQLite reports them, too.
     """
