@@ -198,3 +198,26 @@ def test_an_async_function_is_refused() -> None:
 
     with pytest.raises(UsageError, match="would not be awaited"):
         hw.App("a").open("memory:", on_error=told)
+
+
+def test_what_is_assigned_later_is_checked_like_the_option(desk: Desk) -> None:
+    async def told(_: hw.UserCodeError) -> None: ...
+
+    with desk.app.open("memory:", on_error="log") as space:
+        before = space.on_error
+        with pytest.raises(UsageError, match="on_error='warn': 'raise', 'log', or a function"):
+            space.on_error = "warn"  # type: ignore[assignment]
+        with pytest.raises(UsageError, match="would not be awaited"):
+            space.on_error = told  # type: ignore[assignment]
+        assert space.on_error is before
+
+
+def test_raise_and_log_may_be_assigned(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(UserCodeError, match=r"show\(\)"), desk.app.open("memory:", on_error="log") as space:
+        space.on_error = "raise"
+        desk.bad.value = "show"
+    caplog.clear()
+    with desk.app.open("memory:") as space:
+        space.on_error = "log"
+        desk.bad.value = "show"
+    assert "show() in space 'main' raised ValueError" in caplog.text

@@ -344,7 +344,7 @@ class RidingDesk(Desk):
 
     def do(self, part: Callable[..., T], *given: Any, **named: Any) -> T:
         transaction = WorkflowTransaction(self.clock.now_ms, lambda _: None)
-        transaction.steps.append(lambda tables: part(tables, *given, **named))
+        transaction.add(lambda tables: part(tables, *given, **named))
         [outcome] = self.space.engine.admit(
             [Submission(Commit(SessionId("riding"), UNNUMBERED), table_transaction=transaction)]
         )

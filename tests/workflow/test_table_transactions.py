@@ -328,7 +328,7 @@ def test_whoever_rides_hears_why_it_was_refused() -> None:
     storage = storage_on(MemoryBackend())
     told: list[WorkflowTransaction] = []
     transaction = WorkflowTransaction(SimClock().now_ms, told.append)
-    transaction.steps.append(lambda _: raising(TransitionError("it is not so"))())
+    transaction.add(lambda _: raising(TransitionError("it is not so"))())
     storage.submit_tables(transaction)
     storage.wait()
     assert told == [transaction] and transaction.is_decided and not transaction.is_committed
@@ -419,13 +419,14 @@ class Line:
     def do(self, *parts: TransactionStep) -> Any:
         """One transaction, and a mark when it was acknowledged; what its last part came to."""
         transaction = WorkflowTransaction(self.clock.now_ms, lambda _: None)
-        transaction.steps.extend([*parts, self._count])
+        for part in (*parts, self._count):
+            transaction.add(part)
         self.steps += 1
         commit = Commit(SessionId("line"), LocalSeq(self.steps), (edit("steps", increment("n")),))
         [outcome] = self.engine.admit([Submission(commit, table_transaction=transaction)])
         assert type(outcome.verdict) is Committed, outcome
         self.disk.mark(self.steps)
-        return transaction.results[-2]
+        return transaction.last(2)[0]
 
     def _count(self, tables: WorkflowTables) -> None:
         query = "insert into flow_input(flow, source, message, title, created_at) values (1, 'steps', ?, '', 0)"

@@ -273,7 +273,8 @@ class World:
             if soon:
                 return post(*parts)
             transaction = WorkflowTransaction(hub.now, hub._decided, hub._mark)
-            transaction.steps.extend(parts)
+            for part in parts:
+                transaction.add(part)
             held.append(Submission(Commit(TABLE_SESSION, UNNUMBERED), table_transaction=transaction))
             if not self.behaviour.lags:
                 waiting()

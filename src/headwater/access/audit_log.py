@@ -130,7 +130,7 @@ class AuditLog:
                 raise self._unwritten(error) from error
 
     def write_or_owe(self, event: str, /, **facts: object) -> None:
-        """Add a line, if necessary later, before the next one that can be written. Until then it is in memory."""
+        """Add a line. If it cannot be written now, it stays in memory, and is written before the next line."""
         try:
             self.write(event, **facts)
         except (UnavailableError, OSError) as error:

@@ -48,7 +48,7 @@ class Grant(msgspec.Struct, frozen=True):
     """A name, or `*` for every space."""
     can: Right
     actor: str | None
-    """The actor. None: no actor, without documents of a user; or, with `any_actor`, the one that the client names."""
+    """The actor. None: no actor, without documents of a user; or, with `any_actor`, the actor that the client names."""
     created: Millis
     expires: Millis | None
     note: str = ""

@@ -3,7 +3,7 @@
 A proof is signed with a secret of the server, which is stored beside the spaces, so it stays valid across restarts. It
 is valid until its successor is used: the answer with the successor may have been lost, and the client returns with the
 old one. It includes an attempt number, so that delayed bytes of an abandoned connection do not replace a newer one.
-An older proof means that another client has taken over the session.
+An older proof means that another client continues the session.
 """
 
 from __future__ import annotations

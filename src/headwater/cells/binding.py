@@ -97,7 +97,7 @@ def scope_of(key: DocKey, space: SpacePort) -> str:
 
 
 def check_owner(owner: object, what: str) -> None:
-    """Refuse a handle of another space than the one that is written to."""
+    """Refuse a handle of another space than that of the write."""
     space = WRITE_SPACE.get()
     if space is None:
         around = innermost(what)

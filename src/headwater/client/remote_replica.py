@@ -172,7 +172,7 @@ class RemoteReplica(AttachedReplica):
                 yield each
 
     def _is_wanted(self, pulled: Pulled) -> bool:
-        """Whether to keep a fetched document. One that was dropped gets no further changes, and would become stale."""
+        """Whether to keep a fetched document. A dropped document gets no further changes, and would become stale."""
         doc = pulled.doc
         if doc in self._own:
             return False

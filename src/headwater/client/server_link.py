@@ -116,8 +116,8 @@ class ServerLink:
         self._queue: deque[Submission] = deque()
         self._woken = False
         self._stop = asyncio.Event()
-        # When the server was last reached, on the loop's clock; None: it is connected.
-        self.lost_at: float | None = self._loop.time()
+        # When the last connection was lost, on the loop's clock; see `lost_at`.
+        self._lost_at = self._loop.time()
         # Since when connections are accepted and end at once without a decided commit; why; when it was last live.
         self._stuck_at: float | None = None
         self._stuck_why = ""
@@ -178,6 +178,14 @@ class ServerLink:
         """How it stands."""
         return self.session.phase
 
+    @property
+    def lost_at(self) -> float | None:
+        """Since when the server is not reached, on the loop's clock; None while the session is live.
+
+        By the phase alone: a session that is live again first sends what was queued, and then notifies its listeners.
+        """
+        return None if self.phase is ClientPhase.LIVE else self._lost_at
+
     def submit(self, submission: Submission) -> None:
         """Queue a commit. Raises OfflineError if the queue is full."""
         waiting = self._pending()
@@ -216,8 +224,8 @@ class ServerLink:
         except TimeoutError:
             answer.cancel()
             how, since = "was asked and has not answered", self._loop.time() - timeout
-            if self.lost_at is not None:
-                how, since = "is not reached", self.lost_at
+            if (lost_at := self.lost_at) is not None:
+                how, since = "is not reached", lost_at
             seconds = max(round(self._loop.time() - since), 1)
             message = f"{self.url} {how} for {seconds:,} s ({self.trouble or 'it is slow'})"
             raise OfflineError(f"{message}; what is here already can be used", url=str(self.url)) from None
@@ -330,7 +338,7 @@ class ServerLink:
                 await asyncio.wait_for(self._stop.wait(), delay * (0.5 + machine().random() / 2))  # no secret
 
     def _note_end(self, begun: float, *, stayed: bool) -> None:
-        """Record the end of a connection. One that ended at once shows that the server may be unable to work."""
+        """Record the end of a connection. If it ended at once, the server may be unable to work."""
         if stayed or self._live_at < begun:
             self._stuck_at = None
         elif self._stuck_at is None:
@@ -398,7 +406,7 @@ class ServerLink:
         return await doing
 
     def _refused(self, status: int, words: str, *, is_early: bool) -> None:
-        """The server refused the upgrade. `is_early`: the local token differs from the one that was sent.
+        """The server refused the upgrade. `is_early`: the local token differs from the sent one.
 
         A server listens before it writes its token, and accepts connections after that: a client that looked for the
         token too early finds it now, or finds the token of a server that replaced an earlier one.
@@ -411,8 +419,8 @@ class ServerLink:
             self._lost(0, "")
 
     def _lost(self, code: int, reason: str) -> None:
-        if self.lost_at is None:
-            self.lost_at = self._loop.time()
+        if self.phase is ClientPhase.LIVE:
+            self._lost_at = self._loop.time()
         self.session.lost(code, reason)
 
     def _hear(self, data: bytes) -> None:
@@ -496,7 +504,6 @@ class ServerLink:
     def changed(self) -> None:
         """Notify listeners of a new phase."""
         if self.phase is ClientPhase.LIVE:
-            self.lost_at = None
             self.trouble = ""
             self._live_at = self._heard_at = self._loop.time()
         self.told()

@@ -34,7 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 EARLY_S: Final = 2e-6
-"""The shortest timer. One that rings early by less than its loop can tell would be set again and again, on the spot."""
+"""The shortest timer. A timer that rings early by less than the resolution of its loop would be set in a busy loop."""
 
 
 class AsyncRuntime(AsyncLoading):
@@ -325,7 +325,7 @@ class AsyncRuntime(AsyncLoading):
                 await self._pass_now()
 
     def _is_awaited(self, function: object, *args: object, **kwargs: object) -> bool:
-        """Whether a run of the function, or of one that it depends on, is in progress."""
+        """Whether a run of the function, or of a function that it depends on, is in progress."""
         find: Callable[..., Node | None] = getattr(function, "node_in", lambda *_, **__: None)
         node = find(self, *args, **kwargs)
         return bool(self._flights) and (node is None or self.scheduler.is_under_way(node))

@@ -17,7 +17,7 @@ from headwater.runtime.host_parts import ResourceParts
 from headwater.runtime.resources.fetcher import Fetcher
 
 PATIENCE_S: Final = 1.0
-"""How long closing waits for requests that were cancelled to clean up. One that does not end then is left behind."""
+"""How long closing waits for cancelled requests to clean up. A request that does not end then is abandoned."""
 
 
 class BesideLoop(Loop):

@@ -20,7 +20,7 @@ from headwater.declare.patterns.pattern import Pattern
 from headwater.declare.patterns.piece import Piece
 from headwater.runtime.connection import Connection
 from headwater.runtime.console_port import OnConsole
-from headwater.runtime.error_report import OnError
+from headwater.runtime.error_report import ErrorMode, OnError, check_on_error, chosen
 from headwater.runtime.inspection_port import GraphForm
 from headwater.runtime.restore import Resumption
 from headwater.runtime.space_runtime import SpaceRuntime
@@ -237,13 +237,14 @@ class SpaceFacade(HandleCopies, ABC):
     def on_error(self) -> OnError:
         """The function that is called with exceptions of functions that run by themselves.
 
-        Assign to it to change it.
+        Assign a function, "raise" or "log" to change it. Raises UsageError for anything else.
         """
         return self._runtime.on_error
 
     @on_error.setter
-    def on_error(self, handler: OnError) -> None:
-        self._runtime.on_error = handler
+    def on_error(self, handler: OnError | ErrorMode) -> None:
+        check_on_error(handler)
+        self._runtime.on_error = chosen(handler)
 
     @property
     def on_console(self) -> OnConsole | None:

@@ -73,7 +73,7 @@ class Outlet(io.BufferedWriter):
 
 
 def set_up() -> None:
-    """For a process that is the command: take over both streams, and leave no standard descriptor closed.
+    """For a process that is the command: replace both streams, and leave no standard descriptor closed.
 
     A file that is opened while descriptor 2 is closed becomes descriptor 2, and gets every message written to it.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headwater.host.workflow_host import Workflows
 
 _SOON_S: Final = 0.05
-"""Before something that could not be given up is looked at again."""
+"""The pause before a late call that could not be abandoned is checked again."""
 
 EARLY_MS: Final = 1
 """A time that is so near has come: clocks and waits do not agree to the microsecond."""
@@ -258,5 +258,5 @@ class Host:
 
 
 def _is_waited_for(watched: TimedCall) -> bool:
-    """Whether stopping waits for a call: for one that acts, as long as its time limit allows."""
+    """Whether stopping waits for a call: it does for a mutation, within its time limit."""
     return watched.acts and not watched.is_given_up

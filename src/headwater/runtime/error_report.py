@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from typing import Final, Literal
 
 from headwater.cells.context import CONTEXT, without_transactions
-from headwater.errors import UserCodeError
+from headwater.errors import UsageError, UserCodeError
 from headwater.runtime.tracebacks import author_calls
 from headwater.values.author_text import describe, is_printable, text_of, traceback_text
 
@@ -65,6 +66,14 @@ class RaisedLater:
                 'Open it with on_error="log" to have such errors logged only, or with a function that takes them.'
             )
         return first
+
+
+def check_on_error(given: object) -> None:
+    """Raise UsageError unless this can handle errors."""
+    if given not in (None, "raise", "log") and not callable(given):
+        raise UsageError(f"on_error={given!r}: 'raise', 'log', or a function that takes an error is expected")
+    if iscoroutinefunction(given):
+        raise UsageError(f"on_error={given!r}: a plain function is expected; an async one would not be awaited")
 
 
 def chosen(on_error: OnError | ErrorMode | None) -> OnError:

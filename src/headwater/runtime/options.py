@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -12,7 +11,7 @@ from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import UsageError
 from headwater.machine import machine
 from headwater.runtime.console_port import OnConsole, check_handler
-from headwater.runtime.error_report import ErrorMode, OnError
+from headwater.runtime.error_report import ErrorMode, OnError, check_on_error
 from headwater.runtime.lease import Lease
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.store.backends.sqlite_file import Durability
@@ -68,7 +67,7 @@ class Options:
         demand: object = self.demand
         if demand not in ("lazy", "eager"):
             raise UsageError(f"{demand!r} is no demand; 'lazy' or 'eager' is expected", demand=demand)
-        _check_on_error(self.on_error)
+        check_on_error(self.on_error)
         actor: object = self.actor
         if actor is not None and (not isinstance(actor, str) or not actor):
             raise UsageError(f"actor={actor!r} names no actor; a text is expected, such as a user's id", actor=actor)
@@ -87,13 +86,6 @@ class Options:
         kept: object = self.keep_failed
         if type(kept) is not int or kept < 0:
             raise UsageError(f"keep_failed={kept!r} is no number of events; 0 or more is expected", keep_failed=kept)
-
-
-def _check_on_error(given: object) -> None:
-    if given not in (None, "raise", "log") and not callable(given):
-        raise UsageError(f"on_error={given!r}: 'raise', 'log', or a function that takes an error is expected")
-    if iscoroutinefunction(given):
-        raise UsageError(f"on_error={given!r}: a plain function is expected; an async one would not be awaited")
 
 
 def _checked_token(given: object) -> str | None:

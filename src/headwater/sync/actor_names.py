@@ -12,7 +12,7 @@ _SHOWN: Final = 40
 
 
 def check_actor(actor: str) -> None:
-    """Raises NameRefusedError. The empty name stands for no actor."""
+    """Raise NameRefusedError for an invalid name. The empty name means no actor."""
     if not actor or len(actor) > ACTOR_MAX or not actor.isprintable() or actor != actor.strip():
         shown = repr(actor) if len(actor) <= _SHOWN else f"{actor[:_SHOWN]!r}... ({len(actor):,} characters)"
         message = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from headwater.errors import HeadwaterError
 from headwater.store.commit import Committed, Operation, Tables, Verdict
@@ -14,6 +14,9 @@ from headwater.workflow.wording import status_document
 
 TransactionStep: TypeAlias = Callable[[WorkflowTables], Any]
 """One transition. It is called again if the transaction is repeated."""
+
+FIRST_STEP: Final = 1
+"""The number of the first step."""
 
 
 class WorkflowTransaction:
@@ -29,20 +32,31 @@ class WorkflowTransaction:
         # `on_decided` is called with the decision; `mark` before it, after the steps were applied.
         self.on_decided = on_decided
         self._mark = mark
-        self.steps: list[TransactionStep] = []
-        # The result of each step.
-        self.results: list[Any] = []
+        # The steps and their results, by number. A decided transaction keeps the results only: a step holds a payload.
+        self.steps: dict[int, TransactionStep] = {}
+        self.results: dict[int, Any] = {}
+        self._next = FIRST_STEP
         self.tables: WorkflowTables | None = None
         # decided(): the decision.
         self.is_decided = False
         self.error: HeadwaterError | None = None
         self.verdict: Verdict | None = None
 
+    def add(self, step: TransactionStep) -> int:
+        """Append a step. Returns its number."""
+        number, self._next = self._next, self._next + 1
+        self.steps[number] = step
+        return number
+
+    def drop(self, number: int) -> None:
+        """Remove a step: its savepoint was rolled back. Idempotent."""
+        self.steps.pop(number, None)
+
     def apply(self, raw: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """Apply all steps in order, then update the status documents."""
         tables = self.tables = WorkflowTables(raw, self._now(), look)
         try:
-            self.results = [step(tables) for step in list(self.steps)]
+            self.results = {number: step(tables) for number, step in list(self.steps.items())}
         except HeadwaterError as error:
             self.error = error
             raise
@@ -61,11 +75,16 @@ class WorkflowTransaction:
         self.error = error or self.error
         self.is_decided = True
         self.on_decided(self)
+        self.steps, self.tables = {}, None
 
     @property
     def result(self) -> Any:  # noqa: ANN401  # whatever it is
         """The result of the last step."""
-        return self.results[-1]
+        return self.last(1)[0]
+
+    def last(self, count: int) -> list[Any]:
+        """The results of the last steps."""
+        return list(self.results.values())[-count:]
 
     @property
     def is_committed(self) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,19 @@ def test_it_lands_with_the_transaction_around_it(mill: Mill) -> None:
         space.sync()
         assert mill.events() == {"a": "pending"}
         assert mill.total.value == 1
+
+
+def test_a_published_id_that_is_kept_does_not_keep_the_payload(mill: Mill) -> None:
+    with mill.open() as space:
+        with space.transaction():
+            published = mill.notes.publish(Note("a", "text"), id="a")
+            [step] = [weakref.ref(each) for each in published._transaction.steps.values()]
+            assert step() is not None
+        assert published.sync() is True
+        space.sync()
+        gc.collect()
+        assert step() is None
+        assert published.sync() is True
 
 
 def test_it_goes_with_a_transaction_that_is_taken_back(mill: Mill) -> None:

@@ -9,7 +9,7 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.declare.workflows.workflow_port import HubPort
 from headwater.errors import EventRefusedError, UnavailableError, UsageError
-from headwater.workflow.workflow_transaction import TransactionStep, WorkflowTransaction
+from headwater.workflow.workflow_transaction import WorkflowTransaction
 
 
 class Published(str):  # noqa: SLOT000  # has attributes
@@ -20,16 +20,16 @@ class Published(str):  # noqa: SLOT000  # has attributes
 
     _hub: HubPort
     _transaction: WorkflowTransaction
-    _step: TransactionStep
+    _number: int
     _tx: Transaction | None
 
     @classmethod
     def of(
-        cls, message: str, hub: HubPort, transaction: WorkflowTransaction, step: TransactionStep, tx: Transaction | None
+        cls, message: str, hub: HubPort, transaction: WorkflowTransaction, number: int, tx: Transaction | None
     ) -> Published:
-        """A published event, alone or with a transaction."""
+        """A published event, alone or with a transaction: the step of that number."""
         made = cls(message)
-        made._hub, made._transaction, made._step, made._tx = hub, transaction, step, tx
+        made._hub, made._transaction, made._number, made._tx = hub, transaction, number, tx
         return made
 
     @property
@@ -55,10 +55,10 @@ class Published(str):  # noqa: SLOT000  # has attributes
         if transaction.error is None and not transaction.is_committed:
             raise self._refused()
         self._hub.settled(transaction)
-        if self._step not in transaction.steps:
+        if self._number not in transaction.results:
             # The savepoint in which it was published was rolled back.
             raise self._refused()
-        is_new: bool = transaction.results[transaction.steps.index(self._step)]
+        is_new: bool = transaction.results[self._number]
         return is_new
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:

@@ -23,6 +23,7 @@ from headwater.values.schema import ANY
 from headwater.values.tree import Value, freeze
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.workflow_transaction import FIRST_STEP
 
 T = TypeVar("T")
 
@@ -127,7 +128,7 @@ class Topic(Generic[T]):
         if tx is None or (frame is not None and frame.tx is not tx):
             check_crossing(space, self, "published to")
         if tx is None:
-            return Published.of(event.message, hub, hub.post(step), step, None)
+            return Published.of(event.message, hub, hub.post(step), FIRST_STEP, None)
         if not tx.is_open:
             message = f"cannot publish to {self.address}: {tx.name or 'the transaction'} of this code has ended"
             raise ClosedError(f"{message}; publish before it does, or outside of it")
@@ -136,11 +137,11 @@ class Topic(Generic[T]):
             name = tx.name or "this code"
             raise WriteError(f"{name} only reads, and may be run again: publish to {self.address} in a handler")
         transaction = hub.along(tx)
-        transaction.steps.append(step)
+        number = transaction.add(step)
         # Else the transaction would end without a commit.
         tx.wrote = True
-        tx.launch(lambda: transaction.steps.remove(step))
-        return Published.of(event.message, hub, transaction, step, tx)
+        tx.launch(lambda: transaction.drop(number))
+        return Published.of(event.message, hub, transaction, number, tx)
 
     def _check_deployed(self, hub: HubPort) -> None:
         """Checked here: a caller does not wait for the transaction that would reject it."""

@@ -71,7 +71,8 @@ class Hub:
     def post(self, *steps: TransactionStep, soon: bool = True) -> WorkflowTransaction:
         """Queue a transition without waiting for the disk. It is written soon, or together with the next commit."""
         transaction = WorkflowTransaction(self.now, self._decided, self._mark)
-        transaction.steps.extend(steps)
+        for step in steps:
+            transaction.add(step)
         self._storage.submit_tables(transaction)
         if soon:
             self._storage.nudge()
@@ -80,7 +81,7 @@ class Hub:
     def do(self, step: Callable[[WorkflowTables], T]) -> T:
         """Apply a transition. It is on disk when this returns. Raises the error that refused it."""
         transaction = WorkflowTransaction(self.now, self._decided, self._mark)
-        transaction.steps.append(step)
+        transaction.add(step)
         ended = self.hold(transaction)
         self._storage.submit_tables(transaction)
         self._storage.serve(ended)
@@ -142,7 +143,7 @@ class Hub:
         tables = transaction.tables
         if tables is None or not transaction.is_committed:
             return
-        for answer in transaction.results:
+        for answer in transaction.results.values():
             self._take_note(answer)
         self._mark(tables)
         for flow_id in tables.touched:

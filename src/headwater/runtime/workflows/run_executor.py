@@ -511,10 +511,10 @@ class Performance(Ending):
                 tx.abort()
                 raise TransitionError(f"{self._title()} has come back after its time, and what it wrote is rolled back")
             transaction = self.hub.along(tx)
-            transaction.steps.append(lambda tables, state=state: end(tables, state))  # type: ignore[misc]  # bound at once
+            transaction.add(lambda tables, state=state: end(tables, state))  # type: ignore[misc]  # bound at once
             if self.then is not None:
                 # W10: a run that took nothing has checked its events; it runs again when something happens.
-                transaction.steps.append(partial(self.then, self.row.handler if self.row.taken else ""))
+                transaction.add(partial(self.then, self.row.handler if self.row.taken else ""))
             # A caller waits for its end: then it is not reported as lost.
             tx.on_settled(lambda _: None)
             ended = self.hub.hold(transaction)
@@ -532,7 +532,7 @@ class Performance(Ending):
                 continue
             self.hub.settled(transaction)
             if self.then is None:
-                self.row = transaction.results[-1]
+                self.row = transaction.result
             else:
-                self.row, self.followed_by = transaction.results[-2:]
+                self.row, self.followed_by = transaction.last(2)
             return

@@ -286,7 +286,7 @@ class ClientConnection:
 
 
 def acting_as(grant: Grant, asked: str) -> str:
-    """The actor of a grant, or the one that is asked for if the grant allows it. Raises AccessError."""
+    """The actor of a grant, or the requested actor if the grant allows it. Raises AccessError."""
     if grant.actor is not None and asked not in ("", grant.actor):
         raise AccessError(f"what was shown is {grant.actor}'s; it cannot act as {asked}")
     if asked and grant.actor is None and not grant.any_actor:
