@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 
 from tools.docs.check_site import check
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / ".site"
 ZENSICAL = [sys.executable, "-m", "zensical"]
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
+DESCRIPTION = re.compile(r'(<meta name="description" content=")[^"]*(">)')
 ESCAPED = re.compile(r"<code>[^<]*\\\|[^<]*</code>")
 FINDING = re.compile(r"^(?:Warning|Error): (.+)\n.*?\[ (\S+:\d+:\d+) \]", re.MULTILINE)
 
@@ -48,8 +50,17 @@ def finish_pages() -> None:
             shutil.copyfile(ROOT / name, SITE / name)
             up = "../" * (len(page.relative_to(SITE).parts) - 1)
             text = text.replace(f'href="{link}"', f'href="{up}{name}"')
+        if asks := question_of(page.relative_to(SITE).with_suffix(".md")):
+            text = DESCRIPTION.sub(lambda found: f"{found[1]}{escape(asks)}{found[2]}", text, count=1)
         text = ESCAPED.sub(lambda code: code[0].replace("\\|", "|"), text)
         page.write_text(text, encoding="utf-8")
+
+
+def question_of(page: Path) -> str:
+    """The question that a page answers: its description for search engines. Empty for pages without one."""
+    source = ROOT / "docs" / page
+    found = re.match(r"<!-- question: (.+) -->", source.read_text(encoding="utf-8")) if source.is_file() else None
+    return found[1] if found else ""
 
 
 def leave_history_out() -> None:
@@ -77,9 +88,9 @@ def summary() -> str:
         elif named := re.search(r"([\w/-]+)\.md", entry):
             text = (ROOT / "docs" / named[0]).read_text(encoding="utf-8")
             title = re.search(r"^# (.+)$", text, re.MULTILINE)
-            asks = re.match(r"<!-- question: (.+) -->", text)
+            asks = question_of(Path(named[0]))
             page = named[1].replace("README", "index")
-            lines.append(f"- [{title[1] if title else page}]({page}.html)" + (f": {asks[1]}" if asks else ""))
+            lines.append(f"- [{title[1] if title else page}]({page}.html)" + (f": {asks}" if asks else ""))
     return "\n".join(lines) + "\n"
 
 
