@@ -1,4 +1,4 @@
-"""The engine for those who build on it: spaces, replicas, commits, values. One door; everything behind it may move.
+"""The engine as a library: spaces, replicas, commits, values. Only these names are public.
 
 with open_space("notes.db") as space:
     here = space.attach()

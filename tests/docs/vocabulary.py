@@ -32,7 +32,12 @@ INSTEAD: dict[str, tuple[str, ...]] = {
     "is in, is at, the value at": (r"stands? (?:there|in|at|below|otherwise)", r"what stands"),
     "gets the error, is notified, reports": (r"(?:is|are|was|were|be|being) told",),
     "read, observed": (r"look(?:s|ed) at", r"looks?(?= then\b)"),
-    "the current value": (r"what (?:is|was) there", r"as it stands", r"as it was", r"(?:is|are) there already"),
+    "the current value": (
+        r"what (?:is|was) there",
+        r"as it stands",
+        r"as it was(?! (?:written|returned|stored)\b)",
+        r"(?:is|are) there already",
+    ),
     "the result": (
         r"com(?:e|es|ing) to be",
         r"came to (?:be|nothing)|came to(?=[.,;:])",

@@ -340,7 +340,7 @@ def _check(wanted: _Wanted) -> None:
         if wanted.any_actor:
             raise UsageError(f"a grant acts as {wanted.actor} or as any actor, not both", actor=wanted.actor)
     if wanted.lasts_ms is not None and not 1 <= wanted.lasts_ms <= LASTS_MAX_MS:
-        message = "a grant lasts from a millisecond to 100 years; leave it out for one that does not expire"
+        message = "a grant lasts from a millisecond to 100 years; leave it out for a grant that does not expire"
         raise UsageError(message, lasts_ms=wanted.lasts_ms)
     if len(wanted.note) > NOTE_MAX:
         message = f"the note has {len(wanted.note)} characters; at most {NOTE_MAX} are kept"

@@ -31,7 +31,7 @@ class EarlierCommits:
         cause = refusals[0].why
         message = (
             f"{what} of an earlier run of this program in space {self._space!r} {'was' if count == 1 else 'were'} "
-            f"taken back ({named}): {cause.message}. What they were to write is in {path}"
+            f"rejected ({named}): {cause.message}. What they were to write is in {path}"
         )
         told = UserCodeError(
             message,

@@ -135,7 +135,7 @@ class HttpFetcher:
             trip.hops.append(before.shown)
             if len(trip.hops) > REDIRECTS_MAX:
                 way = " -> ".join([*trip.hops, found.shown])
-                message = f"more than {REDIRECTS_MAX} redirects: {way}; ask for the last one that is right"
+                message = f"more than {REDIRECTS_MAX} redirects: {way}; ask for the last URL that is right"
                 raise HttpAnswerError(message, url=trip.hops[0])
             if not _keeps_headers(before, found):
                 trip.headers = for_other_origin(trip.headers)

@@ -72,7 +72,7 @@ def _check_chain(engine: Engine, report: VerificationReport, progress: Progress)
             report.findings.append(f"commits {expected} to {row.seq - 1} are missing from the log")
             expected = row.seq
         elif row.chain != sha256(chain + row.body).digest():
-            report.findings.append(f"commit {row.seq} is not the one that was written there: the hash chain breaks")
+            report.findings.append(f"commit {row.seq} is not the commit that was written there: the hash chain breaks")
         chain = row.chain
         report.commits += 1
         if not row.seq % 1024:

@@ -53,7 +53,7 @@ class Metrics:
         grant = grant_of(request, self._authenticator)
         right = self._authenticator.spaces.right(grant, grant.space)
         if right < Right.OWN and not is_open:
-            raise HTTPException(403, "numbers are for those who own a space: a token with the right to own is needed")
+            raise HTTPException(403, "metrics need a token with the right to own a space")
         return right >= Right.OWN and grant.space == EVERY_SPACE
 
     # -- the numbers ---------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class Metrics:
         if by_space:
             head = [({"space": space}, float(channel.head)) for space, channel in sorted(channels.items())]
             page.family("space_head", "gauge", "The newest place in the log of an open space.", head)
-        words = "From the arrival of a commit until its client is told what became of it."
+        words = "From the arrival of a commit to its verdict."
         page.histogram("decide_seconds", words, work.decided)
 
 
