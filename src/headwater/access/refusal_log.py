@@ -76,7 +76,7 @@ class RefusalLog:
         known = self._told.get(kind)
         if known is None and not self._has_room():
             kind = SEVERAL
-            facts = {"peer": SEVERAL, "why": "more than are told of one by one"}
+            facts = {"peer": SEVERAL, "why": "more than are listed one by one"}
             known = self._told.get(kind)
         if known is not None:
             known.more += 1

@@ -206,7 +206,7 @@ class Trace:
 
     def listen(self, listener: TraceListener) -> Callable[[], None]:
         """Call the listener with every record. Returns the function that unsubscribes."""
-        # Wrapped, so that the same listener given twice is two.
+        # Wrapped, so that a listener that is added twice is called twice.
         entry: TraceListener = lambda record: listener(record)  # noqa: E731, PLW0108
         self._listeners = (*self._listeners, entry)
         self._update()

@@ -116,7 +116,7 @@ class ErrorReports:
 
     def listen(self, listener: Callable[[UserCodeError], None]) -> Callable[[], None]:
         """Add a listener. Returns the function that removes it."""
-        # Wrapped, so that the same listener given twice is two.
+        # Wrapped, so that a listener that is added twice is called twice.
         entry: Callable[[UserCodeError], None] = lambda error: listener(error)  # noqa: E731, PLW0108
         self._listeners = (*self._listeners, entry)
 
