@@ -85,7 +85,7 @@ def orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def post(monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
-    """A space with workflows that nobody has open; commands see the time that it has."""
+    """A space with workflows that no process has open; commands see the time that it has."""
     monkeypatch.setattr(sys, "path", [str(Path.cwd()), *sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     made = Post("post.db")

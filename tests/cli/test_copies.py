@@ -140,7 +140,7 @@ def test_space_that_is_open_elsewhere_is_not_replaced(run: Run, tmp_path: Path, 
     assert run("verify").stdout.startswith("shop.db\tsound\t4")
 
 
-def test_somebody_elses_database_is_not_replaced_even_by_force(run: Run, tmp_path: Path, shop: str) -> None:
+def test_a_foreign_database_is_not_replaced_even_by_force(run: Run, tmp_path: Path, shop: str) -> None:
     db = apsw.Connection(str(tmp_path / "theirs.db"))
     db.execute("create table precious(a); insert into precious values (1)")
     db.close()

@@ -1,4 +1,4 @@
-"""approve, reject, reconcile: in a file that nobody has open."""
+"""approve, reject, reconcile: in a file that no process has open."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_plan_is_rejected_and_what_it_was_about_is_skipped(run: Run, post: Pos
     assert shown(run, number)["call"] is None
 
 
-def test_a_run_that_does_not_wait_for_anybody_is_not_decided_about(run: Run, post: Post) -> None:
+def test_a_run_that_does_not_wait_for_a_person_takes_no_decision(run: Run, post: Post) -> None:
     post.work("a")
     number = json.loads(run("runs", "ls", "--json").stdout)[0]["id"]
     for command in (["approve"], ["reject"]):
@@ -72,7 +72,7 @@ def test_exactly_one_answer_is_given(run: Run, post: Post) -> None:
     assert shown(run, number)["run"]["outcome"] == "unknown"
 
 
-def test_what_came_of_a_call_is_not_taken_where_nobody_can_check_it(run: Run, post: Post) -> None:
+def test_the_result_of_a_call_is_rejected_where_it_cannot_be_checked(run: Run, post: Post) -> None:
     post.work("a=lost")
     number = head(run)
     told = run("reconcile", number, "--applied", "-", stdin="5", exit=4).stderr
@@ -173,7 +173,7 @@ def test_a_run_that_has_not_acted_is_not_abandoned(run: Run, post: Post) -> None
         (["reject"], "rejected: Send a; what it was about is skipped"),
     ],
 )
-def test_people_are_told_in_a_sentence_and_that_nobody_runs_it(
+def test_people_get_a_sentence_and_a_note_that_no_process_runs_it(
     run: Run, terminal: Terminal, post: Post, command: list[str], words: str
 ) -> None:
     post.work("a=ask")

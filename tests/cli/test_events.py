@@ -1,4 +1,4 @@
-"""events ls, show, redeliver, drop: of a file that nobody has open, and of one that a process has."""
+"""events ls, show, redeliver, drop: of a file that no process has open, and of the file of a process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOO_MANY = "ValueError: 11 is too many"
 
 @pytest.fixture
 def failed(run: Run, orders: str) -> list[str]:
-    """The ids of two events that failed, in a file that nobody has open; a third was handled."""
+    """The ids of two events that failed, in a file that no process has open; a third was handled."""
     run("send", "submit", "note=tea", "--app", orders, "--url", "orders.db")
     for amount in (11, 12):
         run("send", "submit", "note=milk", f"amount={amount}", "--app", orders, "--url", "orders.db", exit=1)
@@ -32,7 +32,7 @@ def ids(run: Run, *options: str) -> list[str]:
     return [record["event"] for record in json.loads(run("events", "ls", "--json", *options).stdout)]
 
 
-# --- a file that nobody has open --------------------------------------------------------------------------
+# --- a file that no process has open --------------------------------------------------------------------------
 
 
 def test_failed_events_are_listed_oldest_first_with_stream_tries_cause_and_payload(run: Run, failed: list[str]) -> None:

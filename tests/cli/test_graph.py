@@ -1,4 +1,4 @@
-"""graph and why, of a space that nobody has open and of one that another process has."""
+"""graph and why, of a space that no process has open, and of the space of another process."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_why_in_words(run: Run, closed: str) -> None:
     assert "no live node reads it" in run("why", "unused").stdout
 
 
-def test_why_of_nobody_suggests_a_close_name(run: Run, closed: str) -> None:
+def test_why_of_an_unknown_function_suggests_a_close_name(run: Run, closed: str) -> None:
     assert "there is no function totla; did you mean total?" in run("why", "totla", "--url", closed, exit=3).stderr
     assert "did you mean shop.total?" in run("why", "shop.totla", exit=3).stderr
     assert "did you mean gross(1)" in run("why", "gross(11)", exit=3).stderr
@@ -152,7 +152,7 @@ def test_of_several_apps_one_is_chosen_where_only_one_fits(run: Run, closed: str
     assert "there is no app 'shpo' here; did you mean shop?" in run("graph", "--app", "shpo", exit=3).stderr
 
 
-def test_nobody_to_follow_is_not_found(run: Run, closed: str) -> None:
+def test_following_a_closed_space_is_not_found(run: Run, closed: str) -> None:
     for command in (["graph", "--live", "--json"], ["trace", "--follow"]):
         error = run(*command, "--url", closed, exit=3).stderr
         assert "no process has space 'shop' open, so there is nothing to follow" in error

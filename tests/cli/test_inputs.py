@@ -1,4 +1,4 @@
-"""inputs ls, skip, retry: in a file that nobody has open."""
+"""inputs ls, skip, retry: in a file that no process has open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command in processes of its own: pipes, terminals, signals, and a space that somebody else has open."""
+"""The command in processes of its own: pipes, terminals, signals, and a space that another process has open."""
 
 import json
 import os

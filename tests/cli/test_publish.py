@@ -1,4 +1,4 @@
-"""publish: in a file that nobody has open, and in one that a host has."""
+"""publish: in a file that no process has open, and in a file of a host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def inputs(run: Run) -> dict[str, str]:
     return {each["title"]: each["status"] for each in json.loads(run("inputs", "--json").stdout)}
 
 
-def test_an_event_is_written_to_a_file_that_nobody_has_open_and_handled_by_the_next_host(run: Run, post: Post) -> None:
+def test_an_event_is_written_to_a_closed_file_and_handled_by_the_next_host(run: Run, post: Post) -> None:
     post.work()
     told = run("publish", "letters", "letters", '"hello"', "--id", "a", "--title", "Letter a").stdout
     assert told == f"a\tnew\tSend is next, and is shown 1 event that waits; {HOST}\n"

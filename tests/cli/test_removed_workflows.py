@@ -31,7 +31,7 @@ def test_a_workflow_that_is_gone_from_the_program_says_so_and_what_to_do(run: Ru
         assert not found["post.letters"]["gone"]
         gone = found["post.parcels"]
         assert (gone["gone"], gone["state"], gone["hosted"]) == (True, "Stopped", False)
-        assert (gone["next_at"], gone["due_at"]) == (None, None), "nobody looks at its schedule"
+        assert (gone["next_at"], gone["due_at"]) == (None, None), "its schedule is not used"
         assert gone["sentence"].startswith(f"{GONE}. Bring it back into the program, or put it out of the way: ")
         shown = json.loads(run("workflow", "show", "parcels", "--json").stdout)
         assert shown["hints"][-1] == "headwater workflow pause post.parcels"
@@ -41,7 +41,7 @@ def test_a_workflow_that_is_gone_from_the_program_says_so_and_what_to_do(run: Ru
         run("workflow", "archive", "parcels")
         assert list(flows(run)) == ["post.letters"]
         host.end()
-    assert not json.loads(run("workflow", "ls", "--all", "--json").stdout)[1]["gone"], "nobody knows without a program"
+    assert not json.loads(run("workflow", "ls", "--all", "--json").stdout)[1]["gone"], "it is unknown without a program"
 
 
 def test_an_app_without_any_workflow_left_says_so_too(run: Run, post: Post) -> None:

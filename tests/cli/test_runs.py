@@ -1,4 +1,4 @@
-"""runs ls, show, retry, cancel: in a file that nobody has open."""
+"""runs ls, show, retry, cancel: in a file that no process has open."""
 
 from __future__ import annotations
 
@@ -190,12 +190,12 @@ def test_one_attempt_is_shown_alone_with_the_traceback_of_the_author(run: Run, t
     text = terminal(80, "runs", "show", head(run), "--no-timeline")
     assert "letters.py" in text
     assert "ValueError: it cannot be read\\u001b[2J" in text
-    assert "performing.py" not in text, "where it was called from is nobody's fault"
+    assert "performing.py" not in text, "calls inside of Headwater are left out"
     assert "headwater workflow resume post.letters" in text
     assert "\x1b" not in text
 
 
-def test_a_crashed_host_is_told_of_as_soon_as_somebody_looks(run: Run, terminal: Terminal, post: Post) -> None:
+def test_a_crashed_host_is_reported_at_the_first_question(run: Run, terminal: Terminal, post: Post) -> None:
     post.work()
     from headwater.runtime.options import Options
 

@@ -109,7 +109,7 @@ def test_app_that_cannot_be_had_is_named_with_what_there_is(run: Run, orders: st
     assert orders == "orders:app"
 
 
-def test_nobody_who_could_take_it_is_told_with_both_ways(run: Run, shop: str) -> None:
+def test_an_event_without_a_process_or_an_app_is_rejected_with_both_ways(run: Run, shop: str) -> None:
     for options in ([], ["--app", "shop"]):
         error = run("send", "submit", "note=tea", *options, "--url", shop, exit=2).stderr
         assert "no process has this space open, and sending an event takes the app" in error
@@ -130,7 +130,7 @@ def test_event_with_a_name_is_handled_once_and_gives_the_same_result_again(run: 
     assert again.stdout == "250\n"
     assert "was handled before; this is its result" in again.stderr
     assert json.loads(run(*event, "--full").stdout)["handled_before"] is True
-    assert run(*event, "--by", "stripe").stdout == "500\n", "a name of somebody else's"
+    assert run(*event, "--by", "stripe").stdout == "500\n", "an id of another source"
     assert run("get", "orders.taken").stdout == "[1, 1]\n"
 
 
@@ -282,7 +282,7 @@ def test_help_says_where_an_event_is_without_a_wait(run: Run) -> None:
 
 def test_what_another_process_cannot_do_in_time_is_not_done(run: Run) -> None:
     with orders_open() as process:
-        # As a function would that takes long: its turn goes to nobody else.
+        # A long function holds the lock.
         have(process, "import threading; held = threading.Event(); done = threading.Event()")
         have(
             process, "def hold(): space._runtime.lock.acquire(); held.set(); done.wait(); space._runtime.lock.release()"

@@ -87,9 +87,9 @@ def test_a_store_that_is_a_file_is_told(run: Run, tmp_path: Path) -> None:
         assert f"{path} is a file, or in one; --store names a folder" in told
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write to")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that no user can write to")
 def test_a_store_that_cannot_be_written_is_told(run: Run) -> None:
-    # Nobody can, whoever they are.
+    # No user can, not even root.
     told = run("serve", "--store", "/proc/self", "--listen", "127.0.0.1:0", exit=1).stderr
     assert "the folder of the spaces cannot be written" in told
     told = run("serve", "--store", "/proc/spaces", "--listen", "127.0.0.1:0", exit=1).stderr
@@ -135,9 +135,7 @@ def test_over_tls_programs_are_let_in_that_know_the_certificate(tmp_path: Path) 
             assert title.value == "over TLS"
 
 
-def test_over_tls_a_certificate_that_nobody_knows_is_not_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_over_tls_an_unknown_certificate_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.client.server_link.CONNECT_S", 2.0)
     options = Serving(store=tmp_path / "spaces", port=0, certificate=CERTIFICATE, key=KEY)
     with Server(options) as server, pytest.raises(OfflineError, match="certificate verify failed"):

@@ -63,17 +63,17 @@ def test_what_waits_for_a_person_is_listed_with_what_to_type(run: Run, terminal:
     assert "nothing waits for a person" in terminal(90, "runs", "--waiting")
 
 
-def test_failures_and_calls_that_nobody_knows_of_wait_for_a_person_too(run: Run, post: Post) -> None:
+def test_failures_and_calls_with_unknown_results_wait_for_a_person_too(run: Run, post: Post) -> None:
     post.work("a=wrong")
     [failed] = waiting(run)
     assert (failed["waits_for"], failed["answers"][1]) == ("logic", "headwater workflow resume post.letters")
     run("workflow", "pause", "letters")
-    assert [each["id"] for each in waiting(run)] == [failed["id"]], "somebody has to mend it all the same"
+    assert [each["id"] for each in waiting(run)] == [failed["id"]], "a person has to fix it all the same"
     run("workflow", "archive", "letters")
-    assert waiting(run) == [], "what is archived waits for nobody"
+    assert waiting(run) == [], "an archived workflow does not wait"
 
 
-def test_a_call_that_nobody_knows_of_waits_for_a_person(run: Run, post: Post) -> None:
+def test_a_call_with_an_unknown_result_waits_for_a_person(run: Run, post: Post) -> None:
     post.work("a=lost")
     [lost] = waiting(run, "--url", "post.db")
     assert lost["waits_for"] == "indeterminate"

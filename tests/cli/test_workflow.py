@@ -1,4 +1,4 @@
-"""workflow ls, show, and what is done to workflows: in a file that nobody has open."""
+"""workflow ls, show, and what is done to workflows: in a file that no process has open."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_workflows_are_listed_with_state_sentence_what_waits_and_when_something_
     )
 
 
-def test_whoever_waits_for_a_person_can_be_told_by_the_exit_code(run: Run, post: Post) -> None:
+def test_the_exit_code_says_whether_a_workflow_waits_for_a_person(run: Run, post: Post) -> None:
     post.work("a")
     for command in (["ls"], ["show", "letters"]):
         run("workflow", *command, "--exit-code")
@@ -199,7 +199,7 @@ def test_a_workflow_is_paused_and_goes_on(run: Run, post: Post) -> None:
     assert [each["external"] for each in json.loads(run("inputs", "ls", "--json").stdout)] == ["b", "a"]
 
 
-def test_producers_run_now_if_somebody_says_so(run: Run, post: Post) -> None:
+def test_producers_run_now_on_command(run: Run, post: Post) -> None:
     post.work("a")
     assert listed(run)["post.letters"]["next_at"] != listed(run)["post.letters"]["updated_at"]
     run("workflow", "now", "letters")
@@ -218,7 +218,7 @@ def test_what_was_put_aside_is_tried_again(run: Run, post: Post) -> None:
     assert (done["count"], done["parked"], done["pending"]) == (1, 0, {"boxes": 1})
 
 
-def test_nothing_can_be_followed_in_a_file_that_nobody_has_open(run: Run, post: Post) -> None:
+def test_nothing_can_be_followed_in_a_file_that_no_process_has_open(run: Run, post: Post) -> None:
     post.work()
     for command in (["workflow", "ls"], ["workflow", "show", "letters"], ["runs", "ls"]):
         assert "open, so there is nothing to follow" in run(*command, "--follow", exit=3).stderr

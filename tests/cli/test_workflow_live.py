@@ -22,7 +22,7 @@ from tests.support.orders import have
 
 
 def until(claim: Callable[[], bool]) -> None:
-    """Somebody else does something: it is looked for until it is done."""
+    """Another process acts: wait until it is done."""
     give_up = time.monotonic() + SAFETY_S
     while not claim():
         assert time.monotonic() < give_up, "it does not happen"
@@ -39,7 +39,7 @@ def flow(run: Run) -> dict[str, Any]:
 
 
 def blocked(run: Run) -> int:
-    """The run that waits for somebody, as soon as there is one."""
+    """The run that waits for a person, as soon as there is one."""
     until(lambda: flow(run)["block_kind"] is not None)
     number: int = flow(run)["run"]
     return number
@@ -65,7 +65,7 @@ def test_a_host_is_asked_and_does_what_was_decided(run: Run) -> None:
         end(process)
 
 
-def test_producers_run_at_once_if_somebody_says_now(run: Run) -> None:
+def test_producers_run_at_once_on_command(run: Run) -> None:
     with letters_open(host=True) as process:
         until(lambda: flow(run)["state"] == "Idle" and flow(run)["next_at"] > flow(run)["updated_at"])
         put("box", ("a",))
@@ -178,7 +178,7 @@ def test_runs_are_told_as_they_begin_and_change_until_the_space_is_closed(run: R
             assert stream.wait(SAFETY_S) == 0
 
 
-def test_whoever_stops_reading_ends_it_silently(run: Run) -> None:
+def test_a_reader_that_ends_ends_the_command_silently(run: Run) -> None:
     put("box", ("a=ask",))
     with letters_open(host=True) as process:
         number = blocked(run)

@@ -136,7 +136,7 @@ def test_name_of_the_senders_own_is_handled_once(caller: SocketInspector) -> Non
     assert send(caller, 2, name="a").result == "4"
 
 
-# --- in nobody's way --------------------------------------------------------------------------------------
+# --- without delay ----------------------------------------------------------------------------------------
 
 
 def test_others_are_answered_while_a_handler_takes_its_time(caller: SocketInspector, desk: Desk, file: Path) -> None:
@@ -176,7 +176,7 @@ def test_answer_comes_when_the_time_is_over_although_the_handler_is_at_work(
     assert send(caller, 1).result == "6"
 
 
-def test_whoever_does_not_wait_does_not_wait_for_a_turn_either(caller: SocketInspector, desk: Desk, file: Path) -> None:
+def test_a_sender_without_a_timeout_does_not_wait_for_the_lock(caller: SocketInspector, desk: Desk, file: Path) -> None:
     desk.go_on.clear()
     first = send(caller, 5, timeout_ms=None)
     assert desk.begun.wait(SAFETY_S)
@@ -206,7 +206,7 @@ def test_questions_behind_something_to_be_done_wait_for_it(caller: SocketInspect
     assert [reply.get("answer", {}).get("result") for reply in replies] == ["1", None, "3"]
 
 
-def test_whoever_hangs_up_is_forgotten_and_what_he_sent_is_handled(
+def test_a_caller_that_disconnects_is_forgotten_and_its_event_is_handled(
     space: hw.Space, caller: SocketInspector, desk: Desk, file: Path
 ) -> None:
     desk.go_on.clear()
@@ -320,7 +320,7 @@ def test_event_that_waits_in_one_of_several_openings_is_dropped_there(file: Path
     ("name", "why"),
     [("desk", "no function of app desk handles stream desk.late"), ("other", "its app has to be opened")],
 )
-def test_event_that_nobody_handles_says_whether_its_app_is_open_and_can_be_dropped(
+def test_event_without_a_handler_says_whether_its_app_is_open_and_can_be_dropped(
     file: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str
 ) -> None:
     event = left(file, monkeypatch)

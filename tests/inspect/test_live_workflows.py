@@ -60,7 +60,7 @@ def test_a_file_of_which_only_a_branch_is_open_tells_of_its_workflows_too(tmp_pa
         assert inspector.do(DecideRun(run=view.run, action="not_applied")).flow.block_kind is None
 
 
-def test_runs_that_a_host_left_are_recovered_by_whoever_has_the_file_open(tmp_path: Path) -> None:
+def test_runs_of_a_killed_host_are_recovered_by_the_process_that_has_the_file_open(tmp_path: Path) -> None:
     url = str(tmp_path / "post.db")
     with make_app().open(url) as space:
         space.workflows.drain()

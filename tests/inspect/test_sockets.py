@@ -1,4 +1,4 @@
-"""The door of an open space: how it is found, what is answered there, and that it is in nobody's way."""
+"""The local socket of an open space: how it is found, what it answers, and that it delays no program."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_path_that_is_too_long_for_a_socket_is_no_hindrance(counter: Counter, tm
     assert not target.exists()
 
 
-def test_file_of_somebody_else_is_not_replaced(counter: Counter, file: Path) -> None:
+def test_a_foreign_file_is_not_replaced(counter: Counter, file: Path) -> None:
     place = Path(path_beside(str(file)))
     place.write_text("my notes")
     with counter.app.open(file):
@@ -140,7 +140,7 @@ def test_socket_of_a_killed_process_is_replaced(counter: Counter, file: Path) ->
         process.wait(SAFETY_S)
     place = Path(path_beside(str(file)))
     assert place.is_socket()
-    assert SocketInspector.connect(str(file)) is None, "nobody is behind it"
+    assert SocketInspector.connect(str(file)) is None, "no process listens"
     with counter.app.open(file):
         socket_ready(file)
         with call(file) as caller:
@@ -345,7 +345,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
 
 
 class Turn:
-    """A lock that tells when somebody wants it."""
+    """A lock that reports when a thread waits for it."""
 
     def __init__(self, lock: threading.RLock, wanted: object) -> None:
         self._lock, self._wanted = lock, wanted
@@ -384,7 +384,7 @@ def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file:
     asyncio.run(asyncio.wait_for(main(), SAFETY_S))
 
 
-def test_nothing_runs_otherwise_because_somebody_asks(file: Path) -> None:
+def test_a_question_runs_no_function(file: Path) -> None:
     def run(name: str, *, ask: bool) -> list[tuple[str, int, int]]:
         counter = Counter(name)
         questions = (GetGraph(), GetCounts(), GetActivity(), ExplainNode(node="doubled"), GetTrace())
@@ -444,7 +444,7 @@ def test_too_many_callers_are_turned_away_and_the_others_are_not(
             with call(file) as third, pytest.raises(ConnectionError):
                 third.ping()
             assert second.ping() == os.getpid()
-        # Whoever leaves makes room, when that is noticed.
+        # A caller that disconnects makes room, once this is noticed.
         while True:
             with call(file) as fourth:
                 try:

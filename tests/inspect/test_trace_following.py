@@ -53,7 +53,7 @@ def test_a_follower_hears_of_openings_that_come_later(counter: Counter, file: Pa
                 pass
 
 
-def test_nothing_is_recorded_when_nobody_follows_any_more(counter: Counter, file: Path) -> None:
+def test_nothing_is_recorded_without_a_follower(counter: Counter, file: Path) -> None:
     with counter.app.open(file) as space:
         with call_when_ready(file) as caller:
             caller.follow()
@@ -63,7 +63,7 @@ def test_nothing_is_recorded_when_nobody_follows_any_more(counter: Counter, file
                 caller.ping()
 
 
-def test_one_who_does_not_read_misses_records_and_holds_up_nobody(
+def test_a_follower_that_does_not_read_misses_records_and_delays_no_other(
     counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket_service, "UNREAD_MAX", 1)

@@ -1,4 +1,4 @@
-"""Checks of a server, as seen from here: whether it is reached, its version, its speed, and the rights there."""
+"""Checks of a server: connection, encryption, version, rights and latency."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from headwater.values.ids import MAIN, BranchId, SessionId
 
 PINGS: Final = 7
 SLOW_MS: Final = 250.0
-"""Milliseconds there and back. A program that waits for verdicts is slow by then."""
+"""Milliseconds of a round trip. Programs that wait for verdicts are then slow."""
 
 Found = tuple[str, Literal["ok", "warning", "failed"], str]
 
 
 def check_server(url: ServerUrl, token: str | None) -> Iterator[Found]:
-    """One check after the other, as far as it goes."""
+    """The checks, up to the first that prevents the others."""
     try:
         with page(url, token, "/readyz") as response:
             is_ready, words = response.status == OK, response.read(REFUSAL_MAX).decode(errors="replace").strip()
@@ -51,7 +51,7 @@ def _session(url: ServerUrl, token: str | None) -> Iterator[Found]:
     welcomes: list[Welcome] = []
 
     class Listening(ServerLink):
-        """Records what the server says of itself."""
+        """Records the welcome of the server."""
 
         def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
             welcomes.append(welcome)

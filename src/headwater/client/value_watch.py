@@ -20,14 +20,14 @@ from headwater.values.ids import DocKey
 from headwater.values.tree import ABSENT, Maybe, get, same
 
 _POLL_S: Final = 0.5
-"""How often it is checked whether the connection has ended for good, while nothing comes."""
+"""Seconds between two checks whether the connection has ended."""
 
 _NO_SEQ: Final = 2**62
-"""Of no commit: the server sends the document, whatever it is."""
+"""Not the number of a commit: the server sends the document in any case."""
 
 
 def values_of(url: ServerUrl, token: str | None, text: str, branch: str) -> Iterator[tuple[int, Maybe]]:
-    """The value at an address now, and then each other value."""
+    """The current value at an address, then each new value."""
     doc, steps = parse_address(text)
     received: ThreadQueue[Item] = machine().queue()
 

@@ -31,12 +31,12 @@ FREE_WARN: Final = 1024**3
 """Bytes. Compacting and backing up need room for a second copy."""
 
 FREE_FAIL: Final = 64 * 1024**2
-"""Bytes. Room for one commit of the largest size; below it, writes fail any moment."""
+"""Bytes. Room for one commit of the largest size; below it, writes may fail."""
 
 _NETWORK: Final = re.compile(
     r"nfs\d*|cifs|smb\d*|smbfs|9p|afs|ceph|glusterfs|lustre|fuse\.(sshfs|glusterfs|s3fs|rclone)"
 )
-"""File systems that share files between machines. Their locks and flushes are often not what SQLite relies on."""
+"""Network file systems. Their locks and flushes often do not meet the needs of SQLite."""
 
 _PYTHON_OLDEST: Final = (3, 11)
 
@@ -108,7 +108,7 @@ def _permissions(folder: Path) -> Check:
 
 
 def _private(target: Path) -> Check:
-    """Whether only this user can use the files. A folder is checked if it was named as one of spaces."""
+    """Whether only this user can use the files of spaces, and a folder with spaces."""
     if target.is_dir():
         spaces = spaces_in(target)
         wide = opened_up(
@@ -155,7 +155,7 @@ def _file_system(folder: Path) -> str | None:
 
 
 def _works(folder: Path) -> Check:
-    """Make a space on this disk, commit, close, open again, verify."""
+    """Create a space on this disk, commit, close, open it again, and verify."""
     try:
         with TemporaryDirectory(prefix=".headwater-doctor-", dir=folder) as scratch:
             url = str(Path(scratch) / "doctor.db")

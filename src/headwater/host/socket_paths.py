@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final
 
 PATH_MAX: Final = 100
-"""Bytes of a socket's path. Linux takes 107, others a few less."""
+"""Bytes of the path of a socket. Linux allows 107, other systems a few less."""
 
 _SUFFIX: Final = "-runtime"
 _POINTER: Final = b"headwater door 1\n"
-"""The beginning of the file with the path of the socket: no other file is ever replaced."""
+"""The prefix of a pointer file. Other files are never replaced."""
 
 _BACKLOG: Final = 16
 
@@ -36,14 +36,14 @@ def path_beside(file: str) -> str:
 
 
 class ListeningSocket:
-    """A socket, and the paths by which it is found."""
+    """A socket, and its paths."""
 
     def __init__(self, listener: socket.socket, names: dict[str, tuple[int, int]]) -> None:
         self.listener = listener
         self._names = names
 
     def remove(self) -> None:
-        """Remove its paths, unless they are those of another socket by now."""
+        """Remove its paths, unless they belong to another socket now."""
         for name, identity in self._names.items():
             with suppress(OSError):
                 if _identity(name) == identity:
@@ -52,7 +52,7 @@ class ListeningSocket:
 
 
 def make(file: str) -> ListeningSocket:
-    """A socket for a file that this process holds. Raises OSError if it is not possible."""
+    """Create the socket of a file that this process holds. Raises OSError."""
     place = path_beside(file)
     try:
         if len(os.fsencode(place)) > PATH_MAX:
@@ -80,7 +80,7 @@ def _make_elsewhere(place: str) -> ListeningSocket:
 
 
 def _listen(path: str) -> socket.socket:
-    """A socket refuses connections until it listens: the mode is set before."""
+    """Create a socket. Its mode is set before it listens and accepts connections."""
     _clear(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -27,7 +27,7 @@ from headwater.workflow.tables import WorkflowTables
 def check_file(
     path: Path | None, opened: Callable[[], Storage], advance: Callable[[int, int], None]
 ) -> dict[str, object]:
-    """The state of one space, its counts and the findings. That it cannot be opened is a finding, too.
+    """The state of one space, its counts and the findings. An error of opening is a finding, too.
 
     `opened` opens it; `path` is its file, None in memory. Raises NotFoundError if there is no file.
     """
@@ -66,6 +66,6 @@ def _workflow_findings(engine: Engine) -> list[str]:
 
 
 def _looks_named(name: str) -> bool:
-    """Whether files of spaces in a folder have names like this."""
+    """Whether this is a name for a file of a space in a folder."""
     stem, _, digest = name.removesuffix(".db").rpartition("-")
     return bool(stem) and len(digest) == len("0123456789") and set(digest) <= set("0123456789abcdef")

@@ -16,13 +16,13 @@ from headwater.store.verification import verify
 from headwater.values.author_text import kind_of, text_of
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how much is done and how much there is; 0 for unknown."""
+"""Called with the amount done and the total; 0: the total is unknown."""
 
 _CHUNK: Final = 1024 * 1024
 
 
 def check_backup(part: Path, advance: Progress) -> None:
-    """A backup of a damaged space is found today, not on the day it is needed. Raises CorruptError."""
+    """Verify a new backup. Raises CorruptError."""
     with open_space(str(part), create=False) as copy:
         findings = copy.call(lambda engine: verify(engine, advance)).findings
     if findings:
@@ -31,7 +31,7 @@ def check_backup(part: Path, advance: Progress) -> None:
 
 
 def copy_space(source: Path, target: Path, advance: Progress) -> None:
-    """The file, and its write-ahead log, which holds the newest commits if its process was interrupted."""
+    """Copy the file, and its write-ahead log, which has the newest commits after a crash."""
     files = machine().files
     if holder(str(source)) is not None:
         raise held(str(source))
@@ -49,9 +49,9 @@ def copy_space(source: Path, target: Path, advance: Progress) -> None:
 
 
 def check_restored(part: Path, file: Path, advance: Progress, prepare: Callable[[Storage], None]) -> None:
-    """Verify the copy of a backup, and prepare it for its new place. Raises what keeps it from being restored.
+    """Verify the copy of a backup, and prepare it. Raises what prevents the restore.
 
-    Messages name the backup: the copy has a name that people do not know.
+    Messages name the backup, not the temporary copy.
     """
     try:
         with open_space(str(part), create=False) as storage:
@@ -61,7 +61,7 @@ def check_restored(part: Path, file: Path, advance: Progress, prepare: Callable[
         message = error.message.replace(str(part), str(file))
         raise type(error)(f"nothing was restored: {message}", **error.facts) from error
     except Exception as error:
-        # In a damaged file anything may turn up.
+        # A damaged file can raise any error.
         message = f"nothing was restored: {file} cannot be read: {kind_of(error)} {text_of(error)}".strip()
         raise CorruptError(message, path=str(file)) from error
     if checked.findings:
@@ -71,7 +71,7 @@ def check_restored(part: Path, file: Path, advance: Progress, prepare: Callable[
 
 
 def replace_space(part: Path, target: Path) -> None:
-    """Put a finished file where a space belongs. A file that exists there must be a space that no process has open."""
+    """Put a finished file in place of a space. No process may have the existing space open."""
     files = machine().files
     if files.is_symlink(target):
         raise RefusalError(f"{target} is a symbolic link; name the file itself")
@@ -79,12 +79,12 @@ def replace_space(part: Path, target: Path) -> None:
         if holder(str(target)) is not None:
             raise held(str(target))
         try:
-            # Opened and closed, it leaves no log of its own behind that SQLite would take for the new one's.
+            # Opening and closing removes its write-ahead log, which SQLite would apply to the new file.
             open_space(str(target), create=False).close()
         except (SpaceHeldError, MigrationError):
             raise
         except (StoreError, NotFoundError):
-            # Damaged: that is why it is replaced.
+            # A damaged space is replaced.
             pass
         for leftover in beside(target):
             files.remove(leftover)

@@ -1,4 +1,4 @@
-"""The space that a URL and a name mean, for messages with similar names if there is none."""
+"""The space of a URL and a name. If there is none, the error suggests similar names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPACES_MAX: Final = 20
 
 
 def open_space(url: str | None, space: str | None, *, create: bool = False) -> Storage:
-    """Open the space of a command. Creates nothing unless `create` says so."""
+    """Open a space. Creates nothing without `create`."""
     url = url if url is not None else space_files.default_url()
     try:
         storage = space_files.open_space(url, space, create=create)
@@ -32,12 +32,12 @@ def open_space(url: str | None, space: str | None, *, create: bool = False) -> S
 
 
 def is_folder(url: str) -> bool:
-    """Whether the URL means many spaces."""
+    """Whether the URL is a folder of spaces."""
     return url != "memory:" and (url.endswith(("/", os.sep)) or machine().files.is_dir(url))
 
 
 def _suggest_space(url: str, space: str | None) -> str:
-    """The end of a message that a space does not exist: a similar name, or those that exist."""
+    """The end of the message about a missing space: a similar name, or all names."""
     path, files = Path(url), machine().files
     if files.is_file(path):
         return ""

@@ -23,7 +23,7 @@ Rows: TypeAlias = Callable[[], Iterator[LogRow]]
 """Reads the log from its start, as often as it is called."""
 
 Progress: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
-"""Shows how far the work of a title has come."""
+"""Shows the progress of the work with this title."""
 
 
 def compare_past(path: Path, rows: Rows, last: Seq) -> Seq:
@@ -47,7 +47,7 @@ def build_space(part: Path, name: str, rows: Rows, header: Header, progress: Pro
     """Write a new file with these commits, and verify it. Raises UsageError."""
     clock = SystemClock()
     try:
-        # Nothing is lost by a power cut before it is put in place: no need to wait for the disk at every step.
+        # The file is not in place yet: a power loss loses nothing, so no step waits for the disk.
         with open_space(str(part), name, durability="normal") as storage, progress("importing") as advance:
             for feature in parse(" ".join(header.features)):
                 storage.call(lambda engine, feature=feature: engine.require(feature))  # type: ignore[misc]

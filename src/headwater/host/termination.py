@@ -1,4 +1,4 @@
-"""The end of a process that runs an app: the first signal asks for it, the second one does not wait."""
+"""Termination of a process by signals: the first one is a request, the second one ends it at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Termination:
     def __init__(self, ended: int) -> None:
         """`ended`: the exit code of a process that a second signal ends."""
         self._ended = ended
-        # Not an Event: a signal may come in the middle of one that is waited for. This queue is made for that.
+        # Not an Event: a signal handler may interrupt its wait. This queue is safe in signal handlers.
         self._rung: ThreadQueue[None] = machine().queue()
         self._wakers: list[Callable[[], object]] = [lambda: self._rung.put(None)]
         self.is_near = False
@@ -49,7 +49,7 @@ class Termination:
             self._end_now()
         self.is_near = True
         for wake in self._wakers:
-            # A loop that has ended cannot be woken.
+            # The loop may have ended.
             with suppress(RuntimeError):
                 wake()
 
@@ -61,7 +61,7 @@ class Termination:
         os._exit(self._ended)
 
     def on_near(self, wake: Callable[[], object]) -> None:
-        """Call when the process is to end; in a signal handler."""
+        """Call a function when the process is to end, in a signal handler."""
         self._wakers.append(wake)
 
     def wake(self) -> None:
@@ -69,13 +69,13 @@ class Termination:
         self._rung.put(None)
 
     def wait(self, timeout: float | None) -> bool:
-        """Until there is news, or for so many seconds. False: it is time to end."""
+        """Block until `wake`, or for `timeout` seconds. False: the process is to end."""
         hear(self._rung, timeout, lambda: self.is_near)
         return not self.is_near
 
 
 async def awake(work: Coroutine[Any, Any, T]) -> T:
-    """Await it in a loop that wakes from time to time.
+    """Await a coroutine in a loop that wakes at intervals.
 
     A signal just before the loop begins to wait does not end that wait: its handler is called when the loop wakes for
     another reason. In plain code `hear` does the same.

@@ -15,7 +15,7 @@ from headwater.errors import UsageError
 Progress: TypeAlias = Callable[[int, int], None]
 
 LINE_BYTES_MAX: Final = 128 * 1024 * 1024
-"""The largest commit in base64, and the largest document with every character escaped, are shorter."""
+"""The largest commit in base64 is shorter, and so is the largest document with every character escaped."""
 
 
 def _silent(_done: int, _total: int) -> None:
@@ -46,7 +46,7 @@ def _spooled(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def lines_of(source: BinaryIO, advance: Progress = _silent) -> Iterator[str]:
-    """From its start, line by line, as text. Progress is counted in bytes. Raises UsageError."""
+    """The lines from the start, as text. Progress is counted in bytes. Raises UsageError."""
     total = source.seek(0, 2)
     position = number = source.seek(0)
     while raw := source.readline(LINE_BYTES_MAX + 1):

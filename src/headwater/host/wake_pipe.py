@@ -9,7 +9,7 @@ from headwater.machine import machine
 
 
 class WakePipe:
-    """Wakes the thread. It is called at any moment, so it has no lock that a signal could find held.
+    """Wakes a thread. It has no lock: a signal handler may call it at any time.
 
     It is never closed: its number must not mean another file for a thread that is about to write to it.
     """
@@ -21,14 +21,14 @@ class WakePipe:
         self._is_set = False
 
     def wake(self) -> None:
-        """Once is enough until it is cleared."""
+        """Wake the thread. Further calls have no effect until `clear`."""
         if not self._is_set and self._writer >= 0:
             self._is_set = True
             with suppress(OSError):
                 os.write(self._writer, b"!")
 
     def clear(self) -> None:
-        """Be ready for the next call. Work that came before it is found after it."""
+        """Reset. The caller looks for work afterwards."""
         with suppress(OSError):
             os.read(self.reader, 64)
         self._is_set = False

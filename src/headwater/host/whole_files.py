@@ -1,4 +1,4 @@
-"""Files that exist whole or not at all: written under another name, put in place when complete."""
+"""Files that are written atomically: under another name, put in place when complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIDES: Final = ("-wal", "-journal", "-shm")
 
 
 def check_free(path: Path, *, force: bool) -> None:
-    """Raise if there is a file already, or cannot be one."""
+    """Raise if the file exists, or cannot be created."""
     files = machine().files
     if files.is_dir(path):
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
@@ -33,7 +33,7 @@ def check_free(path: Path, *, force: bool) -> None:
 
 @contextmanager
 def unfinished(folder: Path, *, private: bool = True) -> Iterator[Path]:
-    """A new, empty file in a folder, removed in the end unless it was put in place. Its name is no space's.
+    """A new, empty file in a folder, removed at the end unless it was put in place. Its name is not that of a space.
 
     Only this user can use it, as it may have the data of a space. Without `private` it follows the umask.
     """
@@ -52,7 +52,7 @@ def beside(path: Path) -> list[Path]:
 
 
 def put_in_place(path: Path, target: Path) -> None:
-    """Give a finished file its name, replacing what has it. After a power cut either the old or the new one exists."""
+    """Rename a finished file, and replace the old one. After a power loss, the old or the new file exists."""
     files = machine().files
     with files.open(path, os.O_RDONLY) as file:
         file.sync()

@@ -1,4 +1,4 @@
-"""The types that apps have declared in a space, checked for writes that are made without the app."""
+"""Checks of writes without the app against the types that apps have declared in a space."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def declared_in(engine: Engine, branch: BranchId) -> Declared:
 
 
 def check_document(declared: Declared, doc: DocKey, root: Maybe, *, create: bool) -> None:
-    """Refuse to create an undeclared document unless `create` says so, and to write a record of declared types."""
+    """Reject a new undeclared document without `create`, and a write to a record of declared types."""
     name = doc.partition("/")[2]
     if doc.startswith(f"space/{PREFIX}"):
         app = name.removeprefix(PREFIX)
@@ -40,7 +40,7 @@ def check_document(declared: Declared, doc: DocKey, root: Maybe, *, create: bool
 
 
 def check_write(declared: Declared, operation: Operation, root: Maybe, path: Path) -> None:
-    """Refuse a value that the app which declared the document could not read. `path`: where it is written."""
+    """Reject a value that the declaring app could not read. `path`: the path of the write."""
     schema = declared.of(operation.doc)
     if schema is None:
         return
@@ -58,7 +58,7 @@ def check_write(declared: Declared, operation: Operation, root: Maybe, path: Pat
 
 
 def check_value(schema: Schema, doc: DocKey, before: Maybe, after: Maybe, path: Path = ()) -> None:
-    """Refuse a document that does not fit its type, unless it did not fit before at the same path."""
+    """Reject a document that does not fit its type, unless it did not fit before at the same path."""
     part, value = _part(schema, path), get(after, path)
     found = None if part is None or value is ABSENT else misfit_of(part, value)
     if found is not None:

@@ -1,4 +1,4 @@
-"""JSON read strictly: no constants that JSON does not have, and no key twice."""
+"""Strict JSON: no NaN, no Infinity, no duplicate keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headwater.errors import UsageError
 
 
 def parse_json(text: str) -> object:
-    """JSON without constants that it does not have, and without a key twice. Raises UsageError."""
+    """Parse JSON. Rejects NaN, Infinity and duplicate keys. Raises UsageError."""
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_pairs)
     except json.JSONDecodeError as error:
