@@ -15,9 +15,10 @@ from headwater.host.document_loading import PlainLoading
 from headwater.machine import WAIT_MAX, machine
 from headwater.runtime.error_report import log, raise_later
 from headwater.runtime.event_service import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
-from headwater.runtime.host_parts import HostParts, RequestThread
+from headwater.runtime.host_parts import HostParts
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
+from headwater.runtime.resources.request_port import RequestThread
 from headwater.runtime.sync_wait import rounds
 from headwater.scheduler.events.event import EventRecord, EventState, HandlerSpec
 from headwater.scheduler.graph.node import Node, NodeSpec

@@ -14,6 +14,7 @@ from headwater.runtime.console_port import ConsolePort
 from headwater.runtime.inspection_port import InspectedSpace, InspectionPort
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
+from headwater.runtime.resources.request_port import RequestRunner, RequestThread
 from headwater.scheduler.trace import Trace
 from headwater.values.duration import Duration
 from headwater.values.ids import Millis
@@ -28,25 +29,6 @@ if TYPE_CHECKING:
     from headwater.runtime.storage_port import LocalStorage
     from headwater.runtime.workflows.hub import Hosted, Hub
     from headwater.runtime.workflows.run_host import RunHost
-
-
-class RequestRunner(Protocol):
-    """Runs requests of resources in an event loop."""
-
-    def prepare(self) -> None:
-        """Make the loop, if there is none. The caller holds the lock of the space."""
-
-    def start(self, request: ResourceRequest) -> None:
-        """Run a request. From any thread."""
-
-    def cancel(self, request: ResourceRequest) -> None:
-        """Cancel a request; its end is reported all the same. From any thread."""
-
-    def is_inside(self) -> bool:
-        """Whether this code is that of a request."""
-
-    async def end(self) -> None:
-        """Cancel all, and let them clean up. In the loop."""
 
 
 class WorkflowHost(Protocol):
@@ -80,16 +62,6 @@ class WorkflowHost(Protocol):
 
     def stop(self, timeout: Duration = ...) -> bool:
         """Stop the host. Returns whether all runs came to where they can stop."""
-
-
-class RequestThread(Protocol):
-    """An event loop in a thread of its own, for the requests of a space whose code has none."""
-
-    def started(self) -> AbstractEventLoop:
-        """The loop, running."""
-
-    def close(self) -> None:
-        """Stop the loop. Its tasks are cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection
 
 from headwater.declare.resources.resource_instance import ResourceRequest
-from headwater.runtime.host_parts import RequestRunner
 from headwater.runtime.pass_port import PassPort
+from headwater.runtime.resources.request_port import RequestRunner
 from headwater.runtime.timers import Timers
 from headwater.values.ids import DocKey
 

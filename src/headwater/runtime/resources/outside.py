@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from headwater.declare.resources.resource_instance import ResourceInstance, ResourceRequest
 from headwater.declare.resources.resource_port import ResourcePort
-from headwater.runtime.host_parts import RequestRunner, ResourceParts
+from headwater.runtime.host_parts import ResourceParts
 from headwater.runtime.options import Options
 from headwater.runtime.resources.fetching_port import FetchingPort
+from headwater.runtime.resources.request_port import RequestRunner
 from headwater.runtime.resources.ticking import Ticking
 from headwater.runtime.timers import Timers
 
