@@ -147,11 +147,38 @@ def test_runner_serves_at_a_port_that_is_free(tmp_path: Path, monkeypatch: pytes
     follow(SERVED, "example.md", tmp_path, monkeypatch, THIS_CHECKOUT)
 
 
+INTERRUPTED = """
+<!-- file: port.py -->
+```python
+print("at 127.0.0.1:8400".partition(":")[2] == open("port").read())
+```
+```console
+$ headwater serve --store data/
+$ python -c "open('port', 'w').write('127.0.0.1:8400'.partition(':')[2])"
+$ python -c "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8400/healthz').read())"
+b'ok\\n'
+^C
+...
+the server has ended; everything that was acknowledged is on disk
+$ headwater serve --store data/
+$ python port.py
+True
+```
+"""
+
+
+def test_runner_ends_a_server_and_starts_the_next_one_at_the_same_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow(INTERRUPTED, "example.md", tmp_path, monkeypatch, THIS_CHECKOUT)
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "```console\n$ headwater serve --store data/ --no-such-option\n```\n",
         "```console\n$ headwater serve --store data/\nlistening\n```\n",
+        "```console\n$ headwater serve --store data/\n^C\nanother end\n```\n",
     ],
 )
 def test_runner_notices_a_server_that_is_not_as_shown(
