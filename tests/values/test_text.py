@@ -14,7 +14,7 @@ import headwater
 from headwater.cells.display import brief
 from headwater.draw.node_captions import inert as drawn
 from headwater.draw.node_captions import took
-from headwater.values.text import inert, inert_lines, rough_span, span
+from headwater.values.text import count_text, inert, inert_lines, listed_text, rough_span, size_text, span
 from headwater.workflow.schedule import due_in_words
 
 SECOND = 1000
@@ -104,3 +104,22 @@ def test_no_other_module_escapes_characters_or_splits_durations() -> None:
 
 def test_a_value_in_a_repr_is_inert() -> None:
     assert "\u200b" not in brief("a\u200bb")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (1023, "1,023 bytes"), (1024, "1.0 KiB"), (3 * 1024**2, "3.0 MiB"), (5 * 1024**4, "5.0 TiB")],
+)
+def test_a_size_has_one_unit(count: int, text: str) -> None:
+    assert size_text(count) == text
+
+
+def test_a_count_has_the_noun_in_its_number() -> None:
+    assert [count_text(each, "try", "tries") for each in (0, 1, 2000)] == ["0 tries", "1 try", "2,000 tries"]
+    assert count_text(2, "document") == "2 documents"
+
+
+def test_a_long_list_names_the_first_and_counts_the_others() -> None:
+    assert listed_text(["a", "b"], 2) == "a, b"
+    assert listed_text(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert listed_text([], 2) == ""

@@ -22,7 +22,7 @@ from headwater.workflow import run_queries
 from headwater.workflow.workflow_limits import CONCURRENCY
 
 
-def run_app(  # one for each option
+def run_app(
     *, name: str, concurrency: int | None, force: bool, ingress: str | None, quiet: bool, target: Target
 ) -> None:
     """Carry out `run`."""

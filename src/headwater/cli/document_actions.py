@@ -26,7 +26,7 @@ from headwater.values.tree import ABSENT
 # --- ls, get --------------------------------------------------------------------------------------------------
 
 
-def list_documents(  # one for each option
+def list_documents(
     *, prefix: str, long: bool, deleted: bool, every: bool, at: Seq | None, target: Target, form: Form
 ) -> None:
     """Carry out `ls`."""

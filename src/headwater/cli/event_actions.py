@@ -130,7 +130,7 @@ def _check_names(names: tuple[str, ...], *, every: bool) -> None:
         raise click.UsageError("Name events, or say --all.")
 
 
-def redeliver_events(  # one for each option
+def redeliver_events(
     *, names: tuple[str, ...], every: bool, timeout: str, no_wait: bool, target: Target, form: Form
 ) -> None:
     """Carry out `events redeliver`."""
@@ -201,7 +201,7 @@ def _check_failed(events: Iterable[EventReport], url: str) -> None:
 # --- send -----------------------------------------------------------------------------------------------------
 
 
-def send_event(  # one for each option
+def send_event(
     *,
     handler: str,
     pairs: tuple[str, ...],

@@ -139,7 +139,7 @@ def note(line: str) -> None:
 # --- many answers ---------------------------------------------------------------------------------------------
 
 
-def show(  # what there is, and how it looks
+def show(
     records: Iterable[Record],
     fields: Iterable[Column | str],
     form: Form,

@@ -36,7 +36,7 @@ _PAGE: Final = 200
 # --- ls -------------------------------------------------------------------------------------------------------
 
 
-def list_runs(  # one for each option
+def list_runs(
     *,
     name: str | None,
     status: str | None,
@@ -217,7 +217,7 @@ _DONE: Final[dict[RunAction, str]] = {
 }
 
 
-def decide_run(  # one for each option
+def decide_run(
     *, act: RunAction, number: int, by: str, reason: str, target: Target, form: Form, value: str = "null"
 ) -> None:
     """Carry out a person's decision about one run."""
@@ -231,7 +231,7 @@ def decide_run(  # one for each option
     report_done(target, done, form, sentence=sentence, record=record, plain=(run.id, run.state, run.outcome))
 
 
-def reconcile_run(  # one for each option
+def reconcile_run(
     *,
     number: int,
     result: str | None,

@@ -45,7 +45,7 @@ class SpaceFile(NamedTuple):
 class Target:
     """The options of a command that name a space. Each property is computed at its first use."""
 
-    def __init__(  # one for each option
+    def __init__(
         self,
         url: str | None = None,
         space: str | None = None,

@@ -15,9 +15,7 @@ from headwater.values.codec import from_json
 from headwater.values.tree import freeze
 
 
-def set_value(  # one for each option
-    *, path: str, text: str | None, delete: bool, create: bool | None, target: Target, form: Form
-) -> None:
+def set_value(*, path: str, text: str | None, delete: bool, create: bool | None, target: Target, form: Form) -> None:
     """Carry out `set`."""
     if text is not None and text.startswith("--"):
         raise click.NoSuchOption(text)
