@@ -177,7 +177,7 @@ def test_damaged_space_is_not_backed_up_unless_asked_to(run: Run, tmp_path: Path
     with apsw.Connection(str(tmp_path / shop)) as db:
         db.execute("update log set chain = zeroblob(32) where seq = 2")
     db.close()
-    assert "the space is damaged: commit 2 is not the one" in run("backup", "b", "--url", shop, exit=1).stderr
+    assert "the space is damaged: commit 2 is not the commit" in run("backup", "b", "--url", shop, exit=1).stderr
     assert names(tmp_path) == ["shop.db"]
     run("backup", "b", "--unverified", "--url", shop)
     assert names(tmp_path) == ["b", "shop.db"]
