@@ -4,7 +4,7 @@ import re
 
 import headwater as hw
 from tests.docs.blocks import find_blocks
-from tests.docs.pages import DOCS, ROOT, read
+from tests.docs.pages import DOCS, ROOT, prose_lines, read, words
 
 CHOOSE = DOCS / "start" / "choose.md"
 NUMBERS = DOCS / "internals" / "numbers.md"
@@ -81,3 +81,19 @@ def test_figures_about_fit_are_those_that_were_measured() -> None:
 def test_program_of_the_front_page_has_about_15_lines() -> None:
     [program] = [block for block in find_blocks(read(ROOT / "README.md")) if block.language == "python"]
     assert len([line for line in program.source.splitlines() if line.strip()]) <= 20
+
+
+def test_front_page_has_at_most_900_words() -> None:
+    assert sum(words(line) for _, line in prose_lines(read(ROOT / "README.md"))) <= 900
+
+
+def test_commands_of_the_front_page_are_those_of_the_checkout() -> None:
+    shown = set(re.findall(r"^\$ \./hw (\w+)", read(ROOT / "README.md"), re.MULTILINE))
+    listed = set(re.findall(r"^\./hw (\w+)", read(ROOT / "hw"), re.MULTILINE))
+    assert {"demo", "test", "python", "run"} <= shown <= listed
+
+
+def test_front_page_leads_to_every_tutorial_and_start_page() -> None:
+    front = read(ROOT / "README.md") + read(DOCS / "index.md").replace("](", "](docs/")
+    pages = [path for tab in ("start", "tutorials") for path in (DOCS / tab).glob("*.md")]
+    assert [path.name for path in pages if f"](docs/{path.relative_to(DOCS).as_posix()})" not in front] == []
