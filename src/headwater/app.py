@@ -523,7 +523,7 @@ class App(Declarer):
         opened.restorer.take_over(self.name, self._functions)
         if self._workflows and opened.is_main:
             for flow in self._workflows.values():
-                # All of them are looked at before any of them is changed.
+                # All of them are checked before any of them is changed.
                 flow.check()
             for flow in self._workflows.values():
                 workflow_parts().deploy(opened, flow, force=opened.forces)

@@ -229,7 +229,7 @@ def test_what_has_failed_is_tried_again_at_once(run: Run, post: Post) -> None:
     assert listed(run)[0]["text"] == "Letter a -> Send a"
     refused = run("runs", "retry", number, exit=4).stderr
     assert f"run {number} cannot be tried again: it failed, and run {number + 1} has followed it" in refused
-    assert f"`headwater runs show {number + 1}` tells how that is" in refused
+    assert f"`headwater runs show {number + 1}` shows that run" in refused
 
 
 def test_a_run_is_given_up_before_it_acts(run: Run, post: Post) -> None:

@@ -62,5 +62,5 @@ def test_all_that_are_names_can_be_used(server: Server, actor: str) -> None:
 
 def test_somebody_elses_name_is_a_lack_of_rights(server: Server) -> None:
     token, _ = server.access.create(space="home", can=Right.OWN, actor="ann")
-    with pytest.raises(AccessError, match=r"what was shown is ann's; it cannot act as bob"):
+    with pytest.raises(AccessError, match=r"the token or key is ann's; it cannot act as bob"):
         app.open(f"{server.url}/home", token=token, actor="bob")

@@ -149,7 +149,9 @@ def test_that_it_could_not_be_kept_for_want_of_a_right_is_said_instead_of_where_
         told = [str(error) for error in todo.wrong]
         assert len(told) == 1
         for text in (str(failed.value), *told):
-            assert "could not be kept either: who may only read space 'shop' keeps nothing there" in text
+            assert (
+                "could not be kept either: nothing can be stored in space 'shop': the right to write is missing" in text
+            )
             assert "headwater events" not in text
 
 

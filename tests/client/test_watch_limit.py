@@ -56,7 +56,7 @@ def test_a_running_program_that_holds_more_than_the_server_lets_watch_is_told_so
     at.server.spaces.limits["watches"] = 30
     at.come_back()
     state_is(space, "over")
-    assert "what was missed cannot be asked for, of 4" in space.connection.trouble
+    assert "the missed commits of 4" in space.connection.trouble
     assert "may watch 30 documents" in space.connection.trouble
     with pytest.raises(ServerLimitError):
         cells[0].value = 2

@@ -31,8 +31,8 @@ def test_listener_that_raises_is_told_of_once_and_the_text_goes_on(
         desk.x.value = 1
         [error] = desk.errors
         assert error.message == (
-            "on_console in space 'main' raised LookupError: x is 0. What show() wrote is forwarded as it is, and this "
-            "is not told again"
+            "on_console in space 'main' raised LookupError: x is 0. What show() wrote is forwarded as is. This "
+            "is reported once"
         )
         assert isinstance(error.__cause__, LookupError)
         assert error.facts == {

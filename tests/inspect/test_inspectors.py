@@ -387,7 +387,7 @@ def test_questions_at_a_server_are_bounded(server: Server, monkeypatch: pytest.M
     with pytest.raises(UsageError, match="the answer is larger than 10 bytes"):
         inspector.ask(ListRuns())
     monkeypatch.setattr(inspect_page, "AT_ONCE_MAX", 0)
-    with pytest.raises(UnavailableError, match="questions are being answered; come again"):
+    with pytest.raises(UnavailableError, match="questions are being answered; try again"):
         inspector.ask(ListRuns())
 
 

@@ -55,9 +55,7 @@ def followed(desk: Desk) -> RunRow:
 
 def test_a_run_that_was_answered_and_followed_says_which_one_to_look_at(desk: Desk) -> None:
     run = followed(desk)
-    told = (
-        f"it was rejected, and run {run.id + 1} has followed it; `headwater runs show {run.id + 1}` tells how that is"
-    )
+    told = f"it was rejected, and run {run.id + 1} has followed it; `headwater runs show {run.id + 1}` shows that run"
     for act, what in (
         (operator_actions.approve, "approved"),
         (operator_actions.reject, "rejected"),
@@ -76,7 +74,7 @@ def test_the_newest_run_of_a_chain_is_the_one_to_look_at(desk: Desk) -> None:
         desk.fail(desk.begin())
     told = refused(desk, operator_actions.retry, first.id)
     assert told.endswith(
-        f"it failed, and run {first.id + 1} has followed it; `headwater runs show {first.id + 2}` tells how that is"
+        f"it failed, and run {first.id + 1} has followed it; `headwater runs show {first.id + 2}` shows that run"
     )
 
 
@@ -180,7 +178,7 @@ def test_workflows_say_what_stands_in_the_way_and_what_to_type(desk: Desk) -> No
     desk.do(operator_actions.resume, FLOW)
     assert f"run {run.id} is not finished, and goes on by itself" in refused(desk, operator_actions.run_now, FLOW)
     desk.fail(desk.begin(), FailureKind.LOGIC, "it is wrong.\n")
-    told = f"it waits for a person: work is wrong: it is wrong; `headwater workflow show {FLOW}` tells what to type"
+    told = f"it waits for a person: work is wrong: it is wrong; `headwater workflow show {FLOW}` shows what to type"
     assert refused(desk, operator_actions.run_now, FLOW).endswith(told)
     desk.do(operator_actions.pause, FLOW)
     assert f"`headwater workflow resume {FLOW}` lets it go on" in refused(desk, operator_actions.pause, FLOW)

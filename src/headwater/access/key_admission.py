@@ -24,7 +24,7 @@ def grant_of(access: AccessControl, talk: ServerSession, asked: Open, now: Milli
     proof = asked.proof
     assert proof is not None
     if not now - LEEWAY_MS <= proof.expires <= now + LASTS_MAX_MS + LEEWAY_MS:
-        raise AccessError("the signature has expired, or the clocks differ by more than a minute; come again")
+        raise AccessError("the signature has expired, or the clocks differ by more than a minute; try again")
     text = challenge_text(talk.nonce, talk.audience, asked.space, asked.session, proof.expires)
     if not verify(proof.key, text, proof.signature):
         return None

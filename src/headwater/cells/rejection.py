@@ -24,7 +24,9 @@ def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str,
         return refusal(verdict, f"{whose} in space {space!r} was refused: ")
     if isinstance(error, UnconfirmedError | PoisonedError):
         message = f"it is not known whether {whose} in space {space!r} was stored: {error}"
-        unknown = UnconfirmedError(f"{message}. Open the space again and look before you do it again", error=error)
+        unknown = UnconfirmedError(
+            f"{message}. Open the space again and read it before you repeat the write", error=error
+        )
         unknown.__cause__ = error
         return unknown
     failed = RejectedError(f"{whose} in space {space!r} was not stored: {error}", error=error)

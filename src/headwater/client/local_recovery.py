@@ -71,7 +71,7 @@ class LocalRecovery:
             self.folder.flush()
             self._tell()
 
-    # -- what is taken back --------------------------------------------------------------------------------
+    # -- rejected commits --------------------------------------------------------------------------------
 
     def _refused(self, rejected: list[Rejected]) -> None:
         found = [

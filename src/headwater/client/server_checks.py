@@ -44,7 +44,7 @@ def _way(url: ServerUrl) -> Found:
         return "way", "ok", "encrypted (TLS)"
     if find_local(url.host, url.port) is not None or url.host in ("localhost", "127.0.0.1", "::1"):
         return "way", "ok", "not encrypted, and does not leave this machine"
-    return "way", "warning", "not encrypted: what is said, tokens too, can be read on the way; use wss://"
+    return "way", "warning", "not encrypted: the traffic, with tokens, can be read on the way; use wss://"
 
 
 def _session(url: ServerUrl, token: str | None) -> Iterator[Found]:

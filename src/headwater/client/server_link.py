@@ -162,7 +162,7 @@ class ServerLink:
                 if "CERTIFICATE" in self.trouble
                 else "is it ws:// or wss://?"
             )
-            message = f"cannot open {self.url}: who answers there is not understood ({self.trouble}); {hint}"
+            message = f"cannot open {self.url}: the answer is not that of a Headwater server ({self.trouble}); {hint}"
             raise OfflineError(message, url=str(self.url))
         if self.session.was_greeted:
             message = f"cannot open {self.url}: {self.trouble or 'the server gave no answer in time'}"
@@ -228,7 +228,7 @@ class ServerLink:
                 how, since = "is not reached", lost_at
             seconds = max(round(self._loop.time() - since), 1)
             message = f"{self.url} {how} for {seconds:,} s ({self.trouble or 'it is slow'})"
-            raise OfflineError(f"{message}; what is here already can be used", url=str(self.url)) from None
+            raise OfflineError(f"{message}; loaded documents can still be read", url=str(self.url)) from None
         if isinstance(found, HeadwaterError):
             raise found
         return found
@@ -269,7 +269,7 @@ class ServerLink:
                 if lost_at is not None and end is None and now - lost_at > PATIENCE_S:
                     raise self.away(f"is not reached ({self.trouble})")
                 if end is None and self._is_stuck(now):
-                    raise self.away(f"is reached, and cannot do what is asked ({self._stuck_why})")
+                    raise self.away(f"is reached, and cannot do the work ({self._stuck_why})")
                 if lost_at is None and end is None and now - max(begun, self._heard_at) > STALL_S:
                     raise self.away(f"has said nothing for {STALL_S:g} s")
                 self._changed.wait(LOOK_S if left is None else min(LOOK_S, left))

@@ -81,9 +81,7 @@ class Listener:
             return
         self._has_failed = True
         name, title = self.home.name, run.node.title
-        message = (
-            f"on_console in space {name!r} {how}. What {title} wrote is forwarded as it is, and this is not told again"
-        )
+        message = f"on_console in space {name!r} {how}. What {title} wrote is forwarded as is. This is reported once"
         facts = {} if isinstance(run.node, Voice) else facts_of(run.node, run.tx.triggers)
         told = UserCodeError(message, space=name, **facts)
         told.__cause__ = error

@@ -43,7 +43,7 @@ class Loop:
             result, error = future.result()
         except CancelledError:
             # Cancelled by `close` only.
-            raise TransitionError("the host ends before this has come to its end", stopped=True) from None
+            raise TransitionError("the host ends before this call has ended", stopped=True) from None
         except BaseException:
             future.cancel()
             raise

@@ -65,7 +65,7 @@ class Host:
         with self._changed:
             self._hire()
 
-    # -- being told ----------------------------------------------------------------------------------------
+    # -- wake-ups ------------------------------------------------------------------------------------------
 
     def wake(self, name: str) -> None:
         """A workflow may have something to do. Called at each commit; does not block."""

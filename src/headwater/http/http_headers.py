@@ -21,13 +21,13 @@ _OURS: Final = {
     **dict.fromkeys(("host", "content-length"), "it follows from the URL"),
     **dict.fromkeys(
         ("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect", "http2-settings"),
-        "it is about the connection, which is ours",
+        "it belongs to the connection, which Headwater manages",
     ),
     **dict.fromkeys(
         ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range"),
-        "it is set when what is kept is asked for anew",
+        "it is set when a stored response is revalidated",
     ),
-    "accept-encoding": "it says what we can unpack",
+    "accept-encoding": "it names the encodings that Headwater can decode",
 }
 
 _HARMLESS: Final = frozenset({"accept", "accept-language", "user-agent"})

@@ -37,6 +37,6 @@ def event_server(storage: StoragePort) -> EventServer:
         if may_write(storage.connection()):
             return None
         name = storage.name
-        return AccessError(f"who may only read space {name!r} keeps nothing there", space=name)
+        return AccessError(f"nothing can be stored in space {name!r}: the right to write is missing", space=name)
 
     return EventServer(url=storage.connection().url, away=away, refusal=refusal)

@@ -98,9 +98,9 @@ class Authenticator:
         if SUBPROTOCOL not in [each.strip() for each in offered]:
             return 400, f"the subprotocol {SUBPROTOCOL} is expected", {}
         if self.spaces.closing:
-            return 503, "the server ends; come again", {"Retry-After": "1"}
+            return 503, "the server ends; try again", {"Retry-After": "1"}
         if len(self._sockets) >= self._places:
-            return 503, f"{self._places} connections are open; come again later", {"Retry-After": "5"}
+            return 503, f"{self._places} connections are open; try again later", {"Retry-After": "5"}
         return self._shown(given, socket)
 
     def _shown(self, given: str, socket: ServerSocket) -> Refusal | None:
@@ -130,7 +130,7 @@ class Authenticator:
         if is_guessing:
             return 429, "too many wrong tokens from this address; wait a little", {"Retry-After": "5"}
         if given and not self.spaces.access.is_known:
-            return 503, "the grants cannot be read now, so no client is let in; come again", {"Retry-After": "1"}
+            return 503, "the grants cannot be read now, so no client is let in; try again", {"Retry-After": "1"}
         if given:
             self._guessed(peer)
         message = (

@@ -319,7 +319,7 @@ def _listen(options: Serving, *, is_secret: bool) -> socket.socket:
         family, _, _, _, address = found[0]
         if not (is_secret or options.insecure or ip_address(str(address[0])).is_loopback):
             message = (
-                f"{host}:{port} can be reached from other machines, and what is said could be read on the way: give a "
+                f"{host}:{port} can be reached from other machines, and the traffic could be read on the way: give a "
                 "certificate (--tls-cert, --tls-key), listen at 127.0.0.1, or say --insecure if a proxy does it"
             )
             raise UsageError(message, host=host, port=port)

@@ -419,9 +419,9 @@ class ClientSession:
         if missed is not None:
             half = len(missed.docs) // 2
             if not isinstance(error, LimitError | ServerLimitError):
-                raise RemoteProtocolError(f"what was missed is not told: {error.message}")
+                raise RemoteProtocolError(f"the missed commits are not available: {error.message}")
             if not half:
-                message = f"what was missed cannot be asked for, of {len(self.watched):,} documents: {error.message}"
+                message = f"the missed commits of {len(self.watched):,} documents are not available: {error.message}"
                 raise ServerLimitError(f"{message}. Open the space again, and hold fewer", held=len(self.watched))
             # More than one answer can contain.
             self._watch_again(missed.docs[:half], missed.prefixes)
@@ -448,7 +448,7 @@ class ClientSession:
         """A commit or request is too large for any connection."""
         number = getattr(frame, "number", 0)
         if number:
-            message = f"what was to be sent has {size:,} bytes; a frame has at most {most:,}: do it in smaller parts"
+            message = f"a frame would have {size:,} bytes; a frame has at most {most:,}: do it in smaller parts"
             self._trouble(LimitError(message, size=size, limit=most), number, again=False)
 
     # -- asking --------------------------------------------------------------------------------------------

@@ -334,7 +334,7 @@ class ServerSession:
     def _need(self, right: str) -> None:
         if not self._desk.may(right):
             if not self._desk.knows_rights:
-                self.turned_away("the server cannot tell now what this client may do; come again")
+                self.turned_away("the rights of this client are unknown now; connect again later")
                 raise TurnedAwayError
             raise AccessError(f"space {self.space!r} may not be used so: the right to {right} it is missing")
 
@@ -368,7 +368,7 @@ class ServerSession:
     def revoked(self) -> None:
         """The session may not see the space any more; or its rights are unknown, and the client connects again."""
         if not self._desk.knows_rights:
-            self.turned_away("the server cannot tell now what this client may do; come again")
+            self.turned_away("the rights of this client are unknown now; connect again later")
         if self.state is not ServerState.OVER:
             message = f"space {self.space!r} may not be used any more: the token was revoked, or has expired"
             self._desk.send(ErrorFrame("HW404", message))
@@ -382,7 +382,7 @@ class ServerSession:
     def taken_over(self) -> None:
         """Another connection continues the session."""
         if self.state is not ServerState.OVER:
-            self._desk.send(ErrorFrame("HW404", "another connection goes on with this session"))
+            self._desk.send(ErrorFrame("HW404", "another connection continues this session"))
             self._end(Close.TAKEN, "taken over")
 
     def lost(self) -> None:

@@ -122,7 +122,7 @@ class PlainStage(Stage):
             self.loop.turn(max(self._now_ms / 1000, self.loop.time()))
 
     def now_ms(self) -> float:
-        # Outside of it, as it was said: what is lost in rounding stays in the loop.
+        # Outside of the loop, the time as given: rounding stays inside the loop.
         return self.loop.now_ms() if self.loop is not None and self.loop.is_running() else self._now_ms
 
     def open(self, options: Options) -> None:

@@ -103,7 +103,7 @@ def next_in_words(tables: WorkflowTables, row: FlowRow, hosts: Hosts) -> str:
     if row.intent == Intent.PAUSED:
         return f"Nothing runs before `headwater workflow resume {row.name}`: it is paused."
     if row.block is not None:
-        return f"Nothing runs before a person has answered: `headwater workflow show {row.name}` tells what to type."
+        return f"Nothing runs before a person has answered: `headwater workflow show {row.name}` shows what to type."
     active = tables.active(row.id)
     if active is not None:
         return f"Run {active.id} of {active.handler} is at work, and comes first."

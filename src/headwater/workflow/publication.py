@@ -44,7 +44,7 @@ def publish(tables: WorkflowTables, event: Publication, run: RunRow | None = Non
         if event.is_pinned and known[2] != event.payload:
             message = (
                 f"cannot publish {event.message!r} to {event.flow}.{event.topic}: an event with this id was published "
-                "with another payload; use an id of its own for what is another event"
+                "with another payload; use another id for another event"
             )
             raise EventReusedError(message, topic=event.topic, event=event.message)
         if known[1] == "pending" and known[2] != event.payload:

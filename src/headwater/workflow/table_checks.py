@@ -163,7 +163,7 @@ def w4_one_call(tables: WorkflowTables, rows: Rows | None = None) -> None:
     for call in rows.calls:
         run = rows.runs[call.run]
         if run.effect_of is not None or call.key != key_of(rows.flows[run.flow], run.id):
-            raise broken("W4", f"a call stands under it that is not its own ({call})", run)
+            raise broken("W4", f"it has a call that is not its own ({call})", run)
 
 
 def w5_effect_once(tables: WorkflowTables, rows: Rows | None = None) -> None:
@@ -305,7 +305,7 @@ def w9_reserve(tables: WorkflowTables, rows: Rows | None = None) -> None:
         if (event.status == "reserved") != (event.reserved_by is not None) or said["reserved"] != (
             event.status == "reserved"
         ):
-            raise broken("W9", f"who holds it is not clear ({by_event.get(event.id)})", event)
+            raise broken("W9", f"its reservation is inconsistent ({by_event.get(event.id)})", event)
         # Nothing is stored of runs that were deleted.
         if kept == newest and said["consumed"] != (event.status == "consumed"):
             raise broken("W9", f"its runs do not say so ({by_event.get(event.id)})", event)
@@ -380,7 +380,7 @@ def check_all(tables: WorkflowTables, alive: Collection[int] | None = None) -> N
     """All invariants that hold between two transactions. `alive`: the runs that a host executes, if known."""
     wrong = tables.refresh_cache()
     if wrong:
-        raise InvariantError(f"what is remembered of the tables is not so: {wrong}", wrong=wrong)
+        raise InvariantError(f"the cache differs from the tables: {wrong}", wrong=wrong)
     rows = Rows(tables)
     for claim in ANY_TIME:
         claim(tables, rows)

@@ -228,7 +228,7 @@ def generator(_: object, pending: object) -> Iterator[int]:
         ({"mutate": 3}, "mutate is 3; a plain or async method"),
         ({"next": lambda _, run, data: None}, r"write `def next\(self, run, data, outcome\)`"),
         ({"reconcile": lambda _, run, data, more: None}, r"write `def reconcile\(self, run, data\)`: missing"),
-        ({"__init__": lambda _, mail: None}, "made anew for each run, without anything: missing a required"),
+        ({"__init__": lambda _, mail: None}, "created for each run, without arguments: missing a required"),
     ],
     ids=range(8),
 )

@@ -276,7 +276,7 @@ def test_what_the_function_has_come_to_is_explained() -> None:
     bob.hear()
     bob.run()
     said = bob.scheduler.why(bob.nodes["double"])
-    assert "what another runtime came to was adopted" in said
+    assert "the result of another runtime was adopted" in said
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])

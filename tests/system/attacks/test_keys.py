@@ -18,7 +18,7 @@ from tests.system.attacks.served import Served
 ORDER = (1 << 252) + 27742317777372353535851937790883648493
 SMALL = bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a")
 """A point of order eight. With it as a key, one signature is good for one text in eight."""
-UNKNOWN = "there is no such space, or it may not be used with what was shown"
+UNKNOWN = "there is no such space, or it may not be used with this token or key"
 
 
 def soon(ms: int = 60_000) -> int:
@@ -187,7 +187,7 @@ def test_a_signature_of_another_time_may_be_made_again(served: Served, ms: int) 
     holder = Holder(served)
     raw = holder.come()
     told = holder.is_refused(raw, holder.proof(raw, expires=min(soon(ms), 2**63 - 1)))
-    assert told == "the signature has expired, or the clocks differ by more than a minute; come again"
+    assert told == "the signature has expired, or the clocks differ by more than a minute; try again"
     with holder.come() as again:
         again.open(holder.spaces[0], proof=holder.proof(again))
 

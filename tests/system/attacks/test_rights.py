@@ -41,7 +41,7 @@ from headwater.values.patch import Add, Replace
 from tests.system.attacks.raw import ClosedError, Raw, knock
 from tests.system.attacks.served import Served, doc
 
-UNKNOWN = "there is no such space, or it may not be used with what was shown"
+UNKNOWN = "there is no such space, or it may not be used with this token or key"
 SECRET = "the name of the rose"  # noqa: S105  # a value
 BOBS = doc("diary", "user:bob")
 

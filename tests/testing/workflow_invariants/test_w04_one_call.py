@@ -49,7 +49,7 @@ def test_call_under_another_key_is_found(world: World) -> None:
     world.publish("a1")
     world.drain(limit=1)
     tamper(world, "update flow_call set key = 'x'")
-    is_found(world, w4_one_call, r"W4: a call stands under it that is not its own \(CallRow.*: RunRow")
+    is_found(world, w4_one_call, r"W4: it has a call that is not its own \(CallRow.*: RunRow")
 
 
 def test_call_of_a_run_that_goes_on_from_another_is_found(world: World) -> None:
@@ -61,4 +61,4 @@ def test_call_of_a_run_that_goes_on_from_another_is_found(world: World) -> None:
         world,
         "insert into flow_call(run, operation, params, key, status, at) values (2, 'x', x'', 'k', 'in_flight', 1)",
     )
-    is_found(world, w4_one_call, "W4: a call stands under it that is not its own")
+    is_found(world, w4_one_call, "W4: it has a call that is not its own")

@@ -159,4 +159,4 @@ def rejected_error(event: str, handler: str, reason: str, facts: object) -> Even
 def reused_error(event: str, handler: str) -> EventReusedError:
     """The error for an id that another event has used."""
     message = f"{handler} was not sent {event}: an event with this id was handled with another payload"
-    return EventReusedError(f"{message}; use an id of its own for what is another event", event=event)
+    return EventReusedError(f"{message}; use another id for another event", event=event)

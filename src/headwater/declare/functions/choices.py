@@ -99,7 +99,7 @@ class Choice(Computed[[], T]):
         super().__init__(app, self._plain, name, doc, NO_OPTIONS)
         self.__doc__ = type(self).__doc__
         self._condition = condition
-        # For a condition that holds, and for one that does not.
+        # The branches for a true and for a false condition.
         self._then, self._otherwise = branches
 
     def _holds(self) -> bool:

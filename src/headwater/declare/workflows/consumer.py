@@ -131,7 +131,7 @@ def check_methods(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
     try:
         signature(kind).bind()
     except TypeError as error:
-        message = f"{where}: it is made anew for each run, without anything: {error}; keep what it needs elsewhere"
+        message = f"{where}: it is created for each run, without arguments: {error}; remove the parameters"
         raise DeclarationError(message) from None
     for name, count in _METHODS.items():
         method = getattr(kind, name)

@@ -118,7 +118,7 @@ class Pieces:
         inputs: dict[str, Any],
     ) -> Piece[R]:
         if node.removed:
-            raise UsageError(f"{node.title} is no longer, and cannot have children", node=node.name)
+            raise UsageError(f"{node.title} was removed, and cannot have children", node=node.name)
         # I7: no observation of this run is stored. Only a run starts children, and each of them is stored on its own.
         tx.reads_outside = True
         place = node.outputs[0] if node.outputs else node.spec.stored_as or node.name

@@ -273,7 +273,7 @@ class Streams:
 
 def _reused(event: EventRecord, how: str, other: str = "") -> EventReusedError:
     message = f"{event.handler.title} was not sent {event.id}: an event with this id {how} with another payload"
-    return EventReusedError(f"{message}; use an id of its own for what is another event{other}", event=event.id)
+    return EventReusedError(f"{message}; use another id for another event{other}", event=event.id)
 
 
 def _check_backlog(handler: HandlerRecord) -> None:

@@ -240,14 +240,14 @@ class GraphQueries:
             because = "because it had not run before" if is_first else "because its value was asked for"
         failed = f"; it raised {describe(node.error)}" if node.error is not None else ""
         often = "once" if node.adopted == 1 else f"{node.adopted} times"
-        adopted = f"; {often} what another runtime came to was adopted instead" if node.adopted else ""
+        adopted = f"; {often} the result of another runtime was adopted instead" if node.adopted else ""
         return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}{adopted}"
 
     def _before(self, node: Node) -> str:
         """For a node that has not run here: what was restored from earlier openings."""
         missed = self._persistence.missed.get(node.id)
         if node.adopted:
-            return "It has not run here: what another runtime came to was adopted"
+            return "It has not run here: the result of another runtime was adopted"
         if node.restored:
             since = f", and {missed.reason}" if missed is not None else ""
             return f"It has not run here: its last run, in an earlier opening, was restored{since}"

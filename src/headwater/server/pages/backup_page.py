@@ -59,7 +59,7 @@ class Backups:
         space: str = request.path_params["space"]
         check_right(self._authenticator, grant, space, Right.OWN)
         if self.under_way >= AT_ONCE_MAX:
-            message = f"{AT_ONCE_MAX} backups are under way; come again later"
+            message = f"{AT_ONCE_MAX} backups are under way; try again later"
             raise HTTPException(503, message, {"retry-after": "10"})
         self.under_way += 1
         try:

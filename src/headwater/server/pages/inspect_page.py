@@ -67,7 +67,7 @@ class Inspections:
         # Again: a body may take its time.
         check_right(self._authenticator, grant, space, _needed(request))
         if self._at_once >= AT_ONCE_MAX:
-            raise HTTPException(503, f"{AT_ONCE_MAX} questions are being answered; come again", {"retry-after": "1"})
+            raise HTTPException(503, f"{AT_ONCE_MAX} questions are being answered; try again", {"retry-after": "1"})
         self._at_once += 1
         try:
             return _sent(await self._answer(http, grant, space, request))

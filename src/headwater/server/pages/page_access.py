@@ -70,13 +70,13 @@ def check_right(authenticator: Authenticator, grant: Grant, space: str, needed: 
         raise HTTPException(404, f"{UNKNOWN} ({refused.message})") from None
     right = authenticator.spaces.right(grant, space)
     if right < needed and not authenticator.spaces.access.is_known:
-        raise HTTPException(503, "the grants cannot be read now; come again", {"retry-after": "1"})
+        raise HTTPException(503, "the grants cannot be read now; try again", {"retry-after": "1"})
     if right < Right.READ:
         raise HTTPException(404, UNKNOWN)
     if right < needed:
         raise HTTPException(403, f"the right to {needed.word} the space is missing")
     if authenticator.spaces.closing:
-        raise HTTPException(503, "the server ends; come again", {"retry-after": "1"})
+        raise HTTPException(503, "the server ends; try again", {"retry-after": "1"})
 
 
 async def told(_request: Request, error: Exception) -> Response:
@@ -108,7 +108,7 @@ async def refused(_request: Request, error: Exception) -> Response:  # noqa: PLR
         case UnavailableError():
             # Its message names files of the server.
             log.warning("a request could not be answered: %s", text_of(error))
-            return answer(503, "the space cannot be used now; come again", error.code, {"retry-after": "1"})
+            return answer(503, "the space cannot be used now; try again", error.code, {"retry-after": "1"})
         case UsageError():
             return answer(400, error.message, error.code)
         case _:

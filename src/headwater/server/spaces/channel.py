@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 log: Final = logging.getLogger("headwater.server")
 
-CANNOT_WRITE: Final = "the server cannot use its disk now; come again"
+CANNOT_WRITE: Final = "the server cannot use its disk now; try again"
 """The reason sent when a connection is closed because of the disk."""
 
 
@@ -183,7 +183,7 @@ class Channel:
         """End watches."""
         self._watches[connection.talk.branch].remove(connection, docs, prefixes)
 
-    # -- what is told --------------------------------------------------------------------------------------
+    # -- frames out ----------------------------------------------------------------------------------------
 
     def deliver(self, decided: Delivered) -> None:
         """Called by the deciding thread, while the storage is locked."""

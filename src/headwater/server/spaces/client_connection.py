@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("headwater.server")
 
-UNKNOWN = "there is no such space, or it may not be used with what was shown"
+UNKNOWN = "there is no such space, or it may not be used with this token or key"
 """One answer for both cases: a client without access does not learn whether the space exists."""
 
 
@@ -43,7 +43,7 @@ def _nothing(*_said: object) -> None:
 
 def rights_unknown() -> UnavailableError:
     """The error while the grants cannot be read."""
-    return UnavailableError("the server cannot read its grants now, so no client is let in; come again")
+    return UnavailableError("the server cannot read its grants now, so no client is let in; try again")
 
 
 class ClientConnection:
@@ -204,7 +204,7 @@ class ClientConnection:
                 )
                 if epoch is None:
                     lost = SessionLostError(
-                        "this session cannot be gone on with: another client has it, or the proof is invalid"
+                        "this session cannot be continued: another client has it, or the proof is invalid"
                     )
                     self._spaces.audit("refused", self, space=asked.space, why=lost.message)
                     self.talk.refused(lost, Close.TAKEN)
@@ -288,9 +288,9 @@ class ClientConnection:
 def acting_as(grant: Grant, asked: str) -> str:
     """The actor of a grant, or the requested actor if the grant allows it. Raises AccessError."""
     if grant.actor is not None and asked not in ("", grant.actor):
-        raise AccessError(f"what was shown is {grant.actor}'s; it cannot act as {asked}")
+        raise AccessError(f"the token or key is {grant.actor}'s; it cannot act as {asked}")
     if asked and grant.actor is None and not grant.any_actor:
-        message = f"what was shown names no actor, so it cannot act as {asked}; open the space without actor=..."
+        message = f"the token or key names no actor, so it cannot act as {asked}; open the space without actor=..."
         raise AccessError(f"{message}, or use a token of `headwater token create --actor NAME` (or --any-actor)")
     actor = asked or grant.actor or ""
     if actor:

@@ -201,9 +201,9 @@ class ServedSpaces:
                 channel.empty_since = self._loop.time()
             if channel is None:
                 if self.closing:
-                    raise ServerLimitError("the server is ending; come again")
+                    raise ServerLimitError("the server is ending; try again")
                 if len(self.channels) >= SPACES_MAX:
-                    raise ServerLimitError(f"{SPACES_MAX} spaces are open already; come again later")
+                    raise ServerLimitError(f"{SPACES_MAX} spaces are open already; try again later")
                 storage, lineage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
                 channel = self.channels[space] = Channel(storage, self._loop, self._threads, lineage)
                 log.info("space opened", extra={"space": space, "seq": channel.head})
@@ -317,7 +317,7 @@ def _check_life(asked: Open, channel: Channel) -> None:
     """Raise unless the session began in this lineage of the space."""
     if asked.resume and lineage_in(asked.resume) != channel.lineage:
         message = (
-            f"space {asked.space!r} was put back to an earlier state, and what was seen of it before does not count "
+            f"space {asked.space!r} was restored to an earlier state, and what was read of it before is not valid "
             "any more; open it again"
         )
         raise SessionLostError(message, space=asked.space)

@@ -178,7 +178,7 @@ class ServerSocket(asyncio.Protocol):
         if not self.transport.is_closing():
             # For the client's closing frame.
             self.transport.resume_reading()
-        self.close(Close.RESTART, "the server ends; come again")
+        self.close(Close.RESTART, "the server ends; try again")
 
     # -- the handshake -------------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ class ServerSocket(asyncio.Protocol):
         if waiting > OUT_BYTES_MAX + self._grace:
             self._out.clear()
             self._note_slow(waiting)
-            self.close(Close.SLOW, "reads too slowly; come again for the newest state")
+            self.close(Close.SLOW, "reads too slowly; connect again for the newest state")
             return
         self._out.append(framed(data))
         self._out_bytes += len(data)

@@ -188,7 +188,7 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
             return held(path)
         case apsw.FullError():
             message = (
-                f"no room to write {path}: the disk is full; nothing of what did not fit is kept, and reads go on. "
+                f"no room to write {path}: the disk is full; the last writes are not stored, and reads still work. "
                 "Make room"
             )
             return StoreFullError(message, path=path)

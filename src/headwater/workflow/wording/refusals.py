@@ -45,7 +45,7 @@ def in_the_way(flow: FlowRow) -> str:
     """What has to be finished before a workflow can start something."""
     if flow.block is not None:
         text = one_line(flow.block, _SHOWN).rstrip(". ")
-        return f"it waits for a person: {text}; `headwater workflow show {flow.name}` tells what to type"
+        return f"it waits for a person: {text}; `headwater workflow show {flow.name}` shows what to type"
     return f"run {flow.head} is not finished, and goes on by itself; ask again when it is done"
 
 
@@ -64,7 +64,7 @@ def not_open(tables: WorkflowTables, run: RunRow, what: str) -> TransitionError:
 
 def _how(tables: WorkflowTables, run: RunRow) -> str:
     if run.status == RunStatus.ACTIVE:
-        return f"{at_work(run)}; `headwater runs show {run.id}` tells how far it is"
+        return f"{at_work(run)}; `headwater runs show {run.id}` shows how far it is"
     if run.status == RunStatus.COMMITTED:
         return f"it is done already; `headwater runs show {run.id}` shows the result"
     row = tables.one("select id from flow_run where retry_of = ?", run.id)
@@ -72,9 +72,7 @@ def _how(tables: WorkflowTables, run: RunRow) -> str:
     word = over(run, tables.call_of(run), tables.flow(run.flow), later) or "stopped"
     said = "it failed" if word == "failed" else f"it was {word}"
     if later is not None:
-        return (
-            f"{said}, and run {later} has followed it; `headwater runs show {_last(tables, later)}` tells how that is"
-        )
+        return f"{said}, and run {later} has followed it; `headwater runs show {_last(tables, later)}` shows that run"
     if is_held(tables, run):
         return put_aside(run)
     if word == "put aside" and run.aside is None:
@@ -193,7 +191,7 @@ def not_unknown(tables: WorkflowTables, run: RunRow, *, given_up: bool) -> Trans
     else:
         row = tables.one("select id from flow_run where retry_of = ?", run.id)
         later = "" if row is None else f", and run {row[0]} has followed it"
-        why = f"{_KNOWN[EffectOutcome(run.outcome)]}{later}; `headwater runs show {run.id}` tells all of it"
+        why = f"{_KNOWN[EffectOutcome(run.outcome)]}{later}; `headwater runs show {run.id}` shows all of it"
     return of_run(run, "reconciled", why)
 
 
@@ -207,7 +205,7 @@ def of_input(tables: WorkflowTables, found: InputRow, what: str, why: str) -> Tr
     held = tables.one(f"select event.reserved_by {_ABOUT} and event.reserved_by is not null", found.id)
     states = {row[0] for row in tables.execute(f"select distinct event.status {_ABOUT}", found.id)}
     if held is not None:
-        now = f"run {held[0]} is at it: `headwater runs show {held[0]}` tells how far that is"
+        now = f"run {held[0]} is at it: `headwater runs show {held[0]}` shows how far that is"
     elif "pending" in states:
         now = "it waits to be handled"
     elif "parked" in states:

@@ -76,7 +76,7 @@ def _count(events: int) -> str:
     return "1 event" if events == 1 else f"{events} events"
 
 
-# --- how it stands --------------------------------------------------------------------------------------------
+# --- status --------------------------------------------------------------------------------------------------
 
 
 def standing(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None) -> str:
@@ -128,7 +128,7 @@ def _answer(run: RunRow, flow: FlowRow) -> str | None:
     return "planned anew" if run.error_kind == FailureKind.ASK else "approved"
 
 
-# --- what became of it ----------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------------
 
 
 def sentence(run: RunRow, call: CallRow | None, flow: FlowRow, *, later: int | None = None, idle: str = "") -> str:
