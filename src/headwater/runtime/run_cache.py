@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import NewObservation
@@ -13,8 +13,14 @@ from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
-if TYPE_CHECKING:
-    from headwater.runtime.storage_port import EnginePort
+T = TypeVar("T")
+
+
+class EnginePort(Protocol):
+    """An engine that one thread at a time uses."""
+
+    def call(self, work: Callable[[Engine], T]) -> T:
+        """Call a function with the engine, between two groups of commits."""
 
 
 class RunCache(Protocol):

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from headwater.errors import HeadwaterError
 from headwater.machine import Lock
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.connection import Connection
-from headwater.runtime.run_cache import RunCache
+from headwater.runtime.run_cache import EnginePort, RunCache
 from headwater.store.commit import TableTransaction
-from headwater.store.engine import Engine
 from headwater.values.ids import BranchId, DocKey
-
-T = TypeVar("T")
-
-
-class EnginePort(Protocol):
-    """An engine that one thread at a time uses."""
-
-    def call(self, work: Callable[[Engine], T]) -> T:
-        """Call a function with the engine, between two groups of commits."""
 
 
 class StoragePort(Protocol):
