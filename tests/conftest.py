@@ -20,6 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     halves.load_profile(config.getoption("half"))
     halves.share_compiling(config)
+    halves.begin_collecting()
 
 
 @pytest.hookimpl(trylast=True)

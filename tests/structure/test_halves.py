@@ -1,5 +1,6 @@
 """The halves of the suite together prove all that there is to prove; and in which order."""
 
+import gc
 import os
 import re
 import subprocess
@@ -130,6 +131,10 @@ def test_each_worker_collects_every_folder_and_begins_in_another_part(workers: i
         first = names.index(order[0])
         assert order == names[first:] + names[:first]
     assert [order[0] for order in orders] == {1: ["a"], 2: ["a", "d"], 3: ["a", "c", "f"]}[workers]
+
+
+def test_garbage_is_collected_while_tests_run() -> None:
+    assert gc.isenabled()
 
 
 def test_a_worker_that_begins_elsewhere_has_its_tests_in_the_same_order(

@@ -164,10 +164,16 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = arranged(chosen, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
+def begin_collecting() -> None:
+    """Leave out garbage collections while tests are collected: nothing of that is garbage, and it is visited again."""
+    gc.disable()
+
+
 def forget_collecting() -> None:
     """Take what there is by now out of every later garbage collection: some tests ask for dozens."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @contextmanager
