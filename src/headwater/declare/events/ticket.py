@@ -89,7 +89,7 @@ class Ticket(Generic[R_co]):
 
 
             with app.open("memory:"):
-                print(greet.send("Ann").result(timeout="5s"))  # hello Ann
+                print(greet.send("Ann").result(timeout="1m"))  # hello Ann
             ```
         """
         if not self._event.is_settled:
