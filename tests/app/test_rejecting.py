@@ -260,7 +260,7 @@ def test_an_id_that_is_used_for_another_payload_is_refused_whatever_became_of_th
         shop.take.once("a").send(2)
         shop.take.once("b").send(70)
         for name in ("a", "b"):
-            with pytest.raises(EventReusedError, match="another payload; use an id of its own"):
+            with pytest.raises(EventReusedError, match="another payload; use another id"):
                 shop.take.once(name).send(1)
         space.sync()
         for name in ("a", "b"):
