@@ -127,7 +127,7 @@ def test_what_cannot_be_told_is_refused_until_it_is_said() -> None:
 
         return mill
 
-    with pytest.raises(DeclarationError, match="say acts=True, or acts=False"), declared().open():
+    with pytest.raises(DeclarationError, match="write acts=True, or acts=False"), declared().open():
         pass
     with declared(acts=False).open():
         pass
