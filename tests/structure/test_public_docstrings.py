@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 import headwater as hw
-from headwater import errors, testing
+from headwater import core, errors, testing
 from headwater.errors import HeadwaterError
 from tests.structure.project import ROOT
 
@@ -258,3 +258,10 @@ def test_what_programs_call_most_has_an_example_that_prints_what_its_comments_sa
                 wrong.append(f"{name} prints {out.getvalue()!r}")
     assert wrong == []
     assert count >= EXAMPLES_MIN
+
+
+def test_every_class_and_function_of_the_engine_says_what_it_is() -> None:
+    named = {name: getattr(core, name) for name in core.__all__}
+    documented = {name: found for name, found in named.items() if isinstance(found, type | types.FunctionType)}
+    assert len(documented) > 50
+    assert [name for name, found in documented.items() if not (found.__doc__ or "").strip().endswith((".", "`"))] == []

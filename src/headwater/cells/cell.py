@@ -337,7 +337,7 @@ class Cell(Slot, Generic[T]):
             with space.transaction():
                 self.remove(item)
             return
-        self._materialise(space, tx)
+        self._materialize(space, tx)
         resolved = self._target(space, tx)
         there = get(tx.document(resolved.doc), resolved.path)
         if is_map(there) and not is_link(there):

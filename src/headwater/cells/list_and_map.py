@@ -284,7 +284,7 @@ class List(Container, MutableSequence[T], Generic[T]):
         with self._atomically():
             space, tx = find(self._owner, self, WRITTEN)
             assert tx is not None
-            self._materialise(space, tx)
+            self._materialize(space, tx)
             resolved = self._target(space, tx)
             seen = (
                 [(*resolved.path, start + number) for number in range(count)] if count <= _SEEN_MAX else [resolved.path]
@@ -412,7 +412,7 @@ class Map(Container, MutableMapping[K, V], Generic[K, V]):
         with self._atomically():
             space, tx = find(self._owner, self, WRITTEN)
             assert tx is not None
-            self._materialise(space, tx)
+            self._materialize(space, tx)
             entry._remove()
 
     if not TYPE_CHECKING:  # typed as in MutableMapping, whose methods take several steps; here each is one transaction

@@ -177,7 +177,7 @@ class Slot(Readable):
                 self._put(space, own, tree)
             return
         if self._parent is not None:
-            self._parent._materialise(space, tx)
+            self._parent._materialize(space, tx)
         resolved = self._target(space, tx, only_redirects=True)
         if self._handles:
             there = get(tx.document(resolved.doc), resolved.path)
@@ -262,10 +262,10 @@ class Slot(Readable):
             raise AddressError(message, doc=doc, path=self._path)
         return resolved
 
-    def _materialise(self, space: SpacePort, tx: Transaction) -> None:
+    def _materialize(self, space: SpacePort, tx: Transaction) -> None:
         """Store the defaults that a write below, or an edit here, builds on."""
         if self._parent is not None:
-            self._parent._materialise(space, tx)
+            self._parent._materialize(space, tx)
         resolved = self._target(space, tx)
         if get(tx.document(resolved.doc), resolved.path) is not ABSENT:
             return
@@ -306,7 +306,7 @@ class Slot(Readable):
             with space.transaction() as own:
                 self._edit_in(space, own, make, guard)
             return
-        self._materialise(space, tx)
+        self._materialize(space, tx)
         resolved = self._target(space, tx)
         self._patch(space, tx, resolved.doc, make(resolved.path), guard)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 # The class, the property, its light color, its dark color.
-_COLOURS: Final = (
+_COLORS: Final = (
     ("ground", "fill", "#fbfbf9", "#14171c"),
     ("rule", "stroke", "#dcdcd6", "#333a45"),
     ("card", "fill", "#ffffff", "#1f242c"),
@@ -66,8 +66,8 @@ _SHAPES: Final = """\
 
 def sheet() -> str:
     """The style sheet of a picture."""
-    light = "".join(f".hw-graph .hw-{name}{{{what}:{colour}}}\n" for name, what, colour, _ in _COLOURS)
-    dark = "".join(f".hw-graph .hw-{name}{{{what}:{colour}}}\n" for name, what, _, colour in _COLOURS)
+    light = "".join(f".hw-graph .hw-{name}{{{what}:{color}}}\n" for name, what, color, _ in _COLORS)
+    dark = "".join(f".hw-graph .hw-{name}{{{what}:{color}}}\n" for name, what, _, color in _COLORS)
     return f"{_SHAPES}{light}@media (prefers-color-scheme:dark){{\n{dark}}}\n"
 
 

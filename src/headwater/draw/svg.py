@@ -75,10 +75,10 @@ def _head(title: str, summary: str, note: str, width: int) -> tuple[str, int]:
     room = int((width - 2 * MARGIN) / _BODY)
     lines = [_text(MARGIN, 38, "hw-ink hw-title", cut(title, room // 2))]
     y = 41
-    for text, colour in ((summary, "hw-soft"), (note, "hw-alarm")):
+    for text, color in ((summary, "hw-soft"), (note, "hw-alarm")):
         for line in wrap(text, room):
             y += 17
-            lines.append(_text(MARGIN, y, f"{colour} hw-body", line))
+            lines.append(_text(MARGIN, y, f"{color} hw-body", line))
     return "\n".join(lines) + "\n", y + 26
 
 
@@ -118,8 +118,8 @@ def _card(box: Box, rect: Rect) -> str:
     left, right = x + _INSET, x + width - _INSET - (POINT if box.kind == "effect" else 0)
     parts.append(_text(left, y + 15, "hw-soft hw-kind", caption))
     if badge:
-        colour = "hw-busy" if box.running else "hw-soft"
-        parts.append(_text(right, y + 15, f"{colour} hw-kind", badge, ' text-anchor="end"'))
+        color = "hw-busy" if box.running else "hw-soft"
+        parts.append(_text(right, y + 15, f"{color} hw-kind", badge, ' text-anchor="end"'))
     parts.append(_text(left, y + 31, "hw-ink hw-name", box.name))
     line = y + 31
     if box.facts:

@@ -132,7 +132,7 @@ class WriteBuffer:
         return data
 
     def _runs(self) -> Iterator[tuple[int, bytes]]:
-        """Join neighbouring pages, and clip the last to the size of the file: fewer, larger writes."""
+        """Join neighboring pages, and clip the last to the size of the file: fewer, larger writes."""
         # Numbers that follow each other keep their distance to their place in the sorted list.
         order = enumerate(sorted(self._pages))
         for _, run in groupby(order, key=lambda item: (item[1] - item[0], item[1] // RUN_PAGES_MAX)):

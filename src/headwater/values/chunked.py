@@ -2,7 +2,7 @@
 
 A chunked map is a row of small sorted dicts, found by the first key of each. A chunked list is a row of lists, found by
 the index at which each starts. Two levels are enough, because the document limit bounds the row. No chunk is empty or
-holds more than CHUNK_MAX entries, and two neighbours together hold more than half of that, so the row stays short
+holds more than CHUNK_MAX entries, and two neighbors together hold more than half of that, so the row stays short
 after any sequence of updates.
 
 The classes are not dicts and lists, but have all of their reading methods, and refuse the writing ones. The built-in
@@ -231,7 +231,7 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
         offset = index - self._starts[first]
         run[offset : offset + delete] = items
         if len(run) < _HALF:
-            # Merge with the neighbours, so that no small chunks remain.
+            # Merge with the neighbors, so that no small chunks remain.
             before, after = chunks[max(first - 1, 0) : first], chunks[last : last + 1]
             run = list(chain(*before, run, *after))
             first, last = first - len(before), last + len(after)

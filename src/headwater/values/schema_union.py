@@ -4,7 +4,7 @@ No discriminator is stored, so the stored value itself must identify its option.
 
 - Scalars are distinguished by type: bool is not int, and an int goes to int if there is one, else to float.
 - Literals and members of enums are distinguished by value. A literal may be combined with its own type
-  (`Literal["auto"] | str`), a member of an enum may not: is "red" the text, or the colour?
+  (`Literal["auto"] | str`), a member of an enum may not: is "red" the text, or the color?
 - At most one type that is stored as text (str, datetime, UUID, Decimal ...), one list or tuple, one dict, and no dict
   together with a record.
 - Two records differ in a field that is a Literal in both, with different values (a tag), or each has a field without

@@ -1,7 +1,7 @@
 """The class of a failure: decided by the type of the error and where it was raised, never by its message.
 
 Failures between two machines are transient: a timeout, a broken connection, a name that was not found, a busy server.
-That holds for the errors of the standard library, of Headwater, and of the usual clients, which are recognised without
+That holds for the errors of the standard library, of Headwater, and of the usual clients, which are recognized without
 being imported.
 """
 

@@ -135,7 +135,7 @@ class DamageCheck:
     def listed(self, branch: str, keys: Sequence[str], start: tuple[str, str], end: tuple[str, str] | None) -> None:
         """Check the keys of a listing: above and from the two of `start`; `end` as in a query.
 
-        A damaged key is out of order, or outside the range of its neighbours.
+        A damaged key is out of order, or outside the range of its neighbors.
         """
         after, prefix = start
         last = after
