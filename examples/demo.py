@@ -139,7 +139,7 @@ def main() -> None:
         kill_it(folder / "ledger.db")
         act_once(folder / "office")
         share(folder / "shared")
-    print("\nNext: docs/guide/first-program.md, then in examples/ counter.py, todo.py,")
+    print("\nNext: docs/start/first-program.md, then in examples/ counter.py, todo.py,")
     print("order.py, cards.py, weather.py, inbox.py and seats.py.")
 
 

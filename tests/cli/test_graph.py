@@ -25,7 +25,7 @@ def closed() -> str:
 
 
 TREE = """\
-receipt  effect · clean · 2 runs
+receipt  sink · clean · 2 runs
 └─ total  clean · 2 runs
    ├─ shop.prices  document
    ├─ gross(0)  clean · 2 runs
@@ -35,7 +35,7 @@ receipt  effect · clean · 2 runs
       ├─ shop.prices  document
       └─ shop.tax  document
 
-Read by no effect:
+Read by no sink:
 unused  dormant · never ran
 """
 
@@ -43,7 +43,7 @@ unused  dormant · never ran
 def without_times(text: str) -> str:
     """From the first effect on, without how long things took."""
     lines = [line.rpartition(" · ")[0] if line.endswith(" ms") else line for line in text.splitlines()]
-    return "\n".join(lines[lines.index("receipt  effect · clean · 2 runs") :]) + "\n"
+    return "\n".join(lines[lines.index("receipt  sink · clean · 2 runs") :]) + "\n"
 
 
 # --- closed -----------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_long_pass_is_said_to_be_going_on(run: Run) -> None:
         assert process.stdout.readline() == "busy\n"
         text = run("graph").stdout
         assert text.startswith(f"shop, live in process {process.pid}, running slow (busy: seen in passing)\n")
-        assert "slow  effect · running · clean · 2 runs" in text
+        assert "slow  sink · running · clean · 2 runs" in text
         assert "It is running" in run("why", "slow").stdout
         assert "running" in run("top").stdout
         result = run("stats")

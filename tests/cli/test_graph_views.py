@@ -70,16 +70,16 @@ def screen(*args: str, columns: int = 80) -> Iterator[Screen]:
 
 def test_live_graph_is_drawn_anew_when_something_changes_until_ctrl_c() -> None:
     with running(STAYING, "shop.db") as program, screen("graph", "--live") as view:
-        view.until("receipt  effect · clean · 1 run ·")
+        view.until("receipt  sink · clean · 1 run ·")
         assert "\x1b[?1049h" in view.seen, "on a screen of its own"
         tell(program, 20)
-        view.until("receipt  effect · clean · 2 runs ·")
+        view.until("receipt  sink · clean · 2 runs ·")
         view.process.send_signal(signal.SIGINT)
         text = view.rest()
         assert view.process.wait(SAFETY_S) == 130
         assert "\x1b[?1049l" in view.seen, "and back"
         assert "\x1b[?25h" in view.seen, "with a cursor"
-        assert "receipt  effect · clean · 2 runs" in text.rpartition("shop, live in process")[2], "the last one stays"
+        assert "receipt  sink · clean · 2 runs" in text.rpartition("shop, live in process")[2], "the last one stays"
         assert "Traceback" not in text
         end(program)
 

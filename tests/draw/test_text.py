@@ -26,7 +26,7 @@ def test_effect_stands_above_what_it_reads() -> None:
     nodes = [node("doubled"), node("show", kind="effect")]
     edges = [("doc:count", "doubled"), ("doubled", "show"), ("doc:count", "show")]
     assert tree(snapshot(nodes, edges)) == [
-        "show  effect ·",
+        "show  sink ·",
         "├─ doubled",
         "│  └─ count  document",
         "└─ count  document",
@@ -52,37 +52,37 @@ def test_circle_is_marked_where_it_closes() -> None:
 
 
 def test_node_that_reads_itself_is_marked() -> None:
-    assert tree(snapshot([node("a")], [("a", "a")])) == ["Read by no effect:", "a", f"└─ a  {CIRCLE}"]
+    assert tree(snapshot([node("a")], [("a", "a")])) == ["Read by no sink:", "a", f"└─ a  {CIRCLE}"]
 
 
 def test_effect_below_another_is_named_and_shown_on_its_own() -> None:
     nodes = [node("x", kind="effect"), node("y", kind="effect")]
     lines = tree(snapshot(nodes, [("y", "x"), ("doc:d", "y")]))
     assert lines[1] == f"└─ y  {APART}"
-    assert lines[2].startswith("y  effect")
+    assert lines[2].startswith("y  sink")
     assert lines[3] == "└─ d  document"
 
 
 def test_what_no_effect_reads_comes_last_and_once() -> None:
     nodes = [node("a"), node("b"), node("x", kind="effect")]
     lines = tree(snapshot(nodes, [("a", "b"), ("doc:d", "x")]))
-    assert lines[-4:] == ["", "Read by no effect:", "b", "└─ a"]
+    assert lines[-4:] == ["", "Read by no sink:", "b", "└─ a"]
 
 
 def test_circles_that_nobody_reads_are_shown_too() -> None:
     lines = tree(snapshot([node("a"), node("b")], [("a", "b"), ("b", "a")]))
-    assert lines == ["Read by no effect:", "a", "└─ b", f"   └─ a  {CIRCLE}"]
+    assert lines == ["Read by no sink:", "a", "└─ b", f"   └─ a  {CIRCLE}"]
 
 
 def test_writer_by_envelope_is_told_apart_and_makers_are_left_out() -> None:
     nodes = [node(name) for name in "abc"]
     edges = (Edge("a", "b", "envelope"), Edge("c", "b", "parent"))
-    assert tree(snapshot(nodes, edges=edges)) == ["Read by no effect:", "b", "└─ may be written by a", "c"]
+    assert tree(snapshot(nodes, edges=edges)) == ["Read by no sink:", "b", "└─ may be written by a", "c"]
 
 
 def test_states_are_said_in_words() -> None:
     shown = text(shop(), 120)
-    assert "print_invoice  effect · failed · 12 runs · 0.42 ms · OSError: no printer is connected" in shown
+    assert "print_invoice  sink · failed · 12 runs · 0.42 ms · OSError: no printer is connected" in shown
     assert "rates  running · clean · 3 runs · 840 ms" in shown
     assert "year_to_date  dormant · never ran" in shown
 
@@ -135,7 +135,7 @@ def test_handlers_stand_below_the_effects_with_what_they_read() -> None:
     lines = text(snapshot(nodes, [("total", "show"), ("total", "idle")]), 120).splitlines()
     assert lines[1].startswith("6 nodes (1 failed, 1 never ran, 2 events waiting)")
     assert lines[3:] == [
-        "show  effect · clean · 1 run · 0 ms",
+        "show  sink · clean · 1 run · 0 ms",
         "└─ total  clean · 1 run · 0 ms",
         "",
         "idle  handler · idle · 3 runs · 0 ms",
@@ -143,6 +143,6 @@ def test_handlers_stand_below_the_effects_with_what_they_read() -> None:
         "fresh  handler · never ran",
         "busy  handler · failed, 2 waiting · 1 run · 0 ms · ValueError: no · waits: total() waits for its time",
         "",
-        "Read by no effect and no handler:",
+        "Read by no sink and no handler:",
         "alone  clean · 1 run · 0 ms",
     ]

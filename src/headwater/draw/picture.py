@@ -25,6 +25,14 @@ ARROWS_MAX: Final = 4000
 
 BoxKind = Literal["computation", "effect", "handler", "document"]
 
+LABELS: Final[dict[BoxKind, str]] = {
+    "computation": "computed",
+    "effect": "sink",
+    "handler": "handler",
+    "document": "document",
+}
+"""The kinds as authors declare them."""
+
 _STRENGTH: Final[dict[EdgeKind, int]] = {"data": 0, "envelope": 1, "parent": 2}
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from headwater.draw.layout import Rect, Route, lay_out
 from headwater.draw.node_captions import columns, cut
-from headwater.draw.picture import Arrow, Box, picture
+from headwater.draw.picture import LABELS, Arrow, Box, picture
 from headwater.draw.style import POINT, outline, sheet, sign
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 
@@ -201,8 +201,8 @@ def _kinds(*, handlers: bool) -> list[_Item]:
     handler = [_Item(card("handler"), "handler: called for each event")] if handlers else []
     return [
         _Item(card("document"), "document: read, and written by no node"),
-        _Item(card("computation"), "computation"),
-        _Item(card("effect"), "effect"),
+        _Item(card("computation"), LABELS["computation"]),
+        _Item(card("effect"), LABELS["effect"]),
         *handler,
         _Item(stack, "several in one box"),
         _Item(card("computation", "hw-dormant"), "dashed: dormant, runs when asked"),

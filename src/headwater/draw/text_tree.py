@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import Final
 
 from headwater.draw.node_captions import columns, cut
-from headwater.draw.picture import Arrow, Box, Picture, picture
+from headwater.draw.picture import LABELS, Arrow, Box, Picture, picture
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 
 ABOVE: Final = "(shown above)"
@@ -40,7 +40,7 @@ def _sections(shown: Picture) -> Iterator[tuple[str, Iterator[str], _Tree]]:
         if ids:
             yield "", iter(ids), tree
     if len(tree.seen) < len(shown.boxes):
-        none = "no effect and no handler" if roots["handler"] else "no effect"
+        none = "no sink and no handler" if roots["handler"] else "no sink"
         yield f"Read by {none}:", tree.rest(), tree
 
 
@@ -105,6 +105,6 @@ class _Tree:
 
 
 def _said(box: Box) -> str:
-    kind = [box.kind] if box.kind != "computation" and box.count == 1 else []
+    kind = [LABELS[box.kind]] if box.kind != "computation" and box.count == 1 else []
     special = [word for word, is_so in (("dormant", box.dormant), ("running", box.running)) if is_so]
     return " · ".join([*kind, *special, *([box.facts] if box.facts else []), *box.notes])

@@ -336,7 +336,8 @@ class ServerSession:
             if not self._desk.knows_rights:
                 self.turned_away("the rights of this client are unknown now; connect again later")
                 raise TurnedAwayError
-            raise AccessError(f"space {self.space!r} may not be used so: the right to {right} it is missing")
+            message = f"space {self.space!r} refuses this: the right to {right} it is missing; use a token that has it"
+            raise AccessError(message)
 
     # -- from the desk -------------------------------------------------------------------------------------
 
