@@ -438,6 +438,20 @@ def test_other_code_is_not_put_down_to_a_list_that_did_not_change(program: Progr
         assert main.area() == 27
 
 
+def test_why_gives_the_reason_for_the_first_run_after_an_edit(program: Program) -> None:
+    program.write(main=COUNTING.format(then=""))
+    with program.start() as (_, main):
+        assert main.double(2) == 18
+        assert "the last time because it had not run before, for " in hw.why(main.area)
+    program.write(main=COUNTING.format(then="").replace("** 2", "** 3"))
+    with program.start() as (space, main):
+        assert main.double(2) == 54
+        assert f"It ran once, the last time because {reason(space, 'area')}, for " in hw.why(main.area)
+        main.size.value = 4
+        assert main.double(2) == 128
+        assert "It ran 2 times, the last time because garden.size changed, for " in hw.why(main.area)
+
+
 def test_helper_that_is_defined_after_the_opening_counts(tmp_path: Path) -> None:
     def start(factor: int) -> tuple[int, int]:
         names: dict[str, Any] = {"__name__": "garden", "hw": hw}

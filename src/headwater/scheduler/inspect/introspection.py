@@ -16,7 +16,7 @@ from headwater.scheduler.graph.registry import Registry
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.scheduler.passes.settle import Settle
 from headwater.scheduler.runs.gates import Gates
-from headwater.scheduler.runs.persistence import Persistence
+from headwater.scheduler.runs.persistence import NOTHING, Persistence
 from headwater.scheduler.runs.runner import Runner
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.values.address import address_text
@@ -237,11 +237,16 @@ class GraphQueries:
             because = f"because {_listed(node.last_causes)} changed"
         else:
             is_first = node.runs == 1 and not node.restored
-            because = "because it had not run before" if is_first else "because its value was asked for"
+            because = f"because {self._why_first(node)}" if is_first else "because its value was asked for"
         failed = f"; it raised {describe(node.error)}" if node.error is not None else ""
         often = "once" if node.adopted == 1 else f"{node.adopted} times"
         adopted = f"; {often} the result of another runtime was adopted instead" if node.adopted else ""
         return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}{adopted}"
+
+    def _why_first(self, node: Node) -> str:
+        """Why the first run in this opening was necessary, as `explain_resume` says it."""
+        missed = None if node.adopted else self._persistence.missed.get(node.id)
+        return "it had not run before" if missed is None or missed.reason == NOTHING else missed.reason
 
     def _before(self, node: Node) -> str:
         """For a node that has not run here: what was restored from earlier openings."""
