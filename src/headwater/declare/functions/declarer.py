@@ -1,4 +1,4 @@
-"""Who declares what names no app: `on=`, the builder of the pattern around this code, or the owner of a source."""
+"""The declarer of a verb without an app: `on=`, the builder of the pattern around it, or the owner of a source."""
 
 from __future__ import annotations
 
