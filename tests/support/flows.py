@@ -343,7 +343,9 @@ class RidingDesk(Desk):
         return backend
 
     def do(self, part: Callable[..., T], *given: Any, **named: Any) -> T:
-        transaction = WorkflowTransaction(self.clock.now_ms, lambda _: None)
+        # A decided transaction lets go of its tables.
+        decided: list[WorkflowTables | None] = []
+        transaction = WorkflowTransaction(self.clock.now_ms, lambda ended: decided.append(ended.tables))
         transaction.add(lambda tables: part(tables, *given, **named))
         [outcome] = self.space.engine.admit(
             [Submission(Commit(SessionId("riding"), UNNUMBERED), table_transaction=transaction)]
@@ -351,9 +353,10 @@ class RidingDesk(Desk):
         transaction.decided(outcome.verdict, None)
         if transaction.error is not None:
             raise transaction.error
-        assert transaction.is_committed and transaction.tables is not None
-        assert not transaction.tables.refresh_cache(), "what is remembered is so"
-        self._note(transaction.tables)
+        [tables] = decided
+        assert transaction.is_committed and tables is not None
+        assert not tables.refresh_cache(), "what is remembered is so"
+        self._note(tables)
         answer: T = transaction.result
         return answer
 
