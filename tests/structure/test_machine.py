@@ -107,7 +107,7 @@ STATE = {
 """Module-level state that no record of the process holds. With the caches at most ten."""
 
 CACHES = {
-    "declare.functions.fingerprint": "what the code of a function names",
+    "declare.functions.bytecode": "what the code of a function names",
     "host.author_modules": "which modules are an author's own",
     "store.backends.sqlite_schema": "the tables of a format, as SQLite spells them",
     "workflow.run_rows": "texts of statements",

@@ -466,6 +466,67 @@ def test_helper_that_is_defined_after_the_opening_counts(tmp_path: Path) -> None
     assert start(3) == (9, 1)
 
 
+def test_global_with_the_name_of_an_attribute_is_no_part_of_the_code(program: Program) -> None:
+    program.write(
+        main="""
+import headwater as hw
+
+app = hw.App("garden")
+strip = object()
+append = []
+
+@app.computed
+def label() -> str:
+    found = []
+    found.append(" rose ".strip())
+    return found[0]
+
+append.append(1)
+"""
+    )
+    with program.start() as (space, main):
+        assert main.label() == "rose"
+        assert space.runs(main.label) == 1
+    with program.start() as (space, main):
+        assert space.explain_resume().missed == ()
+        assert main.label() == "rose"
+        assert space.runs(main.label) == 0
+
+
+def test_list_with_the_name_of_an_attribute_is_not_blamed_for_an_edit(program: Program) -> None:
+    text = COUNTING.format(then="append.append(1)").replace("names = {}", "names = {}\nappend = []")
+    program.write(main=text)
+    with program.start() as (_, main):
+        assert main.area() == 9
+    program.write(main=text.replace("** 2", "** 3"))
+    with program.start() as (space, main):
+        assert reason(space, "area") == "its code, or something that it uses, has changed"
+
+
+def test_function_that_moves_from_a_notebook_to_a_script_does_not_run(tmp_path: Path) -> None:
+    """In a notebook, imports and functions are compiled one after the other; in a script, together."""
+    imports = "import csv\nimport headwater as hw\n"
+    rest = """
+app = hw.App("garden")
+lines = app.cell("lines", ["name,height", "rose,3"])
+
+@app.computed
+def heights() -> list[int]:
+    return [int(row["height"]) for row in csv.DictReader(lines.value)]
+"""
+
+    def start(*cells: str) -> tuple[list[int], int]:
+        names: dict[str, Any] = {"__name__": "garden"}
+        for cell in cells:
+            exec(compile(cell, "<cell>", "exec", dont_inherit=True), names)  # noqa: S102  # as a notebook does
+        with names["app"].open(tmp_path / "garden.db") as space:
+            return list(names["heights"]()), space.runs(names["heights"])
+
+    assert start(imports, rest) == ([3], 1)
+    assert start(imports + rest) == ([3], 0)
+    assert start(imports, rest) == ([3], 0)
+
+
 def test_rules_of_a_type_are_part_of_the_code(tmp_path: Path) -> None:
     def opened(limit: int) -> tuple[int, list[int]]:
         app, ran = hw.App("rules"), list[int]()

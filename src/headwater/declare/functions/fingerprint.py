@@ -1,10 +1,10 @@
 """The fingerprint of a function: a hash of its code, and of everything besides documents that its result depends on.
 
-The code counts as compiled: comments, formatting and docstrings do not. Default arguments, the closure and the globals
-that it names count, too: constants by value, functions and classes of the same package by their own code, cells and
-documents by name, type and default, everything else by name. A different fingerprint costs a run. A fingerprint that
-stays the same although something has changed would be a wrong result. So a value that cannot be compared counts by its
-identity, which no two processes share.
+The code counts as compiled: comments, formatting and docstrings do not, nor does the unit that it was compiled in.
+Default arguments, the closure and the globals that it loads count, too: constants by value, functions and classes of
+the same package by their own code, cells and documents by name, type and default, everything else by name. A different
+fingerprint costs a run. A fingerprint that stays the same although something has changed would be a wrong result. So a
+value that cannot be compared counts by its identity, which no two processes share.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from decimal import Decimal
 from dis import get_instructions, opmap
 from enum import Enum
 from fractions import Fraction
-from functools import cache
 from hashlib import blake2b
 from importlib.util import resolve_name
 from inspect import CO_OPTIMIZED, get_annotations
@@ -45,6 +44,12 @@ from headwater.cells.document_class import Doc, DocHandle
 from headwater.cells.document_field import DocField
 from headwater.cells.document_operations import identity_key
 from headwater.cells.reading import Readable
+from headwater.declare.functions.bytecode import (
+    global_names,
+    is_first_constant_used,
+    portable_code,
+    required_names,
+)
 from headwater.declare.functions.function_options import FunctionOptions
 from headwater.values.schema import Schema
 from headwater.values.schema_ruled import RuledSchema
@@ -59,8 +64,8 @@ _DESCRIPTORS: Final = (MemberDescriptorType, GetSetDescriptorType, WrapperDescri
 _TOLD: Final = (Decimal, Fraction, datetime, date, time, timedelta, tzinfo, UUID, Pattern, PurePath, range, slice)
 """Values whose repr is complete."""
 _IMPORT: Final = opmap["IMPORT_NAME"]
-_LOAD_GLOBAL: Final = opmap["LOAD_GLOBAL"]
-_EXTENDED: Final = opmap["EXTENDED_ARG"]
+_MEANT: Final = 0x3FF
+"""The flags of code that say how it is called. The others name features of the unit that it was compiled in."""
 
 
 SameAuthors: TypeAlias = Callable[[str, str | None], bool]
@@ -224,13 +229,13 @@ class Fingerprints:
             except ValueError:
                 parts.append("empty")
         known = fn.__globals__
-        for name in self._names_in(code):
+        for name in global_names(code):
             if name in known:
                 found = known[name]
                 parts += (name, self._of(found, package))
                 if isinstance(found, ModuleType) and self._is_of(package, found.__name__):
                     parts += self._attributes(found, code, package)
-        self._missing += [(known, name) for name in _global_names(code) if not _exists(known, name)]
+        self._missing += [(known, name) for name in required_names(code) if not _exists(known, name)]
         for user in _importing(code):
             parts += self._imported(user, known.get("__package__") or "", package)
         return parts
@@ -278,10 +283,11 @@ class Fingerprints:
                 yield from (name, self._nonce) if module is None else self._attributes(module, code, package)
 
     def _code(self, code: CodeType, package: str) -> Iterator[bytes | str]:
-        yield from ("code", str(code.co_flags), repr(code.co_varnames), repr(code.co_names), repr(code.co_freevars))
-        yield code.co_code
+        flags = code.co_flags & _MEANT
+        yield from ("code", str(flags), repr(code.co_varnames), repr(code.co_names), repr(code.co_freevars))
+        yield _encode(portable_code(code))
         constants = code.co_consts
-        if constants and code.co_flags & CO_OPTIMIZED and not _loads_first(code):
+        if constants and code.co_flags & CO_OPTIMIZED and not is_first_constant_used(code):
             # Without the docstring.
             constants = constants[1:]
         for constant in constants:
@@ -350,31 +356,9 @@ def _importing(code: CodeType) -> Iterator[CodeType]:
             yield from _importing(constant)
 
 
-@cache
-def _global_names(code: CodeType) -> tuple[str, ...]:
-    """The globals and builtins that code loads, and nested code."""
-    found: dict[str, None] = {}
-    raw, high = code.co_code, 0
-    for index in range(0, len(raw), 2):
-        operation, argument = raw[index], raw[index + 1] | high
-        high = argument << 8 if operation == _EXTENDED else 0
-        if operation == _LOAD_GLOBAL:
-            # The lowest bit is a flag of the call.
-            found[code.co_names[argument >> 1]] = None
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found |= dict.fromkeys(_global_names(constant))
-    return tuple(found)
-
-
 def _names(code: CodeType) -> Iterator[str]:
     """The names in code and in nested code."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
-
-
-def _loads_first(code: CodeType) -> bool:
-    """Whether the first constant is used: a docstring is not."""
-    return any(each.opname in ("LOAD_CONST", "RETURN_CONST") and each.arg == 0 for each in get_instructions(code))

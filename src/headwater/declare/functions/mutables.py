@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sized
 from itertools import islice
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from headwater.declare.functions.bytecode import global_names
 from headwater.values.author_text import safe_repr
 
 COMPARED_MAX: Final = 50
@@ -51,20 +52,13 @@ def _used(fn: FunctionType) -> Iterator[tuple[str, object]]:
         known = each.__globals__
         closed = zip(each.__code__.co_freevars, each.__closure__ or (), strict=False)
         values = [(name, cell.cell_contents) for name, cell in closed if _is_filled(cell)]
-        values += [(name, known[name]) for name in _names(each.__code__) if name in known]
+        values += [(name, known[name]) for name in global_names(each.__code__) if name in known]
         for name, value in values:
             if type(value) in _KINDS:
                 yield name, value
             elif type(value) is FunctionType and value.__globals__ is known and value.__code__ not in seen:
                 seen.add(value.__code__)
                 todo.append(value)
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
 
 
 def _is_filled(cell: object) -> bool:
