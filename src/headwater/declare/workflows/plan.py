@@ -245,13 +245,13 @@ def moment(ms: int) -> datetime:
 class _ByValue:
     """Two outcomes of one class are equal if what they hold is."""
 
-    __match_args__: tuple[str, ...] = ()
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__match_args__)
+        held: tuple[str, ...] = getattr(type(self), "__match_args__", ())
+        return all(getattr(self, name) == getattr(other, name) for name in held)
 
     def __hash__(self) -> int:
         # A result need not be hashable.
