@@ -165,7 +165,7 @@ def started_again(path: Path) -> None:
     with counter.open(str(path)) as space:
         print(f"    runs of doubled(): {space.runs(doubled)}")
     say("while it is closed, another program writes counter.count")
-    with hw.App("somebody_else").open(str(path)) as space:
+    with hw.App("another_program").open(str(path)) as space:
         space.cell("counter.count", int).value = 5
     with counter.open(str(path)) as space:
         told = space.explain_resume().missed[0]

@@ -39,4 +39,4 @@ if __name__ == "__main__":
             board.items.append(Item(title="milk", owner=ann))
             board.items.append(Item(title="tea", owner=ann))
         board.items[0].done = True  # runs row(milk) and show again, not row(tea)
-        ann.name = "Anna"  # runs row(tea), then show; nobody looks at row(milk) any more
+        ann.name = "Anna"  # runs row(tea), then show; row(milk) is not read any more

@@ -60,5 +60,5 @@ if __name__ == "__main__":
         wait_for_answer(space)
         city.value = "Rome"
         wait_for_answer(space)
-        city.value = "Oslo"  # still fresh: nobody is asked
+        city.value = "Oslo"  # still fresh: no request is sent
         print("requests:", space.runs(weather))

@@ -251,7 +251,7 @@ def test_an_answer_that_is_larger_than_a_frame_is_refused(served: Served, monkey
 
 
 @pytest.mark.parametrize("kind", ["ping", "websocket ping", "fragments"])
-def test_who_sends_more_frames_than_anybody_needs_is_cut_off(
+def test_a_client_that_exceeds_the_frame_rate_is_disconnected(
     served: Served, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr("headwater.server.spaces.server_socket.FRAMES_BURST", 1000)

@@ -23,7 +23,7 @@ def peak_kib(pid: int) -> int:
 
 
 @pytest.mark.slow
-def test_memory_has_a_bound_whoever_does_not_read_and_whatever_is_announced(
+def test_memory_is_bounded_for_slow_readers_and_announced_sizes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle_in(tmp_path, monkeypatch)

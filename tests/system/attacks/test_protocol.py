@@ -78,7 +78,7 @@ NOWHERE: list[Any] = [2, 2**62, -1, 2**63, 1.5, 1.0, "1", None, True]
 
 
 @pytest.mark.parametrize("place", NOWHERE, ids=repr)
-def test_a_place_that_nobody_was_told_of_ends_the_connection(served: Served, place: Any) -> None:
+def test_a_position_that_was_never_sent_ends_the_connection(served: Served, place: Any) -> None:
     space = served.space()
     served.fill(space, a=1)
     frames: list[dict[str, Any]] = [

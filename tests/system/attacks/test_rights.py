@@ -192,7 +192,7 @@ def test_what_a_client_says_of_itself_in_a_commit_is_passed_over(served: Served)
         assert (told.session, told.seq) == (ann.opened.session, 2)
 
 
-def test_nobody_acts_as_somebody_else(served: Served) -> None:
+def test_a_client_cannot_act_as_another_user(served: Served) -> None:
     space = served.space()
     served.fill(space, a=1)
     with pytest.raises(ClosedError) as refused:
@@ -243,9 +243,7 @@ SESSIONS = doc("cursor", "session:bob:someid")
 
 
 @pytest.mark.parametrize("key", [BOBS, NOBODYS, SESSIONS], ids=["there", "not there", "a session's"])
-def test_somebody_elses_document_is_answered_like_one_that_is_not_there(
-    shared: tuple[Served, str], key: DocKey
-) -> None:
+def test_a_document_of_another_user_is_answered_like_a_missing_one(shared: tuple[Served, str], key: DocKey) -> None:
     served, space = shared
     same = digest(SECRET)
     asked: list[Any] = [
@@ -295,7 +293,7 @@ def test_a_name_that_begins_like_anothers_sees_nothing_of_it(shared: tuple[Serve
             assert refusal(raw, Pull(1, (BOBS,))).code == "HW403"
 
 
-def test_links_do_not_lead_into_somebody_elses_documents(shared: tuple[Served, str]) -> None:
+def test_links_do_not_lead_into_documents_of_another_user(shared: tuple[Served, str]) -> None:
     served, _ = shared
     space = served.space()
     served.fill(space, a=1)
@@ -339,7 +337,7 @@ def test_a_commit_that_touches_documents_of_several_is_told_in_parts(shared: tup
         assert SECRET in repr(settled(phone))
 
 
-def test_what_a_run_of_somebody_elses_has_read_is_not_told(shared: tuple[Served, str]) -> None:
+def test_the_reads_of_another_users_run_are_not_sent(shared: tuple[Served, str]) -> None:
     """Which documents somebody has, and how new they are, is in what is kept of runs."""
     served, _ = shared
     space = served.space()
@@ -364,7 +362,7 @@ def test_what_a_run_of_somebody_elses_has_read_is_not_told(shared: tuple[Served,
         assert {row[0] for row in bob.expect(Observations).rows} == {doc("sum"), doc("sum2"), doc("sum3")}
 
 
-def test_nobody_learns_of_a_document_by_saying_that_a_run_has_read_it(shared: tuple[Served, str]) -> None:
+def test_a_claimed_read_of_a_run_does_not_reveal_a_document(shared: tuple[Served, str]) -> None:
     served, space = shared
     body = encode_observation(b"code", [(BOBS, (), 0)])
     with served.enter(space, "write", "ann") as ann:

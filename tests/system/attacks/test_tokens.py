@@ -54,7 +54,7 @@ def test_an_address_that_leads_elsewhere_leads_nowhere(served: Served, path: str
 # --- 8 --------------------------------------------------------------------------------------------------------
 
 
-def test_guesses_are_limited_and_whoever_has_a_token_here_is_not_locked_out(tmp_path: Path) -> None:
+def test_guesses_are_limited_and_a_local_client_with_a_token_is_not_locked_out(tmp_path: Path) -> None:
     with Served.running(tmp_path) as served:
         token = served.token("*")
         answers = [knock(served.port, "hw_" + "A" * 43) for _ in range(10 * GUESSES_BURST)]
@@ -93,7 +93,7 @@ def test_how_many_addresses_are_remembered_has_a_bound(served: Served, monkeypat
 # --- 13 -------------------------------------------------------------------------------------------------------
 
 
-def test_who_comes_with_a_proof_that_was_used_is_told_that_the_session_is_somebody_elses(served: Served) -> None:
+def test_a_used_proof_is_rejected_because_another_connection_has_the_session(served: Served) -> None:
     space = served.space()
     first = served.enter(space, actor="ann")
     assert first.opened is not None
