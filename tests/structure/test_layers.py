@@ -36,6 +36,6 @@ def test_the_product_does_not_know_the_tools_of_tests() -> None:
 def test_no_variable_of_the_environment_changes_what_files_are_opened_through() -> None:
     """A test that still sets it would test nothing."""
     name = "HEADWATER" + "_VFS"
-    for folder in ("src", "tests", "bench", "examples"):
+    for folder in ("src", "sim", "tests", "bench", "examples"):
         for path in (ROOT / folder).rglob("*.py"):
             assert name not in path.read_text(encoding="utf-8"), path

@@ -8,6 +8,8 @@ BESIDE = {
     "app": "what an author sees of an app as a whole (`app.py`)",
     "bench": "the benchmarks",
     "docs": "documents and examples",
+    "regress": "plans of worlds that failed once",
+    "sim": "the simulator of whole systems",
     "structure": "the source as text",
     "support": "what several folders share",
     "system": "processes, servers and disks together: crashes, histories, attacks",

@@ -66,7 +66,7 @@ def test_programs_in_strings_import_what_there_is() -> None:
     }
     found = {
         f"{path.name}: {each}"
-        for path in find_python("tests", "bench")
+        for path in find_python("sim", "tests", "bench")
         if "structure" not in path.parts
         for text in strings_of(path.read_text(encoding="utf-8"))
         if "headwater." in text and text not in other and not text.startswith("headwater.v")
