@@ -1,4 +1,4 @@
-"""The one seam to the operating system: threads, locks, time, chance, event loops, pools, files, process state.
+"""The one seam to the operating system: threads, locks, time, chance, event loops, pools, ports, files, process state.
 
 Every other module asks `machine()` for them. It returns the machine of the running context: the real one, unless `use`
 has put another in its place. Threads, pools and loops that a machine starts belong to the same machine. So a simulator
@@ -36,6 +36,7 @@ with suppress(ImportError):  # not every system has it
 
 if TYPE_CHECKING:
     import asyncio
+    import socket
     from asyncio import AbstractEventLoop
 
 T = TypeVar("T")
@@ -415,6 +416,22 @@ class Machine:
     def in_pool(self, loop: AbstractEventLoop, pool: Executor | None, work: Callable[[], T]) -> asyncio.Future[T]:
         """Call `work` in a thread of `pool`, by default the loop's own, without the context of the caller."""
         return loop.run_in_executor(pool, self._inside, work)
+
+    # -- ports ---------------------------------------------------------------------------------------------
+
+    def address_of(self, host: str, port: int) -> tuple[str, int]:
+        """The IP address of a host to listen at, and its address family. Raises OSError, UnicodeError."""
+        import socket  # noqa: PLC0415  # a program that does not listen need not load it
+
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return str(address[0]), family
+
+    def listen(self, address: str, port: int, *, family: int, backlog: int) -> socket.socket:
+        """Accept connections at an IP address. Port 0: any free one. Raises OSError."""
+        import socket  # noqa: PLC0415  # see above
+
+        return socket.create_server((address, port), family=family, backlog=backlog)
 
     # -- time ----------------------------------------------------------------------------------------------
 

@@ -178,15 +178,14 @@ def _listen(host: str, port: int, *, has_token: bool) -> socket.socket:
         # Checked here: the system would truncate the number.
         raise UsageError(f"port={port!r}: a number from 0 to {PORT_MAX} is expected", port=port)
     try:
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        if not has_token and not ip_address(address[0]).is_loopback:
+        address, family = machine().address_of(host.strip("[]"), port)
+        if not has_token and not ip_address(address).is_loopback:
             message = (
                 f"ingress at {host}:{port} can be reached from other machines, and every machine could post: give it a "
                 "token, or serve it at 127.0.0.1"
             )
             raise UsageError(message, host=host, port=port)
-        return socket.create_server(address[:2], family=family, backlog=CONNECTIONS_MAX)
+        return machine().listen(address, port, family=family, backlog=CONNECTIONS_MAX)
     except (OSError, UnicodeError) as error:
         raise UnavailableError(f"ingress cannot listen at {host}:{port}: {error}", host=host, port=port) from error
 

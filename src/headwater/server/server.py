@@ -315,15 +315,14 @@ def _listen(options: Serving, *, is_secret: bool) -> socket.socket:
         # Checked here: the system would truncate the number.
         raise UsageError(f"port {port!r}: a number from 0 to {PORT_MAX} is expected", port=port)
     try:
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        if not (is_secret or options.insecure or ip_address(str(address[0])).is_loopback):
+        address, family = machine().address_of(host.strip("[]"), port)
+        if not (is_secret or options.insecure or ip_address(address).is_loopback):
             message = (
                 f"{host}:{port} can be reached from other machines, and the traffic could be read on the way: give a "
                 "certificate (--tls-cert, --tls-key), listen at 127.0.0.1, or say --insecure if a proxy does it"
             )
             raise UsageError(message, host=host, port=port)
-        listener = socket.create_server((str(address[0]), port), family=family, backlog=1024)
+        listener = machine().listen(address, port, family=family, backlog=1024)
     except (OSError, UnicodeError) as error:
         raise UnavailableError(f"the server cannot listen at {host}:{port}: {error}", host=host, port=port) from error
     with suppress(OSError):
