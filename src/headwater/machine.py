@@ -375,6 +375,20 @@ class Machine:
         """A number that no other thread alive has."""
         return threading.get_ident()
 
+    def process_id(self) -> int:
+        """The number of this process."""
+        return os.getpid()
+
+    def is_process(self, pid: int) -> bool:
+        """Whether a process of that number exists and belongs to this user. Numbers of ended processes are reused."""
+        if pid <= 0:
+            return False
+        try:
+            os.kill(pid, 0)
+        except (OSError, OverflowError):
+            return False
+        return True
+
     def pipe(self) -> tuple[int, int]:
         """Descriptors to read and to write, with which a thread that waits for sockets is woken.
 

@@ -78,7 +78,7 @@ class LocalToken:
             )
         token = tokens.mint()
         path = _make_folder() / _file_name(address, port)
-        replace_private(path, msgspec.json.encode(_Left(token, os.getpid(), url)) + b"\n")
+        replace_private(path, msgspec.json.encode(_Left(token, machine().process_id(), url)) + b"\n")
         return cls(token, path)
 
     def remove(self) -> None:
@@ -179,21 +179,10 @@ def _read(folder: Path, address: str, port: int) -> LocalServer | None:
     if not _is_own(folder, _OTHERS_WRITE):
         _log.warning("the local token in %s is not used: the folder is not this user's alone", folder)
         return None
-    if not _is_alive(left.pid):
+    if not machine().is_process(left.pid):
         _log.info("the local token in %s is not used: process %d, which left it, has ended", path, left.pid)
         return None
     if tokens.digest(left.token) is None:
         _log.warning("the local token in %s is not used: it is none", path)
         return None
     return LocalServer(left.token, address, port, left.url, left.pid)
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether the process exists and belongs to this user: numbers of ended processes are reused."""
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except (OSError, OverflowError):
-        return False
-    return True

@@ -51,7 +51,7 @@ class FolderLock:
             file.close()
             raise held from None
         file.truncate(0)
-        file.write(f"process {os.getpid()} at {url}\n".encode())
+        file.write(f"process {machine().process_id()} at {url}\n".encode())
         self._file: File | None = file
 
     def release(self) -> None:

@@ -84,7 +84,7 @@ class Backups:
         """Make a copy: an open file without a name, and the sequence number that it includes."""
         spaces = self._authenticator.spaces
         places = places_for(spaces.folder)
-        name = f"{_MARK}{os.getpid()}-{machine().token_hex(6)}.part"
+        name = f"{_MARK}{machine().process_id()}-{machine().token_hex(6)}.part"
         turn = 0
         while True:
             channel = await spaces.channel(space, create=False)

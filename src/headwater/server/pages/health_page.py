@@ -62,7 +62,7 @@ class Health:
 def write_trouble(folder: Path) -> str:
     """Why nothing can be written; empty if it can. Tried with a real write."""
     files = machine().files
-    path = folder / f"{_PREFIX}{os.getpid()}-{machine().token_hex(4)}.part"
+    path = folder / f"{_PREFIX}{machine().process_id()}-{machine().token_hex(4)}.part"
     try:
         with files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666) as file:
             file.write(b"?")
