@@ -138,5 +138,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Of every hand-over, frame, disk write, and line of the workload."""
     lines: tuple[Line, ...] = ()
     """The timeline, if it was recorded."""
+    plan: str = ""
+    """The digest of the plan: a seed of another commit may have another plan."""
     virtual_s: float = 0.0
     switches: int = 0
