@@ -19,7 +19,7 @@ from typing import Final, cast, get_args
 from weakref import WeakSet
 
 from headwater.errors import CorruptError, HeadwaterError, NotFoundError, SpaceHeldError, UsageError
-from headwater.host.storage import GROUP_MAX, Storage
+from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import Lock, machine
 from headwater.runtime.lease import Lease
@@ -160,7 +160,7 @@ def open_space(
     *,
     create: bool = True,
     durability: Durability = "full",
-    group_max: int = GROUP_MAX,
+    group_max: int | None = None,
 ) -> Storage:
     """Open a space for this process. Raises SpaceHeldError, naming the process, if another has it."""
     location, files = locate(url, space), machine().files
@@ -189,10 +189,10 @@ def open_space(
         holding = next((held for held in state.held if _is_same_file(held, real)), None)
         if holding is not None:
             message = (
-                f"{path} is open in this process ({os.getpid()}) already, as space {state.held[holding]!r}; "
+                f"{path} is open in this process ({machine().process_id()}) already, as space {state.held[holding]!r}; "
                 "attach another replica to that one instead"
             )
-            raise SpaceHeldError(message, path=str(path), pid=os.getpid())
+            raise SpaceHeldError(message, path=str(path), pid=machine().process_id())
         state.held[real] = location.space
     try:
         backend = SqliteBackend(str(path), durability=durability, vfs=files.vfs, create=create)
@@ -271,7 +271,7 @@ def _is_same_file(one: str, other: str) -> bool:
         return False
 
 
-def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> Storage:
+def _storage(backend: Backend, space: str, group_max: int | None, real: str | None) -> Storage:
     try:
         name = backend.meta("space")
         if name is None:

@@ -84,7 +84,7 @@ class Storage:
         entropy: Entropy,
         *,
         name: str = "",
-        group_max: int = GROUP_MAX,
+        group_max: int | None = None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
@@ -94,7 +94,7 @@ class Storage:
         self.along: dict[str, object] = {}
         self._clock = clock
         self._entropy = entropy
-        self._group_max = group_max
+        self._group_max = GROUP_MAX if group_max is None else group_max
         self._on_close = on_close
         self._engine = Engine(backend, clock)
         # Guards the engine, and the delivery of its decisions.

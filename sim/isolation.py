@@ -1,0 +1,52 @@
+"""Keeps a world apart from the real machine: libraries draw from a seed; real threads, sockets and sleeps are errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NoReturn
+from unittest.mock import patch
+
+import apsw
+
+from headwater.testing.simulation.conductor import LeakError
+
+
+def _leak(what: str) -> Callable[..., NoReturn]:
+    def leak(*_: object, **__: object) -> NoReturn:
+        raise LeakError(f"a world used {what}: ask headwater.machine.machine() for it")
+
+    return leak
+
+
+@contextmanager
+def isolated(seed: int) -> Iterator[None]:
+    """Inside, all chance is a function of the seed."""
+    chance = random.Random(f"libraries-{seed}")
+    random.seed(f"global-{seed}")
+
+    def urandom(size: int) -> bytes:
+        return chance.randbytes(size)
+
+    replaced: list[tuple[Any, str, Any]] = [
+        (os, "urandom", urandom),
+        # What `secrets` and `SystemRandom` use.
+        (random, "_urandom", urandom),
+        (threading.Thread, "start", _leak("a real thread")),
+        (socket.socket, "__init__", _leak("a real socket")),
+        (asyncio.events, "new_event_loop", _leak("a real event loop")),
+        (asyncio, "new_event_loop", _leak("a real event loop")),
+        (time, "sleep", _leak("a real sleep")),
+    ]
+    # SQLite asks its default VFS for a new seed: the salts of its WAL are seeded.
+    apsw.randomness(0)
+    with ExitStack() as stack:
+        for owner, name, new in replaced:
+            stack.enter_context(patch.object(owner, name, new))
+        yield
