@@ -278,6 +278,16 @@ class Conductor:
             self._waiting.pop(actor.number, None)
             self._runnable.append(actor)
 
+    def wake_at(self, actor: Actor, when: float) -> None:
+        """Let an actor that waits run again at a time, unless it is woken before.
+
+        Args:
+            actor: The actor.
+            when: Virtual time.
+        """
+        if actor.is_waiting and not actor.process.is_dead:
+            self._set_timer(max(when, self.now), actor, actor.wait_number)
+
     def wait(self, ready: Callable[[], bool], what: str, timeout: float | None = None) -> bool:
         """Wait for a condition, which is looked at whenever the baton is passed.
 

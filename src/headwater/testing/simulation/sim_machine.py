@@ -10,10 +10,10 @@ import random
 import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 from headwater.machine import Executor, Files, Future, Lock, Machine, Thread, ThreadCondition, ThreadEvent, ThreadQueue
-from headwater.testing.simulation.conductor import Conductor, SimProcess
+from headwater.testing.simulation.conductor import Conductor, LeakError, SimProcess
 from headwater.testing.simulation.sim_threads import (
     SimCondition,
     SimEvent,
@@ -26,6 +26,8 @@ from headwater.testing.simulation.sim_threads import (
 )
 
 if TYPE_CHECKING:
+    import socket
+
     from headwater.testing.simulation.sim_network import Network
 
 T = TypeVar("T")
@@ -145,8 +147,9 @@ class SimMachine(Machine):
         return ActorLoop(self)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        with asyncio.Runner(loop_factory=self.new_loop) as runner:
-            return runner.run(main)
+        from headwater.testing.simulation.actor_loop import run  # noqa: PLC0415  # it knows the machine
+
+        return run(self, main)
 
     def submit(self, loop: AbstractEventLoop, work: Coroutine[Any, Any, T]) -> Future[T]:
         future: Future[T] = SimFuture(self.conductor)
@@ -163,6 +166,20 @@ class SimMachine(Machine):
 
         loop.call_soon_threadsafe(begin)
         return future
+
+    # -- ports ---------------------------------------------------------------------------------------------
+
+    def address_of(self, host: str, port: int) -> tuple[str, int]:
+        *_, (address, _) = self._has_network().addresses(host, port)[0]
+        return address, 0
+
+    def listen(self, address: str, port: int, *, family: int, backlog: int) -> socket.socket:  # noqa: ARG002  # as Machine has it
+        return cast("socket.socket", self._has_network().listen(self.name, address, port))
+
+    def _has_network(self) -> Network:
+        if self.network is None:
+            raise LeakError(f"{self.name} has no network")
+        return self.network
 
     # -- time ----------------------------------------------------------------------------------------------
 
