@@ -1,4 +1,4 @@
-"""Keeps a world apart from the real machine: libraries draw from a seed; real threads, sockets and sleeps are errors."""
+"""Keeps a world apart from the real machine: libraries draw from a seed, real threads and sockets are errors."""
 
 from __future__ import annotations
 

@@ -46,6 +46,9 @@ STUCK_S: Final = 10.0
 LIMIT_BYTES: Final = 2 << 30
 """A usual world needs 100 MB."""
 
+# Bound here: inside a world, a real sleep is an error.
+_sleep = time.sleep
+
 _POLL_S: Final = 0.25
 _STACK_SIGNAL: Final = signal.SIGUSR1
 _SIZE: Final = struct.Struct("<I")
@@ -323,7 +326,7 @@ def _watch(results: int, playing: list[Name], progress: Callable[[], int], stuck
     """End the process if its actors do not hand over."""
     last, since = -1, time.monotonic()
     while True:
-        time.sleep(stuck_s / 10)
+        _sleep(stuck_s / 10)
         found = progress() if playing else -1
         if found != last or not playing:
             last, since = found, time.monotonic()

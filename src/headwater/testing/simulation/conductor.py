@@ -123,6 +123,7 @@ class Conductor:
         self._local = threading.local()
         self.on_error: Callable[[Actor, BaseException], None] = lambda _actor, _error: None
         self.on_note: Callable[[str], None] | None = None
+        self.on_switch: Callable[[Actor, Actor], None] | None = None
         self.main = self._new("main", SimProcess("world"))
         self._local.actor = self.main
         self._runnable.append(self.main)
@@ -350,6 +351,8 @@ class Conductor:
             return
         self.switches += 1
         self._digest.update(b"%d>%d;" % (me.number, following.number))
+        if self.on_switch is not None:
+            self.on_switch(me, following)
         following.baton.release()
         if not me.is_done:
             # For ever, if the process is dead.
