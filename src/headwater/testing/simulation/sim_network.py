@@ -113,10 +113,11 @@ class Listener:
 class Network:
     """All connections of a world."""
 
-    def __init__(self, conductor: Conductor, seed: int | str) -> None:
+    def __init__(self, conductor: Conductor, rng: random.Random) -> None:
         self.conductor = conductor
-        self._seed = seed
-        self.rng = random.Random(f"net-{seed}")
+        self.rng = rng
+        # Of the streams of connections.
+        self._seed = rng.getrandbits(64)
         self.counts: Counter[str] = Counter()
         self.listeners: dict[tuple[str, int], Listener] = {}
         # One wire of each connection: that of the side that connected.
@@ -284,7 +285,7 @@ class Network:
             wire.hurry()
             wire.other.hurry()
 
-    def killed(self, node: str) -> None:
+    def node_died(self, node: str) -> None:
         """A process is gone. The system sends what it had been given, and closes its connections and ports."""
         for listener in [each for each in self.listeners.values() if each.node == node]:
             listener.close()
