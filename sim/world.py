@@ -54,7 +54,8 @@ class World:
         """No node has started. `record`: also keep lines of detail."""
         self.plan = plan
         self.seed = seed
-        self.conductor = Conductor(seed, switch=plan.knobs.switch, pct_depth=plan.knobs.pct)
+        knobs = plan.knobs
+        self.conductor = Conductor(seed, switch=knobs.switch, pct_depth=knobs.pct, pct_steps=knobs.pct_steps)
         self.conductor.on_error = self._escaped
         self.network = Network(self.conductor, self.rng("net"))
         self.nodes: dict[str, Node] = {}

@@ -34,8 +34,8 @@ SPIN_MAX: Final = 200_000
 UNFAIR_MAX: Final = 300
 """Under PCT, an actor that passes so many points without waiting loses its priority: it may wait for a lower one."""
 
-PCT_POINTS: Final = 4_000
-"""Under PCT, priorities are lowered at points below this number."""
+PCT_STEPS: Final = 4_000
+"""Under PCT, priorities are lowered at points below this number: about as many as a usual world has."""
 
 
 class StuckError(RuntimeError):
@@ -99,16 +99,17 @@ class Conductor:
         seed: The seed of the schedule.
         switch: The probability to pass the baton at a release or set.
         pct_depth: The number of points at which PCT lowers a priority. 0: uniform choice.
+        pct_steps: The points are drawn among the first so many.
     """
 
-    def __init__(self, seed: object, *, switch: float = 0.1, pct_depth: int = 0) -> None:
+    def __init__(self, seed: object, *, switch: float = 0.1, pct_depth: int = 0, pct_steps: int = PCT_STEPS) -> None:
         """The caller becomes the main actor, of the process "world"."""
         self._rng = random.Random(f"threads-{seed}")
         self.now = 0.0
         """Virtual seconds since the start of the world."""
         self.switch = switch
         self.switches = self.jumps = 0
-        self._pct_points = frozenset(self._rng.randrange(PCT_POINTS) for _ in range(pct_depth))
+        self._pct_points = frozenset(self._rng.randrange(pct_steps) for _ in range(pct_depth))
         self._is_pct = pct_depth > 0
         self._point = 0
         self._lowest = 0.0
