@@ -38,6 +38,8 @@ SYSTEM = {
         "fstat",
         "fsync",
         "ftruncate",
+        "getpid",
+        "kill",
         "listdir",
         "lstat",
         "makedirs",

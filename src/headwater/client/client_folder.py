@@ -139,7 +139,7 @@ class ClientFolder:
         files = machine().state(_OpenFiles)
         with files.lock:
             if self._real in files.paths:
-                message = f"{self.path} is in use by another opening of this process ({os.getpid()})"
+                message = f"{self.path} is in use by another opening of this process ({machine().process_id()})"
                 raise SpaceHeldError(f"{message}; close that, or give this one a folder of its own", path=self._real)
             # Created before SQLite opens it, readable by its owner only.
             try:

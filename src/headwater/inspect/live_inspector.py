@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
@@ -140,7 +139,8 @@ def _view(opening: OpeningPort, label: str, question: FunctionQuestion, wait_s: 
     with opening.locked(wait_s) as has_lock:
         if opening.space.closed:
             return None
-        fields = {"label": label, "pid": os.getpid(), **live_functions.opening_fields(opening, busy=not has_lock)}
+        pid = machine().process_id()
+        fields = {"label": label, "pid": pid, **live_functions.opening_fields(opening, busy=not has_lock)}
         match question:
             case records.GetGraph():
                 return _graph(opening, fields, question.limit)

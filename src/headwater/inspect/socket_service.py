@@ -6,7 +6,6 @@ take long, and may call functions of the author: it runs in a separate thread.
 
 from __future__ import annotations
 
-import os
 import selectors
 import socket
 from collections import deque
@@ -118,7 +117,7 @@ class SocketService:
         # Unlike epoll, not shared with a forked child.
         self._selector = selectors.PollSelector()
         self._selector.register(waker.reader, selectors.EVENT_READ, None)
-        self._pid = os.getpid()
+        self._pid = machine().process_id()
         registry.drop = self._drop
 
     def run(self) -> None:
