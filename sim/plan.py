@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from typing import Final, Protocol, Self, runtime_checkable
+from typing import Final, Protocol, Self
 
 import msgspec
 
@@ -72,7 +72,6 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Virtual seconds since the start of the world."""
 
 
-@runtime_checkable
 class App(Protocol):
     """A generated program. Shrinking removes parts of it."""
 
@@ -94,7 +93,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     knobs: Knobs = Knobs()
     nodes: tuple[msgspec.Struct, ...] = ()
     app: msgspec.Struct | None = None
-    """If it is an `App`, shrinking removes parts of it."""
+    """If it is as `App` has it, shrinking removes parts of it."""
     operations: tuple[msgspec.Struct, ...] = ()
     """What the workload does. Each kind has structs of its own."""
     faults: tuple[Fault, ...] = ()
