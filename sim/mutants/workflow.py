@@ -1,0 +1,138 @@
+"""Mistakes in workflows: transitions, calls, reservations, recovery, the threads that execute runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.mutants.mutant import WORKFLOW, Mutant, maker
+
+_m = maker("workflow", WORKFLOW)
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    # Beginning.
+    _m("two_at_once", "workflow.transitions:begin", "tables.active(flow.id) is not None", "False", "W1"),
+    _m("dirty_forgotten", "workflow.transitions:begin_after", "flags.dirty | {handler}", "set(flags.dirty)", "W10"),
+    _m(
+        "published_forgotten",
+        "workflow.transitions:begin_after",
+        "dirty |= {consumer.name for consumer in spec.consumers if news & set(consumer.topics)}",
+        "pass",
+        "W10",
+    ),
+    _m(
+        "wake_used_up_not",
+        "workflow.transitions:_begins",
+        "set_handler(tables, due.handler, wake_at=None)",
+        "pass",
+        "W12",
+    ),
+    _m(
+        "approved_by_other_code",
+        "workflow.transitions:_go_on",
+        "is_approved and head.version == flow.version",
+        "is_approved",
+        "W3",
+    ),
+    # Calls.
+    _m("paused_acts", "workflow.transitions:in_flight", "flow.intent != Intent.ACTIVE", "False", "W14"),
+    _m(
+        "paused_acts_at_once",
+        "workflow.transitions:prepared",
+        "plan.acts is None or asks or not taken or run.cancelled or flow.intent != Intent.ACTIVE",
+        "plan.acts is None or asks or not taken or run.cancelled",
+        "W14",
+    ),
+    _m(
+        "call_unwritten",
+        "workflow.transitions:in_flight",
+        "run_rows.write_call(tables, flow, run, operation, params)",
+        "pass",
+        "W6",
+    ),
+    _m("one_key_for_all", "workflow.run_rows:write_call", "key_of(flow, run.id)", "key_of(flow, 0)", "W4"),
+    _m(
+        "cancelled_consumes",
+        "workflow.transitions:consumed",
+        "run.cancelled and run.taken and run.outcome == EffectOutcome.NONE",
+        "False",
+        "W14",
+    ),
+    _m(
+        "asked_while_acting",
+        "host.workflow_threads:Host._turn",
+        "isinstance(found, ReconcileCall) and self._is_acting(found.run.id)",
+        "False",
+        "W7",
+    ),
+    # Failures and crashes.
+    _m("unknown_released", "workflow.stopping:crashed", "restart is Restart.FRESH", "True", "W5"),
+    _m("unknown_retried", "workflow.stopping:crashed", "restart is Restart.WAIT", "False", "W5, W7"),
+    _m(
+        "failed_keeps_events",
+        "workflow.stopping:failed",
+        "restart_of(EffectOutcome(run.outcome)) is Restart.FRESH",
+        "False",
+        "W5, W9",
+    ),
+    _m(
+        "effect_released",
+        "workflow.stopping:failed",
+        "restart_of(EffectOutcome(run.outcome)) is Restart.FRESH",
+        "True",
+        "W5",
+    ),
+    _m("crash_loop", "workflow.stopping:after_crash", "run.crashes >= CRASHES", "False", "W8"),
+    _m("retried_for_ever", "workflow.stopping:_later", "failures <= retry.tries", "True", "L6"),
+    _m("failures_not_counted", "workflow.stopping:_later", "flow.failures + 1", "1", "L6"),
+    # Events.
+    _m(
+        "hand_over_lost",
+        "workflow.run_rows:_hand_over",
+        'tables.execute("update flow_event set reserved_by = ? where reserved_by = ?", run.id, before.id)',
+        "pass",
+        "W9",
+    ),
+    _m(
+        "republish_unheard",
+        "workflow.publication:publish",
+        "known[1] == 'pending' and known[2] != event.payload",
+        "False",
+        "W9, W10",
+    ),
+    _m("flag_not_set", "runtime.workflows.hub:Hub._mark", "hosted.flags.dirty.add(consumer.name)", "pass", "W10"),
+    _m(
+        "left_over_unseen",
+        "runtime.workflows.hub:Hub._take_note",
+        "hosted.flags.dirty.add(answer.handler)",
+        "pass",
+        "W10",
+    ),
+    _m(
+        "restart_forgets_events",
+        "workflow.planner:flags_after_restart",
+        "Flags(dirty={c.name for c in spec.consumers if any(topics[name].pending for name in c.topics)})",
+        "Flags()",
+        "W10",
+    ),
+    # Time.
+    _m("clock_not_mended", "workflow.transitions:_correct_clock", "flow.updated_at <= tables.now", "True", "W11"),
+    _m(
+        "clock_back_unseen",
+        "host.workflow_threads:Host._keep_time",
+        "at <= now + EARLY_MS or is_back",
+        "at <= now + EARLY_MS",
+        "W11",
+    ),
+    _m(
+        "missed_times_made_up",
+        "workflow.transitions:produced",
+        "None if schedule is None else next_after(schedule, tables.now)",
+        "None if schedule is None else next_after(schedule, row.next_run_at or tables.now)",
+        "W11",
+    ),
+    # Threads and recovery.
+    _m("again_unheard", "host.workflow_threads:Host.wake", "self._again.add(name)", "pass", "L2"),
+    _m("ring_unheard", "runtime.workflows.hub:Hub._decided", "self.ring(hosted.spec.name)", "pass", "L2"),
+    _m("alive_recovered", "workflow.run_recovery:left_active", "row[0] not in alive", "True", "W1"),
+    _m("run_left_active", "runtime.workflows.hub:Hub.recover", "left_active(tables, self.alive)", "list[int]()", "W8"),
+)
