@@ -4,7 +4,8 @@
 every crash point of that run: `crash_images` builds, for each, the files as they could be when power returns.
 
 What may survive a power loss: everything synced; of the rest, each write whole, not at all, or torn between
-sectors; each truncation or not; and of the changes to the directory the first so many, in order.
+sectors; each truncation or not; and of the changes to the directory the first so many, in order. A rename is one
+change. Folders, permissions and times survive: no rule of the product depends on their loss.
 
 Owns the model of the disk and its faults. It does not judge whether an image is good. One thread, and one connection
 per file: there are no locks and no shared memory here, so SQLite grants WAL only under `locking_mode=EXCLUSIVE`,
@@ -16,9 +17,13 @@ Length: one model of a disk, whose parts share its history of operations.
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, assert_never, cast
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, assert_never, cast
+from zlib import crc32
 
 import apsw
 import msgspec
@@ -30,8 +35,17 @@ KEEPS = (0.0, 0.5, 0.5, 1.0)  # Nothing un-synced; two draws of the lottery; all
 EPOCH_MS = 210_866_760_000_000  # 1970-01-01 in SQLite's calendar, which starts at noon on Julian day 0.
 JOURNALS = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | apsw.SQLITE_OPEN_WAL
 
-IoKind = Literal["open", "read", "write", "truncate", "sync", "unlink"]
+IoKind = Literal["open", "read", "write", "truncate", "sync", "unlink", "rename", "mkdir"]
 IoHook = Callable[[IoKind, str], None]
+
+_RESULTS: Final[dict[str, int]] = {
+    "read": apsw.SQLITE_IOERR_READ,
+    "write": apsw.SQLITE_IOERR_WRITE,
+    "truncate": apsw.SQLITE_IOERR_TRUNCATE,
+    "sync": apsw.SQLITE_IOERR_FSYNC,
+    "unlink": apsw.SQLITE_IOERR_DELETE,
+}
+_MODE: Final = 0o600
 
 
 class LinkOp(msgspec.Struct, frozen=True):
@@ -45,6 +59,12 @@ class UnlinkOp(msgspec.Struct, frozen=True):
     """A name left the directory."""
 
     name: str
+
+
+class RenameOp(msgspec.Struct, frozen=True):
+    """Names were changed, all at once: of a file, or of the files of a folder."""
+
+    names: tuple[tuple[str, str], ...]
 
 
 class DirSyncOp(msgspec.Struct, frozen=True):
@@ -85,7 +105,8 @@ class MarkOp(msgspec.Struct, frozen=True):
 
 
 FileChange = WriteOp | TruncateOp
-Operation = LinkOp | UnlinkOp | DirSyncOp | FileChange | SyncOp | SyncFailedOp | MarkOp
+NameChange = LinkOp | UnlinkOp | RenameOp
+Operation = NameChange | DirSyncOp | FileChange | SyncOp | SyncFailedOp | MarkOp
 
 
 class CrashImage(NamedTuple):
@@ -99,6 +120,11 @@ class CrashImage(NamedTuple):
     """The content of each file, by name."""
 
 
+def folder_of(name: str) -> str:
+    """The folder of an absolute path."""
+    return name.rpartition("/")[0] or "/"
+
+
 def _apply(data: bytearray, change: FileChange) -> None:
     if isinstance(change, TruncateOp):
         del data[change.size :]
@@ -108,12 +134,18 @@ def _apply(data: bytearray, change: FileChange) -> None:
         data[change.offset : change.offset + len(change.data)] = change.data
 
 
-def _rename(directory: dict[str, int], changes: Sequence[LinkOp | UnlinkOp]) -> None:
+def _rename(directory: dict[str, int], changes: Sequence[NameChange]) -> None:
     for change in changes:
-        if isinstance(change, LinkOp):
-            directory[change.name] = change.file
-        else:
-            directory.pop(change.name, None)
+        match change:
+            case LinkOp():
+                directory[change.name] = change.file
+            case UnlinkOp():
+                directory.pop(change.name, None)
+            case RenameOp():
+                moved = [(target, directory.pop(source)) for source, target in change.names]
+                directory.update(moved)
+            case _:
+                assert_never(change)
 
 
 def _survivors(changes: Sequence[FileChange], rng: random.Random, keep: float) -> Iterator[FileChange]:
@@ -136,9 +168,10 @@ class Platter:
     def __init__(self, image: Mapping[str, bytes]) -> None:
         """Begin with files that are already durable, numbered 1, 2, 3... as on the `Disk` itself."""
         self._directory = {name: number for number, name in enumerate(image, start=1)}
-        self._durable = {number: image[name] for name, number in self._directory.items()}
+        self._durable = {number: bytearray(image[name]) for name, number in self._directory.items()}
+        self._frozen = {number: image[name] for name, number in self._directory.items()}
         self._pending: dict[int, list[FileChange]] = {}
-        self._pending_names: list[LinkOp | UnlinkOp] = []
+        self._pending_names: list[NameChange] = []
 
     def apply(self, operation: Operation) -> None:
         """Move on by one operation."""
@@ -146,11 +179,10 @@ class Platter:
             case WriteOp() | TruncateOp():
                 self._pending.setdefault(operation.file, []).append(operation)
             case SyncOp():
-                file = operation.file
-                self._durable[file] = self._changed(file, self._pending.pop(file, ()))
+                self._sync(operation.file)
             case SyncFailedOp():
                 self._pending.pop(operation.file, None)
-            case LinkOp() | UnlinkOp():
+            case LinkOp() | UnlinkOp() | RenameOp():
                 self._pending_names.append(operation)
             case DirSyncOp():
                 _rename(self._directory, self._pending_names)
@@ -162,23 +194,49 @@ class Platter:
 
     def image(self, rng: random.Random, keep: float) -> dict[str, bytes]:
         """Pull the plug. `keep` is the chance of each un-synced change: 0 loses all of them and 1 none."""
+        directory = self.directory(rng, keep)
+        return {name: self.content(file, rng, keep) for name, file in directory.items()}
+
+    def directory(self, rng: random.Random, keep: float) -> dict[str, int]:
+        """The names that survive, and the numbers of their files."""
         directory, changes = dict(self._directory), self._pending_names
         kept = int(keep) * len(changes) if keep in {0.0, 1.0} else rng.randint(0, len(changes))
         _rename(directory, changes[:kept])
-        # A file with nothing under way shares its bytes with all other images: enumeration stays linear.
-        return {
-            name: self._changed(file, list(_survivors(self._pending.get(file, ()), rng, keep)))
-            for name, file in directory.items()
-        }
+        return directory
 
-    def _changed(self, file: int, changes: Sequence[FileChange]) -> bytes:
-        before = self._durable.get(file, b"")
+    def content(self, file: int, rng: random.Random, keep: float) -> bytes:
+        """What survives of one file."""
+        changes = list(_survivors(self._pending.get(file, ()), rng, keep))
         if not changes:
-            return before
-        data = bytearray(before)
+            # Shared with all other images in which nothing of the file is under way: enumeration stays linear.
+            found = self._frozen.get(file)
+            if found is None:
+                found = self._frozen[file] = bytes(self._durable.get(file, b""))
+            return found
+        data = bytearray(self._durable.get(file, b""))
         for change in changes:
             _apply(data, change)
         return bytes(data)
+
+    def _sync(self, file: int) -> None:
+        changes = self._pending.pop(file, ())
+        if changes or file not in self._durable:
+            # In place: a sync costs what was written, not the size of the file.
+            data = self._durable.setdefault(file, bytearray())
+            for change in changes:
+                _apply(data, change)
+            self._frozen.pop(file, None)
+
+
+@dataclass(slots=True, eq=False)
+class Inode:
+    """What a file system knows of a file besides its content. It is the same one after a restart."""
+
+    number: int
+    mode: int = _MODE
+    mtime: float = 0.0
+    user: int | None = None
+    group: int | None = None
 
 
 class Disk:
@@ -187,6 +245,8 @@ class Disk:
     Args:
         image: The files at the beginning, such as a crash image of another disk.
         seed: The seed of the randomness of SQLite.
+
+    Plain files raise OSError; SQLite's are the same files, and raise errors of apsw.
     """
 
     def __init__(self, image: Mapping[str, bytes] | None = None, *, seed: int = 0) -> None:
@@ -197,18 +257,31 @@ class Disk:
         self.lying_fsync = False
         # Which syncs fail, counted from 1: {3} fails exactly once, range(3, sys.maxsize) from then on.
         self.failing_syncs: Container[int] = ()
-        # Growing the files beyond this many bytes in all raises FullError. None lifts the limit.
+        # How many of the next accesses of a kind fail with EIO.
+        self.failing: dict[IoKind, int] = {}
+        # Growing the files beyond this many bytes in all fails with ENOSPC. None lifts the limit.
         self.capacity_bytes: int | None = None
         # Called before each access with its kind and the file's name: may be slow, pull the plug, or raise.
         self.on_io: IoHook = lambda _kind, _name: None
+        # Called after each access that changed something.
+        self.after_io: IoHook = lambda _kind, _name: None
+        # Called with a line for each change that reaches the disk: two runs with the same lines have the same bytes.
+        self.note: Callable[[str], None] | None = None
         self.rng = random.Random(seed)
+        # Seconds since 1970, for the times of files.
+        self.clock: Callable[[], float] = lambda: 0.0
+        self.used_bytes = 0
+        # Openings that have a file locked, by the number of its inode.
+        self.locks: dict[int, object] = {}
         self._powered = True
         self._file_count = 0
+        self._inode_count = 0
+        self._inodes: dict[int, Inode] = {}
         self._base = dict(image or {})
         self._files: dict[str, DiskFile] = {}
+        self.folders: dict[str, Inode] = {"/": self._new_inode(0o755)}
         for name, data in self._base.items():
-            self._files[name] = self._new_file(name)
-            self._files[name].data[:] = data
+            self._link(name, self._new_file(name), data)
 
     def mark(self, label: object) -> None:
         """Remember this moment. The images of later crash points carry the label.
@@ -221,6 +294,13 @@ class Disk:
     def power_off(self) -> None:
         """Let no more operation reach the disk. Calls go on working, so that the dead process can be closed."""
         self._powered = False
+
+    def retire(self) -> None:
+        """The process that used the disk is gone: nothing reaches the disk, and no hook is called any more."""
+        self.power_off()
+        self.on_io = self.after_io = lambda _kind, _name: None
+        self.note = None
+        self.capacity_bytes, self.failing_syncs, self.failing = None, (), {}
 
     def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
         """Damage one bit of a file.
@@ -240,6 +320,53 @@ class Disk:
             The content of each file, by name.
         """
         return {name: bytes(file.data) for name, file in self._files.items()}
+
+    def next_life(self, rng: random.Random, keep: float) -> Disk:
+        """The disk that a new process finds after this one died. Nothing reaches this one any more.
+
+        Args:
+            rng: The randomness that decides which unsynced writes survive.
+            keep: The part of the unsynced writes that survives a power failure. 1: there was none, and only the
+                process died. What it had not synced is then still not synced.
+
+        Returns:
+            Another disk, with the same hooks and limits.
+        """
+        if keep >= 1.0:
+            other = Disk()
+            other._base, other.operations = self._base, self.operations
+            contents = {name: (file.number, bytes(file.data)) for name, file in self._files.items()}
+        else:
+            platter = Platter(self._base)
+            for operation in self.operations:
+                platter.apply(operation)
+            directory = platter.directory(rng, keep)
+            contents = {name: (number, platter.content(number, rng, keep)) for name, number in directory.items()}
+            other = Disk({name: data for name, (_, data) in contents.items()})
+        self._hand_over(other, contents)
+        self.retire()
+        return other
+
+    def _hand_over(self, other: Disk, contents: Mapping[str, tuple[int, bytes]]) -> None:
+        other.sync_count, other.lying_fsync = self.sync_count, self.lying_fsync
+        other.failing_syncs, other.failing, other.capacity_bytes = self.failing_syncs, self.failing, self.capacity_bytes
+        other.on_io, other.after_io, other.note, other.clock = self.on_io, self.after_io, self.note, self.clock
+        other.rng = self.rng
+        other._inode_count = self._inode_count
+        other.folders = dict(self.folders)
+        for name, (number, data) in contents.items():
+            if name not in other._files:
+                file = DiskFile(other, name, number, recorded=True, syncs_directory=False)
+                other._link(name, file, data)
+            file = other._files[name]
+            file.inode = other._inodes[file.number] = self._inodes[number]
+            above = folder_of(name)
+            while above not in other.folders:
+                # The folder was renamed, and the names of its files were not.
+                other.folders[above] = other._new_inode(0o755)
+                above = folder_of(above)
+        if other._base is self._base:
+            other._file_count = self._file_count
 
     def crash_image(self, k: int, rng: random.Random, keep: float = 0.5) -> dict[str, bytes]:
         """The files as they could be if power failed behind the first `k` operations.
@@ -276,46 +403,128 @@ class Disk:
         """Tell whether running processes see the name."""
         return name in self._files
 
-    def open(self, name: str | None, *, create: bool = True, is_journal: bool = False) -> DiskFile:
+    def find(self, name: str) -> DiskFile | None:
+        """The file of a name."""
+        return self._files.get(name)
+
+    def names(self) -> list[str]:
+        """The names of all files, sorted."""
+        return sorted(self._files)
+
+    def open(
+        self, name: str | None, *, create: bool = True, is_journal: bool = False, mode: int | None = None
+    ) -> DiskFile:
         """Find or create a file. Without a name, it is temporary, and in no directory and no history."""
         if name is None:
             return self._new_file("(temporary)", recorded=False)
-        self.on_io("open", name)
-        if name not in self._files:
+        self.access("open", name)
+        file = self._files.get(name)
+        if file is None:
             if not create:
-                raise apsw.CantOpenError(f"cannot open {name}: no such file, and not asked to create it")
-            self._files[name] = self._new_file(name, syncs_directory=is_journal)
-            self.record(LinkOp(name, self._files[name].number))
-        return self._files[name]
+                raise FileNotFoundError(errno.ENOENT, f"cannot open {name}: no such file, and not asked to create it")
+            file = self._new_file(name, syncs_directory=is_journal)
+            file.inode.mtime = self.clock()
+            if mode is not None:
+                file.inode.mode = mode
+            self._link(name, file, b"")
+            self.record(LinkOp(name, file.number))
+            self.after_io("open", name)
+        return file
 
     def unlink(self, name: str) -> None:
-        """Take the name away; who has the file open goes on with it."""
-        self.on_io("unlink", name)
+        """Take the name away; a process that has the file open goes on with it."""
+        self.access("unlink", name)
         if name not in self._files:
-            raise _io_error(f"cannot delete {name}: no such file", apsw.SQLITE_IOERR_DELETE_NOENT)
-        del self._files[name]
+            raise FileNotFoundError(errno.ENOENT, f"cannot delete {name}: no such file")
+        self._drop(name)
         self.record(UnlinkOp(name))
+        self.after_io("unlink", name)
+
+    def rename(self, names: Sequence[tuple[str, str]]) -> None:
+        """Give files other names, in the place of those that have them, all in one change."""
+        self.access("rename", names[0][1] if names else "")
+        moved = [(target, self._drop(source)) for source, target in names]
+        for target, file in moved:
+            if target in self._files:
+                self._drop(target)
+            file.name = target
+            self._link(target, file, None)
+        if names:
+            self.record(RenameOp(tuple(names)))
+            self.after_io("rename", names[0][1])
+
+    def make_folder(self, name: str, mode: int) -> None:
+        """Add a folder. It is durable at once."""
+        self.access("mkdir", name)
+        self.folders[name] = self._new_inode(mode)
+        self.folders[name].mtime = self.clock()
+        self._note("mkdir", name)
+        self.after_io("mkdir", name)
 
     def sync_directory(self) -> None:
         """Make links and unlinks durable."""
         if not self.lying_fsync:
             self.record(DirSyncOp())
 
-    def check_space(self, file: DiskFile, size: int) -> None:
-        """Raise FullError if the file cannot grow to `size`; overwriting is always possible."""
+    def access(self, kind: IoKind, name: str) -> None:
+        """Tell the hook of an access, and raise the OSError that is to happen there."""
+        self.on_io(kind, name)
+        left = self.failing.get(kind, 0)
+        if left:
+            self.failing[kind] = left - 1
+            raise OSError(errno.EIO, f"cannot {kind} {name}: the disk fails")
+
+    def room(self, file: DiskFile, size: int) -> int:
+        """How far a file can grow towards `size`; overwriting is always possible."""
         growth, limit = size - len(file.data), self.capacity_bytes
-        used = sum(len(other.data) for other in self._files.values())
-        if limit is not None and growth > 0 and used + growth > limit:
-            raise apsw.FullError(f"cannot grow {file.name} by {growth} bytes: {used} of {limit} are in use")
+        if limit is None or growth <= 0:
+            return size
+        return min(size, len(file.data) + max(0, limit - self.used_bytes))
+
+    def no_room(self, file: DiskFile, size: int) -> OSError:
+        """The error of a file that cannot grow to `size`."""
+        message = f"cannot grow {file.name} by {size - len(file.data)} bytes: "
+        return OSError(errno.ENOSPC, f"{message}{self.used_bytes} of {self.capacity_bytes} are in use")
 
     def record(self, operation: Operation) -> None:
         """Append to the history, while there is power."""
         if self._powered:
             self.operations.append(operation)
+            if self.note is not None:
+                self._note(*_described(operation))
+
+    def _note(self, *words: object) -> None:
+        if self.note is not None and self._powered:
+            self.note(" ".join(map(str, words)))
+
+    def _link(self, name: str, file: DiskFile, data: bytes | None) -> None:
+        if data is not None:
+            file.data[:] = data
+        file.is_linked = True
+        self._files[name] = file
+        self.used_bytes += len(file.data)
+
+    def _drop(self, name: str) -> DiskFile:
+        file = self._files.pop(name)
+        file.is_linked = False
+        self.used_bytes -= len(file.data)
+        return file
 
     def _new_file(self, name: str, *, recorded: bool = True, syncs_directory: bool = False) -> DiskFile:
         self._file_count += 1
-        return DiskFile(self, name, self._file_count, recorded=recorded, syncs_directory=syncs_directory)
+        file = DiskFile(self, name, self._file_count, recorded=recorded, syncs_directory=syncs_directory)
+        self._inodes[file.number] = file.inode = self._new_inode(_MODE)
+        return file
+
+    def _new_inode(self, mode: int) -> Inode:
+        self._inode_count += 1
+        return Inode(self._inode_count, mode)
+
+
+def _described(operation: Operation) -> tuple[object, ...]:
+    if isinstance(operation, WriteOp):
+        return ("WriteOp", operation.file, operation.offset, len(operation.data), crc32(operation.data))
+    return (type(operation).__name__, *msgspec.structs.astuple(operation))
 
 
 class DiskFile:
@@ -325,45 +534,89 @@ class DiskFile:
         self.name = name
         self.number = number
         self.data = bytearray()
+        self.inode: Inode
+        # Whether it has a name. One without takes no room.
+        self.is_linked = False
         self._disk = disk
         self._recorded = recorded
         # As on Unix: the first sync of a new journal syncs the directory too, that of a new database not.
         self._syncs_directory = syncs_directory
 
-    def change(self, change: FileChange) -> None:
-        """Make a change that is visible at once, and durable at the next sync."""
-        _apply(self.data, change)
-        if self._recorded:
-            self._disk.record(change)
+    # -- for plain files: OSError --------------------------------------------------------------------------
 
-    def xRead(self, amount: int, offset: int) -> bytes:
-        # Short at the end of the file: APSW fills up with zeros and tells SQLite that the read was short.
-        self._disk.on_io("read", self.name)
-        return bytes(self.data[offset : offset + amount])
+    def read(self, size: int, at: int) -> bytes:
+        """At most so many bytes from a position."""
+        self._disk.access("read", self.name)
+        return bytes(memoryview(self.data)[at : at + size])
 
-    def xWrite(self, data: Buffer, offset: int) -> None:
-        written = bytes(data)
-        self._disk.on_io("write", self.name)
-        self._disk.check_space(self, offset + len(written))
-        self.change(WriteOp(self.number, offset, written))
+    def write(self, data: bytes, at: int) -> None:
+        """All of it; or, without room, a first part of it and an error."""
+        disk, end = self._disk, at + len(data)
+        disk.access("write", self.name)
+        room = disk.room(self, end)
+        if room > at:
+            self.change(WriteOp(self.number, at, data[: room - at]))
+        if room < end:
+            raise disk.no_room(self, end)
+        disk.after_io("write", self.name)
 
-    def xTruncate(self, newsize: int) -> None:
-        self._disk.on_io("truncate", self.name)
-        self._disk.check_space(self, newsize)
-        self.change(TruncateOp(self.number, newsize))
-
-    def xSync(self, _flags: int) -> None:
+    def truncate(self, size: int) -> None:
+        """Cut, or grow with zeros."""
         disk = self._disk
-        disk.on_io("sync", self.name)
+        disk.access("truncate", self.name)
+        if disk.room(self, size) < size:
+            raise disk.no_room(self, size)
+        self.change(TruncateOp(self.number, size))
+        disk.after_io("truncate", self.name)
+
+    def sync(self) -> None:
+        """Make it durable. After an error it never will be."""
+        disk = self._disk
         disk.sync_count += 1
-        if disk.sync_count in disk.failing_syncs:
-            disk.record(SyncFailedOp(self.number))
-            raise _io_error(f"cannot sync {self.name}: sync {disk.sync_count} fails", apsw.SQLITE_IOERR_FSYNC)
+        try:
+            disk.access("sync", self.name)
+            if disk.sync_count in disk.failing_syncs:
+                raise OSError(errno.EIO, f"cannot sync {self.name}: sync {disk.sync_count} fails")
+        except OSError:
+            if self._recorded:
+                disk.record(SyncFailedOp(self.number))
+            raise
         if self._recorded and not disk.lying_fsync:
             disk.record(SyncOp(self.number))
         if self._syncs_directory:
             disk.sync_directory()
             self._syncs_directory = False
+        disk.after_io("sync", self.name)
+
+    def change(self, change: FileChange) -> None:
+        """Make a change that is visible at once, and durable at the next sync."""
+        before = len(self.data)
+        _apply(self.data, change)
+        disk = self._disk
+        if self.is_linked:
+            disk.used_bytes += len(self.data) - before
+        self.inode.mtime = disk.clock()
+        if self._recorded:
+            disk.record(change)
+
+    # -- for SQLite ----------------------------------------------------------------------------------------
+
+    def xRead(self, amount: int, offset: int) -> bytes:
+        # Short at the end of the file: APSW fills up with zeros and tells SQLite that the read was short.
+        with _as_sqlite("read"):
+            return self.read(amount, offset)
+
+    def xWrite(self, data: Buffer, offset: int) -> None:
+        with _as_sqlite("write"):
+            self.write(bytes(data), offset)
+
+    def xTruncate(self, newsize: int) -> None:
+        with _as_sqlite("truncate"):
+            self.truncate(newsize)
+
+    def xSync(self, _flags: int) -> None:
+        with _as_sqlite("sync"):
+            self.sync()
 
     def xFileSize(self) -> int:
         return len(self.data)
@@ -383,6 +636,22 @@ class DiskFile:
         return apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE
 
     def xClose(self) -> None: ...
+
+
+@contextmanager
+def _as_sqlite(kind: IoKind) -> Iterator[None]:
+    """Raise the errors of the disk as SQLite expects them."""
+    try:
+        yield
+    except OSError as error:
+        message = error.strerror or str(error)
+        if error.errno == errno.ENOSPC:
+            raise apsw.FullError(message) from None
+        if error.errno == errno.ENOENT and kind == "unlink":
+            raise _io_error(message, apsw.SQLITE_IOERR_DELETE_NOENT) from None
+        if kind == "open":
+            raise apsw.CantOpenError(message) from None
+        raise _io_error(message, _RESULTS[kind]) from None
 
 
 def _io_error(message: str, extended_result: int) -> apsw.IOError:
@@ -420,10 +689,12 @@ class DiskVFS(apsw.VFS):
         flags[1] = wanted = flags[0]
         create, is_journal = bool(wanted & apsw.SQLITE_OPEN_CREATE), bool(wanted & JOURNALS)
         # APSW asks only for the methods; not being a VFSFile is what says that there is no shared memory.
-        return cast("apsw.VFSFile", self.disk.open(path, create=create, is_journal=is_journal))
+        with _as_sqlite("open"):
+            return cast("apsw.VFSFile", self.disk.open(path, create=create, is_journal=is_journal))
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: FBT001
-        self.disk.unlink(filename)
+        with _as_sqlite("unlink"):
+            self.disk.unlink(filename)
         if syncdir:
             self.disk.sync_directory()
 
