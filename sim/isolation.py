@@ -13,9 +13,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 from unittest.mock import patch
 
-import apsw
-
 from headwater.testing.simulation.conductor import LeakError
+from headwater.testing.simulation.sim_files import seed_sqlite, unseed_sqlite
 
 
 def _leak(what: str) -> Callable[..., NoReturn]:
@@ -44,9 +43,10 @@ def isolated(seed: int) -> Iterator[None]:
         (asyncio, "new_event_loop", _leak("a real event loop")),
         (time, "sleep", _leak("a real sleep")),
     ]
-    # SQLite asks its default VFS for a new seed: the salts of its WAL are seeded.
-    apsw.randomness(0)
+    # The salts of SQLite's WAL. It refuses to open files outside of the nodes from now on.
+    seed_sqlite(seed)
     with ExitStack() as stack:
         for owner, name, new in replaced:
             stack.enter_context(patch.object(owner, name, new))
+        stack.callback(unseed_sqlite)
         yield

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
-from headwater.testing.simulation.sim_files import SimFiles
-from headwater.testing.simulation.sim_network import Network
-
 from headwater.machine import use
-from headwater.testing.disk import Disk
+from headwater.testing.disk import Disk, IoKind
 from headwater.testing.simulation.conductor import Actor, Conductor, StuckError
+from headwater.testing.simulation.sim_files import SimFiles
 from headwater.testing.simulation.sim_machine import SimMachine
+from headwater.testing.simulation.sim_network import Network
 from sim.isolation import isolated
 from sim.kinds import module_of
 from sim.knobs import applied
@@ -137,25 +136,26 @@ class Node:
         self.life = 0
         self.skew = 0.0
         self.rate = 1.0
-        self._image: dict[str, bytes] = {}
         self._rng = world.rng(f"disk-{name}")
         # Of processes that were killed. Their connections to SQLite must not be closed by the collector.
         self._dead: list[tuple[SimMachine, Disk]] = []
+        # Called at each access to the disk by a thread of the node: kind, name, and whether it is over.
+        self.io_hook: Callable[[IoKind, str, bool], None] | None = None
         self.machine: SimMachine
-        self.disk: Disk
+        self.disk = Disk(seed=f"{name}-{world.seed}")
+        self.disk.note = lambda text: world.conductor.note(f"disk {name} {text}")
+        self.disk.on_io = lambda kind, file: self._io(kind, file, False)
+        self.disk.after_io = lambda kind, file: self._io(kind, file, True)
         self.restart()
 
     def restart(self) -> None:
         """Start a new process on the disk as the last one left it."""
         world = self.world
         self.life += 1
-        label = f"{self.name}-{self.life}"
-        self.disk = Disk(self._image, seed=f"{label}-{world.seed}")
-        files = SimFiles(self.disk, name=f"sim-{label}", clock=self._wall, note=world.conductor.note)
         self.machine = SimMachine(
             self.name,
             world.conductor,
-            files=files,
+            files=SimFiles(self.disk, clock=self._wall),
             network=world.network,
             seed=f"{self.life}-{world.seed}",
             skew=self.skew,
@@ -164,6 +164,16 @@ class Node:
 
     def _wall(self) -> float:
         return self.machine.time()
+
+    def _io(self, kind: IoKind, name: str, is_over: bool) -> None:  # noqa: FBT001  # one function for both hooks
+        conductor = self.world.conductor
+        if not conductor.is_inside or conductor.me.process is not self.machine.sim_process:
+            return  # an oracle looks at the disk
+        if self.io_hook is not None:
+            self.io_hook(kind, name, is_over)
+        if not is_over and kind != "read":
+            # The system may take its time, and other threads go on.
+            conductor.maybe()
 
     @property
     def is_alive(self) -> bool:
@@ -187,13 +197,9 @@ class Node:
         """
         if not self.is_alive:
             return
-        disk = self.disk
-        if keep < 1.0:
-            self._image = disk.crash_image(len(disk.operations), self._rng, keep)
-        else:
-            self._image = disk.files()
-        disk.power_off()
-        self._dead.append((self.machine, disk))
+        self._dead.append((self.machine, self.disk))
+        # Un-synced changes that survive this death of the process may still be lost with the next one.
+        self.disk = self.disk.next_life(self._rng, keep)
         self.world.counts["kills"] += 1
         self.world.say(self.name, f"killed (life {self.life}, keep {keep})")
         self.world.network.node_died(self.name)

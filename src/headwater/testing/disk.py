@@ -249,7 +249,7 @@ class Disk:
     Plain files raise OSError; SQLite's are the same files, and raise errors of apsw.
     """
 
-    def __init__(self, image: Mapping[str, bytes] | None = None, *, seed: int = 0) -> None:
+    def __init__(self, image: Mapping[str, bytes] | None = None, *, seed: object = 0) -> None:
         """Start from `image`, such as a crash image of another disk; `seed` feeds SQLite's own randomness."""
         self.operations: list[Operation] = []
         self.sync_count = 0
@@ -267,7 +267,7 @@ class Disk:
         self.after_io: IoHook = lambda _kind, _name: None
         # Called with a line for each change that reaches the disk: two runs with the same lines have the same bytes.
         self.note: Callable[[str], None] | None = None
-        self.rng = random.Random(seed)
+        self.rng = random.Random(f"{seed}")
         # Seconds since 1970, for the times of files.
         self.clock: Callable[[], float] = lambda: 0.0
         self.used_bytes = 0
