@@ -127,8 +127,8 @@ class Report(msgspec.Struct, kw_only=True):
         return "\n".join(f"{name:13} {text}" for name, text in rows.items() if text)
 
     def _table(self) -> str:
-        lines = ["sometimes"] if self.worlds else []
         worlds = self.by_bare_kind
+        lines = ["sometimes"] if sometimes.declared(worlds) or self.sometimes else []
         rare = {each.name for each in sometimes.too_rare(self.sometimes, worlds)}
         for each in sometimes.declared(worlds):
             found = self.sometimes.get(each.name, 0)
@@ -140,7 +140,8 @@ class Report(msgspec.Struct, kw_only=True):
     def _failed(self) -> str:
         rules = Counter(failure.rules[0] for failure in self.failures)
         lines = [f"FAILED: {len(self.failures)} of {self.played} worlds; {_listed(rules)}"]
-        for failure in self.failures[:_FAILURES_SHOWN]:
+        ordered = sorted(self.failures, key=lambda failure: (failure.kind, failure.seed))
+        for failure in ordered[:_FAILURES_SHOWN]:
             lines.append(f"  {failure.name}  ./hw sim --replay {failure.name}")
             lines += [
                 f"    {each.rule} at {each.at:.3f} {each.node}: {_first(each.text)}" for each in failure.violations[:3]

@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 
-from sim.plan import Fault, Plan, draw_knobs
+from sim.plan import SWITCHES, Fault, Knobs, Plan
 from sim.world import World
 
 BAD = 7
@@ -37,7 +37,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
-    knobs = draw_knobs(rng)
+    knobs = Knobs(switch=rng.choice(SWITCHES))
     count = 6 if small else 24
     names = ("a", "b", "c")
     return Plan(
@@ -56,34 +56,40 @@ def play(world: World) -> None:
     if "endless" in plan.features:
         while True:
             pass
-    sums = dict.fromkeys((node.name for node in plan.nodes if isinstance(node, Adder)), 0)
-    spoiled: set[str] = set()
-
-    def act(name: str) -> None:
-        steps = [*plan.operations, *plan.faults]
-        mine = [step for step in steps if isinstance(step, (Add, Spoil)) and step.node == name]
-        for step in sorted(mine, key=lambda step: step.at):
-            world.conductor.sleep(max(step.at - world.now, 0))
-            if isinstance(step, Spoil):
-                spoiled.add(name)
-                world.say(name, "spoiled")
-                continue
-            sums[name] += step.number
-            world.counts["operations"] += 1
-            world.say(name, f"added {step.number}, {sums[name]} now")
-            if "clock" in plan.features:
-                world.conductor.note(f"it is {time.time_ns()}")
-            if "hash" in plan.features:
-                world.say(name, " ".join({"one", "two", "three", "four", "five"}))
-            if step.number == BAD and name in spoiled and _is_checked(plan):
-                world.violate("toy", f"{BAD} was added by a spoiled node", name)
-
-    actors = [world.node(name).start("adder", lambda name=name: act(name)) for name in sums]
+    adders = [_Adding(world, node.name) for node in plan.nodes if isinstance(node, Adder)]
+    actors = [world.node(each.name).start("adder", each.act) for each in adders]
     for actor in actors:
         world.conductor.join(actor)
     if "raise" in plan.features:
         raise ValueError("planted")
 
 
-def _is_checked(plan: Plan) -> bool:
-    return isinstance(plan.app, Parts) and "checked" in plan.app.parts
+class _Adding:
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.sum = 0
+        self.is_spoiled = False
+
+    def act(self) -> None:
+        world = self.world
+        mine = [step for step in (*world.plan.operations, *world.plan.faults) if isinstance(step, (Add, Spoil))]
+        for step in sorted((step for step in mine if step.node == self.name), key=lambda step: step.at):
+            world.conductor.sleep(max(step.at - world.now, 0))
+            if isinstance(step, Spoil):
+                self.is_spoiled = True
+                world.say(self.name, "spoiled")
+            else:
+                self.add(step.number)
+
+    def add(self, number: int) -> None:
+        world, features = self.world, self.world.plan.features
+        self.sum += number
+        world.counts["operations"] += 1
+        world.say(self.name, f"added {number}, {self.sum} now")
+        if "clock" in features:
+            world.conductor.note(f"it is {time.time_ns()}")
+        if "hash" in features:
+            world.say(self.name, " ".join({"one", "two", "three", "four", "five"}))
+        checked = isinstance(world.plan.app, Parts) and "checked" in world.plan.app.parts
+        if number == BAD and self.is_spoiled and checked:
+            world.violate("toy", f"{BAD} was added by a spoiled node", self.name)
