@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import email.utils
 import os
 import random
 import socket
@@ -13,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 from unittest.mock import patch
 
+from headwater.machine import machine
 from headwater.testing.simulation.conductor import LeakError
 from headwater.testing.simulation.sim_files import seed_sqlite, unseed_sqlite
 
@@ -22,6 +24,13 @@ def _leak(what: str) -> Callable[..., NoReturn]:
         raise LeakError(f"a world used {what}: ask headwater.machine.machine() for it")
 
     return leak
+
+
+_format_date = email.utils.formatdate
+
+
+def _date(timeval: float | None = None, *args: bool, **options: bool) -> str:
+    return _format_date(machine().time() if timeval is None else timeval, *args, **options)
 
 
 @contextmanager
@@ -42,6 +51,8 @@ def isolated(seed: int) -> Iterator[None]:
         (asyncio.events, "new_event_loop", _leak("a real event loop")),
         (asyncio, "new_event_loop", _leak("a real event loop")),
         (time, "sleep", _leak("a real sleep")),
+        # The date in the answer to an upgrade.
+        (email.utils, "formatdate", _date),
     ]
     # The salts of SQLite's WAL. It refuses to open files outside of the nodes from now on.
     seed_sqlite(seed)

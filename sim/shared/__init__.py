@@ -1,0 +1,1 @@
+"""The kind "shared": one real server, some real clients, and what they do."""

@@ -1,0 +1,268 @@
+"""A client: opens the space at the server, does what the plan says, and opens it again when a documented error ends it.
+
+Plain clients and those in an event loop are one coroutine; that of a plain client never suspends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from headwater.errors import (
+    AccessError,
+    HeadwaterError,
+    NotReadyError,
+    OfflineError,
+    RejectedError,
+    SessionLostError,
+    UnconfirmedError,
+    UsageError,
+)
+from headwater.machine import machine
+from headwater.runtime.connection import Connection
+from sim.shared.records import Record, begin
+from sim.shared.shared_app import SharedApp, StepError
+from sim.shared.workload import FIRST_NUMBER, Act, ClientNode, Operation, Reopen, Sync
+
+if TYPE_CHECKING:
+    from sim.shared.shared_world import SharedWorld
+
+URL: Final = "ws://127.0.0.1:8400/"
+ROUND_S: Final = 0.25
+"""How often an idle plain client settles."""
+
+AGAIN_S: Final = 1.0
+"""How long a client waits before it opens again."""
+
+QUIET_S: Final = 600.0
+"""After the last fault, everything has to be quiet within so many virtual seconds (L1)."""
+
+
+class SharedClient:
+    """One client over all its lives."""
+
+    def __init__(self, shared: SharedWorld, node: ClientNode) -> None:
+        self.shared, self.world, self.node = shared, shared.world, node
+        self.name = node.name
+        self.operations: list[Operation] = [
+            each for each in shared.world.plan.operations if isinstance(each, Act | Sync | Reopen) and each.node == node.name
+        ]
+        self.position = 0
+        self.records: list[Record] = []
+        self.errors: list[BaseException] = []
+        self.is_quiet = False
+        # The token was revoked, or the plan ends it.
+        self.is_ended = False
+        self.app = SharedApp()
+        self.space: Any = None
+        self.asked: list[Callable[[], None]] = []
+        self.life = 0
+        self.openings = 0
+
+    # -- both modes ----------------------------------------------------------------------------------------
+
+    def main(self) -> None:
+        """The main thread of a life of the node."""
+        self.life += 1
+        self.app = SharedApp()
+        self.is_quiet = False
+        self.asked.clear()
+        if self.node.mode == "plain":
+            _run_plain(self._live())
+        else:
+            machine().run(self._live())
+
+    async def _live(self) -> None:
+        while not self.is_ended and not self.shared.is_over:
+            try:
+                opening = await self._open()
+            except HeadwaterError as error:
+                self._failed(error)
+                await self._sleep(AGAIN_S)
+                continue
+            self.openings += 1
+            self.say(f"opened ({self.openings}), {self.space.connection.state}")
+            after = 0.0
+            try:
+                after = await self._work()
+            except HeadwaterError as error:
+                self._failed(error)
+                after = AGAIN_S
+            finally:
+                self.is_quiet = False
+            try:
+                await self._close(opening)
+                self.say("closed")
+            except HeadwaterError as error:
+                self._failed(error)
+            self.space = None
+            await self._sleep(after)
+
+    async def _work(self) -> float:
+        """Until the space is to be closed. Returns when to open it again."""
+        while not self.shared.is_over:
+            self._obey()
+            if self.space.connection.state == "over":
+                self.say(f"over: {self.space.connection.trouble}")
+                self.shared.was_over(self, self.space.connection)
+                return AGAIN_S
+            operation = self._next()
+            if operation is None:
+                if self.shared.is_calm:
+                    await self._calm_down()
+                await self._sleep(ROUND_S)
+                await self._settle()
+                continue
+            if operation.at > self.world.now:
+                await self._sleep(min(operation.at - self.world.now, 5.0))
+                continue
+            self.position += 1
+            await self._settle()
+            if isinstance(operation, Reopen):
+                return operation.after
+            await self._perform(operation)
+        return 0.0
+
+    def _next(self) -> Operation | None:
+        return self.operations[self.position] if self.position < len(self.operations) else None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of the plan is left to do."""
+        return self.is_ended or self.position >= len(self.operations)
+
+    def _obey(self) -> None:
+        asked, self.asked = self.asked, []
+        for each in asked:
+            each()
+
+    async def _perform(self, operation: Operation) -> None:
+        if isinstance(operation, Sync):
+            self.say("sync")
+            await self._sync()
+        elif isinstance(operation, Act):
+            self._act(operation)
+
+    async def _sync(self) -> bool:
+        try:
+            await self._sync_once()
+        except RejectedError as error:
+            self.world.counts["rejected at sync"] += 1
+            self.say(f"sync: {error.code}")
+            return True
+        except (OfflineError, UnconfirmedError, AccessError, SessionLostError) as error:
+            self._failed(error)
+            return False
+        return True
+
+    async def _calm_down(self) -> None:
+        """Everything has been told to the server, and all that is asked for has ended."""
+        if not await self._sync():
+            self.is_quiet = False
+            return
+        await self._settle()
+        connection: Connection = self.space.connection
+        mine = [each for each in self.records if each.life == self.life]
+        self.is_quiet = connection.state == "live" and not connection.pending and all(each.is_over for each in mine)
+
+    def unfinished(self) -> list[str]:
+        """What has not ended, for a message."""
+        found = [f"{each.act.number} ({each.act.how})" for each in self.records if each.life == self.life and not each.is_over]
+        state = "no space is open" if self.space is None else repr(self.space.connection)
+        return [state, *found]
+
+    # -- transactions --------------------------------------------------------------------------------------
+
+    def _act(self, act: Act) -> None:
+        record = begin(act, self.name, self.life, self.world.now, has_folder=self.node.local)
+        self.records.append(record)
+        first = FIRST_NUMBER + act.number * 100
+        self.world.counts["acts"] += 1
+        try:
+            if act.how == "event":
+                script = msgspec.json.encode(act.steps).decode()
+                record.handle = self.app.act.send(first, script)
+            elif act.how == "once":
+                record.written = record.sent = (FIRST_NUMBER - int(act.key[1:]),)
+                record.handle = self.app.pay.once(act.key, by="bank").send(record.written[0])
+            else:
+                with self.space.transaction() as tx:
+                    record.handle = tx
+                    record.readings = self.app.run(list(act.steps), first)
+        except (RejectedError, UsageError, NotReadyError, StepError, OfflineError, AccessError) as error:
+            # A write that does not fit the document any more, a commit that rests on a rejected one, a missing right.
+            record.error = error
+            if isinstance(error, OfflineError | AccessError):
+                self._failed(error)
+        except ValueError as error:
+            record.error = error
+        self.say(f"act {act.number} {act.how}: {record.fate if record.is_over else 'pending'}")
+
+    # -- errors --------------------------------------------------------------------------------------------
+
+    def _failed(self, error: HeadwaterError) -> None:
+        self.errors.append(error)
+        self.say(f"{error.code} {type(error).__name__}")
+        self.shared.told(self, error)
+
+    def user_error(self, error: BaseException) -> None:
+        """`on_error` of the space."""
+        self.shared.told(self, error)
+
+    def say(self, text: str) -> None:
+        self.world.say(self.name, text)
+
+    # -- the two modes -------------------------------------------------------------------------------------
+
+    async def _open(self) -> Any:
+        options: dict[str, Any] = {
+            "token": self.shared.tokens[self.name],
+            "on_error": self.user_error,
+            "local": f"/home/{self.name}/replica" if self.node.local else None,
+            "actor": self.node.actor or None,
+        }
+        url = URL + self.node.space
+        if self.node.mode == "plain":
+            self.space = self.app.app.open(url, **options)
+            return self.space
+        opening = self.app.app.aopen(url, **options)
+        self.space = await opening.__aenter__()
+        return opening
+
+    async def _close(self, opening: Any) -> None:
+        if self.node.mode == "plain":
+            opening.__exit__(None, None, None)
+        else:
+            await opening.__aexit__(None, None, None)
+
+    async def _sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        if self.node.mode == "plain":
+            machine().sleep(seconds)
+        else:
+            await asyncio.sleep(seconds)
+
+    async def _settle(self) -> None:
+        if self.node.mode == "plain":
+            self.space.settle()
+        else:
+            await self.space.settle()
+
+    async def _sync_once(self) -> None:
+        if self.node.mode == "plain":
+            self.space.sync()
+        else:
+            await self.space.synced()
+
+
+def _run_plain(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that never suspends, without an event loop."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("a plain client has suspended")

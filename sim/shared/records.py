@@ -1,0 +1,102 @@
+"""What clients did and what they were told about it: compared with the log of the server at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status
+from headwater.declare.events.ticket import Ticket
+from headwater.errors import HeadwaterError, StoreFullError, UnconfirmedError
+from headwater.store.commit import Committed
+from sim.shared.shared_app import Reading
+from sim.shared.workload import Act, numbers
+
+Fate = Literal["committed", "not", "unknown"]
+
+
+@dataclass(slots=True)
+class Record:
+    """One transaction, as its client sees it. The handle is looked at when the world is over."""
+
+    act: Act
+    client: str
+    life: int
+    has_folder: bool
+    began: float
+    handle: Transaction | Ticket[str] | Ticket[int] | None = None
+    readings: list[Reading] = field(default_factory=list)
+    # Raised where the transaction was made.
+    error: BaseException | None = None
+    # The numbers it has written, and those of events that it has sent.
+    written: tuple[int, ...] = ()
+    sent: tuple[int, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the client has learned its end."""
+        if isinstance(self.handle, Ticket):
+            return self.handle.state in ("confirmed", "refused", "rejected", "failed")
+        return self.handle is None or self.handle.status not in (Status.OPEN, Status.PENDING)
+
+    @property
+    def fate(self) -> Fate:
+        """What the client was told."""
+        handle = self.handle
+        if handle is None:
+            return "not" if self.error is not None else "unknown"
+        if isinstance(handle, Ticket):
+            return self._fate_of_event(handle)
+        if handle.status is Status.COMMITTED:
+            return "committed"
+        if handle.status in (Status.OPEN, Status.PENDING):
+            return "unknown"
+        return self._fate_of(handle.error)
+
+    def _fate_of(self, error: HeadwaterError | None) -> Fate:
+        if isinstance(error, UnconfirmedError):
+            return "unknown"
+        # With a folder, an opening that ends leaves its commits to the next one.
+        return "unknown" if error is not None and self.has_folder and not isinstance(error, StoreFullError) else "not"
+
+    def _fate_of_event(self, ticket: Ticket[str] | Ticket[int]) -> Fate:
+        match ticket.state:
+            case "confirmed":
+                return "committed"
+            case "failed" | "rejected":
+                return "not"
+            case "refused":
+                # Handled before, perhaps by this client in an earlier life.
+                return "unknown" if self.act.how == "once" else "not"
+            case _:
+                return "unknown"
+
+    @property
+    def seq(self) -> int | None:
+        """Its place in the log, if the client was told."""
+        if isinstance(self.handle, Transaction) and isinstance(self.handle.verdict, Committed):
+            return self.handle.verdict.seq
+        return None
+
+    def read(self) -> list[Reading]:
+        """What it read, if that is known."""
+        if isinstance(self.handle, Ticket):
+            if self.handle.state != "confirmed" or self.act.how != "event":
+                return []
+            found = msgspec.json.decode(str(self.handle._answer()))  # noqa: SLF001  # without waiting
+            return [(doc, tuple(path), value) for doc, path, value in found]
+        return self.readings
+
+
+def begin(act: Act, client: str, life: int, began: float, *, has_folder: bool) -> Record:
+    """A record for a transaction that is about to begin."""
+    made = Record(act, client, life, has_folder, began)
+    by_index = numbers(act)
+    made.written = tuple(
+        number for index, number in by_index.items() if act.steps[index][0] not in ("send", "incr", "drop", "delete", "tdel")
+    )
+    made.sent = tuple(number for index, number in by_index.items() if act.steps[index][0] == "send")
+    return made

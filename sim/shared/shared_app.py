@@ -1,0 +1,210 @@
+"""The app of a shared world: cells and documents of all shapes, and functions over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+import headwater as hw
+from sim.shared.workload import READS, Step
+
+REGISTERS: Final = 3
+RECORDS: Final = 2
+COUNTERS: Final = 2
+LISTS: Final = 1
+
+Reading = tuple[str, tuple[Any, ...], Any]
+"""What a transaction read: document, path, value. None: there was none."""
+
+
+class Item(hw.Doc):
+    """An element of the board."""
+
+    n: int = 0
+    tag: str = ""
+
+
+class Board(hw.Doc):
+    """Links to items."""
+
+    title: int = 0
+    items: hw.List[Item] = hw.List()
+    votes: hw.Map[str, int] = hw.Map()
+
+
+class StepError(Exception):
+    """The workload asked for a failure."""
+
+
+class SharedApp:
+    """An app of one process. `seen` has what its sink has seen, newest last."""
+
+    def __init__(self) -> None:
+        app = self.app = hw.App("shared")
+        self.seen: list[tuple[object, ...]] = []
+        self.registers = [app.cell(f"reg{i}", type=list[int], default=[]) for i in range(REGISTERS)]
+        self.records = [app.cell(f"rec{i}", type=dict[str, int], default={}) for i in range(RECORDS)]
+        self.counters = [app.cell(f"cnt{i}", 0) for i in range(COUNTERS)]
+        self.lists = [app.cell(f"lst{i}", type=list[int], default=[]) for i in range(LISTS)]
+        self.tree = app.cell("tree", type=dict[str, Any], default={})
+        self.ledger = app.cell("ledger", type=list[int], default=[])
+        self.paid = app.cell("paid", type=list[int], default=[])
+        self.draft = app.cell("draft", 0, scope="user")
+        self.board = app.doc("board", Board)
+        self._declare(app)
+
+    def _declare(self, app: hw.App) -> None:  # noqa: C901  # a declaration each
+        counters, ledger, paid, seen, registers = self.counters, self.ledger, self.paid, self.seen, self.registers
+        records = self.records
+
+        @app.computed
+        def total() -> int:
+            return sum(each.value for each in counters)
+
+        @app.computed
+        def risky() -> int:
+            if counters[0].value % 3 == 2:
+                raise ValueError("two of three")
+            return counters[0].value * 10
+
+        @app.computed
+        def careful() -> int:
+            try:
+                return risky()
+            except ValueError:
+                return -1
+
+        @app.computed
+        def lengths() -> int:
+            return sum(len(each.value) for each in registers) if total() % 2 else len(records[0].value)
+
+        @app.sink
+        def view() -> None:
+            seen.append((total(), careful(), lengths()))
+
+        self.total = total
+
+        @app.handler
+        def note(number: int) -> None:
+            ledger.append(number)
+
+        @app.handler
+        def act(number: int, script: str) -> str:
+            steps = [tuple(step) for step in msgspec.json.decode(script)]
+            readings = self.run(steps, number)
+            return msgspec.json.encode(readings).decode()
+
+        @app.handler
+        def pay(number: int) -> int:
+            paid.append(number)
+            note.send(number)
+            return number
+
+        self.note, self.act, self.pay = note, act, pay
+
+    # -- steps ---------------------------------------------------------------------------------------------
+
+    def run(self, steps: list[Step], first: int) -> list[Reading]:
+        """Perform the steps in the transaction of this context. `first` is the number that step 0 would write."""
+        readings: list[Reading] = []
+        for index, step in enumerate(steps):
+            if step[0] in READS:
+                self.read(step, readings)
+            else:
+                self.write(step, first + index)
+        return readings
+
+    def read(self, step: Step, readings: list[Reading]) -> None:
+        """Perform a reading step."""
+        match step:
+            case ("reg", i):
+                readings.append((f"shared.reg{i}", (), list(self.registers[int(i)].value)))
+            case ("rec", i):
+                readings.append((f"shared.rec{i}", (), dict(self.records[int(i)].value)))
+            case ("key", i, key):
+                part = self.records[int(i)].key(key)
+                readings.append((f"shared.rec{i}", (key,), part.value if part.exists else None))
+            case ("tree", *path):
+                part = self.tree.at(*path, type=object)  # type: ignore[assignment]  # any value
+                readings.append(("shared.tree", tuple(path), _plain(part.value) if part.exists else None))
+            case ("board",):
+                readings.append(("shared.board", ("title",), self.board.title))
+                for index, item in enumerate(self.board.items):
+                    if index < 3 and hw.exists(item):
+                        readings.append((hw.id_of(item), ("n",), item.n))
+            case ("item", j):
+                items = self.board.items
+                if len(items) > int(j) and hw.exists(items[int(j)]):
+                    readings.append((hw.id_of(items[int(j)]), ("n",), items[int(j)].n))
+            case ("sum",):
+                self.total()
+            case _:
+                raise AssertionError(step)
+
+    def write(self, step: Step, number: int) -> None:  # noqa: C901, PLR0912  # a verb each
+        """Perform a writing step."""
+        match step:
+            case ("append", i):
+                self.registers[int(i)].append(number)
+            case ("put", i, key):
+                self.records[int(i)].key(key).value = number
+            case ("set", i, key):
+                self.records[int(i)].value = {key: number}
+            case ("drop", i, key):
+                self.records[int(i)].remove(key)
+            case ("incr", i):
+                self.counters[int(i)].increment()
+            case ("tset", *path):
+                self.tree.at(*path, type=object).value = number
+            case ("tmap", *path):
+                self.tree.at(*path, type=object).value = {"p": number, "q": [1, 2]}
+            case ("tdel", key):
+                self.tree.remove(key)
+            case ("insert", i):
+                self.lists[int(i)].insert(0, number)
+            case ("first", i):
+                self.lists[int(i)].at(0).value = number
+            case ("clear", i):
+                self.lists[int(i)].value = [number]
+            case ("item",):
+                self.board.items.append(Item(n=number))
+            case ("edit", j):
+                items = self.board.items
+                if len(items) > int(j):
+                    items[int(j)].n = number
+            case ("title",):
+                self.board.title = number
+            case ("vote", key):
+                self.board.votes[key] = number
+            case ("delete",):
+                items = self.board.items
+                if len(items) > 2:
+                    hw.delete(items[0])
+                    del items[0]
+            case ("draft",):
+                self.draft.value = number
+            case ("send",):
+                self.note.send(number)
+            case ("fail",):
+                raise StepError("asked for")
+            case ("reject",):
+                raise hw.Reject("asked for")
+            case _:
+                raise AssertionError(step)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def sleeper(seconds: float) -> Callable[[], None]:
+    """A pause of plain code."""
+    from headwater.machine import machine  # noqa: PLC0415
+
+    return lambda: machine().sleep(seconds)

@@ -1,0 +1,97 @@
+"""What clients of a shared world do, as data."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+Step: TypeAlias = tuple[str, ...]
+"""A read or write inside a transaction: its verb and its target. See sim/shared/shared_app.py."""
+
+READS: Final = ("reg", "rec", "key", "tree", "board", "item", "sum")
+"""Verbs of reads. A transaction reads first, then writes."""
+
+FIRST_NUMBER: Final = 1_000_000
+"""Numbers that transactions write are above this one, each is written once."""
+
+
+class ServerNode(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """The server."""
+
+    name: str = "s"
+
+
+class ClientNode(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """A client."""
+
+    name: str
+    mode: Literal["plain", "async"] = "plain"
+    local: bool = False
+    """Keeps documents and commits in a folder."""
+    actor: str = ""
+    can: Literal["read", "write", "own"] = "own"
+    space: str = "main"
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """A transaction of a client."""
+
+    at: float
+    node: str
+    number: int
+    """Which numbers it writes follows from this."""
+    steps: tuple[Step, ...]
+    how: Literal["block", "event", "once", "plain"] = "block"
+    """A transaction block; an event; an event with an id, which several clients may send; a block per write."""
+    key: str = ""
+    """Of an event that is handled once: its id."""
+
+
+class Sync(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """Wait for all verdicts."""
+
+    at: float
+    node: str
+
+
+class Reopen(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """Close the space, and open it again after some seconds."""
+
+    at: float
+    node: str
+    after: float = 0.0
+
+
+class Revoke(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """Revoke the token of a client, at the server."""
+
+    at: float
+    node: str
+
+
+class Upkeep(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """Work at the server while clients go on."""
+
+    at: float
+    node: str = "s"
+    what: Literal["backup", "compact", "fold"] = "backup"
+
+
+class Twin(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """A second connection takes the session of a client: as a client that was copied, or whose old connection hangs."""
+
+    at: float
+    node: str
+
+
+Operation: TypeAlias = Act | Sync | Reopen | Revoke | Upkeep | Twin
+
+
+def numbers(act: Act) -> dict[int, int]:
+    """The number that each writing step of a transaction writes, by the index of the step."""
+    return {
+        index: FIRST_NUMBER + act.number * 100 + index
+        for index, step in enumerate(act.steps)
+        if step[0] not in READS
+    }
