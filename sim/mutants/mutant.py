@@ -70,15 +70,17 @@ def maker(area: str, *usual: str) -> _Maker:
     return make
 
 
-def mutated(mutant: Mutant) -> tuple[FunctionType, CodeType]:
-    """The function, and the code that it has with the mutant. Raises RottenError."""
+def mutated(mutant: Mutant, *more: Mutant) -> tuple[FunctionType, CodeType]:
+    """The function, and the code that it has with the mutant, and with others of this function. Raises RottenError."""
     function = _function(mutant)
     chain = _definition(mutant, function)
-    swap = _Swap(mutant)
-    definition = swap.visit(chain[-1])
-    if swap.found != 1:
-        message = f"{mutant.area}.{mutant.name}: the piece occurs {swap.found} times in {mutant.where}: {mutant.old!r}"
-        raise RottenError(message)
+    definition: Any = chain[-1]
+    for each in (mutant, *more):
+        swap = _Swap(each)
+        definition = swap.visit(definition)
+        if swap.found != 1:
+            message = f"{each.area}.{each.name}: the piece occurs {swap.found} times in {each.where}: {each.old!r}"
+            raise RottenError(message)
     code = _compiled(function, definition, [each.name for each in chain[:-1] if isinstance(each, ast.ClassDef)])
     if code.co_freevars != function.__code__.co_freevars:
         message = f"{mutant.area}.{mutant.name}: {mutant.where} would close over {code.co_freevars}"
@@ -86,9 +88,9 @@ def mutated(mutant: Mutant) -> tuple[FunctionType, CodeType]:
     return function, code
 
 
-def apply(mutant: Mutant) -> None:
+def apply(mutant: Mutant, *more: Mutant) -> None:
     """Change the function for good: in a forked child, which ends after its worlds."""
-    function, code = mutated(mutant)
+    function, code = mutated(mutant, *more)
     function.__code__ = code
 
 
