@@ -47,6 +47,7 @@ class World:
         sometimes: How often each declared situation occurred.
         counts: Figures: operations, commits, kills, cuts.
         on_restart: For each node, what a new life of it does first; called in an actor of the node.
+        on_code: For each node, what changes its code before it is started again; it gets the number of an edit.
     """
 
     def __init__(self, plan: Plan, seed: int, *, record: bool = False) -> None:
@@ -61,6 +62,7 @@ class World:
         self.sometimes: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.on_restart: dict[str, Callable[[], None]] = {}
+        self.on_code: dict[str, Callable[[int], None]] = {}
         self.violations: list[Violation] = []
         self.lines: list[Line] = []
         self.is_recording = record
