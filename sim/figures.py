@@ -1,0 +1,57 @@
+"""Writes the figures of a long run into docs/internals/reliability.md: `python -m sim.figures REPORT.json`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from sim import sometimes
+from sim.report import Report
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "internals" / "reliability.md"
+
+BEGIN, END = "<!-- figures of ./hw sim -->", "<!-- end of figures -->"
+
+
+def render(report: Report) -> str:
+    """Two tables in Markdown: sums, and how often each declared situation occurred."""
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(report.worlds.items()))
+    rows = [
+        ("worlds", f"{report.played:,}: {kinds}"),
+        ("seeds", f"from {report.first_seed}"),
+        ("time", f"{report.real_s / 60:.0f} minutes, {report.played / max(report.real_s, 1e-9):.1f} worlds a second"),
+        (
+            "virtual time",
+            f"{report.virtual_s / 3600:,.0f} hours, {report.virtual_s / max(report.real_s, 1e-9):.0f} times real time",
+        ),
+        ("hand-overs between threads", f"{report.switches:,}"),
+        *((name, f"{count:,}") for name, count in sorted(report.counts.items())),
+        ("worlds that violated a rule", f"{len(report.failures):,}"),
+    ]
+    lines = ["| Figure | Value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
+    lines += ["", "| Situation | Kind | Occurred |", "|---|---|---|"]
+    lines += [
+        f"| {each.name} | {each.kind} | {report.sometimes.get(each.name, 0):,} |"
+        for each in sometimes.declared(report.by_bare_kind)
+    ]
+    return "\n".join(lines)
+
+
+def written(page: str, report: Report) -> str:
+    """The text of the page with other figures."""
+    section = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
+    return section.sub(lambda _: f"{BEGIN}\n\n{render(report)}\n\n{END}", page, count=1)
+
+
+def main() -> None:
+    """The argument is a file that `./hw sim --report` has written."""
+    report = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Report)
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
