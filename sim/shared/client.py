@@ -183,11 +183,9 @@ class SharedClient:
         self.world.counts["acts"] += 1
         try:
             if act.how == "event":
-                script = msgspec.json.encode(act.steps).decode()
-                record.handle = self.app.act.send(first, script)
+                record.handle = self.app.act.send(msgspec.json.encode((first, act.steps)).decode())
             elif act.how == "once":
-                record.written = record.sent = (FIRST_NUMBER - int(act.key[1:]),)
-                record.handle = self.app.pay.once(act.key, by="bank").send(record.written[0])
+                record.handle = self.app.pay.once(act.key, by="bank").send(str(record.written[0]))
             else:
                 with self.space.transaction() as tx:
                     record.handle = tx
@@ -227,7 +225,7 @@ class SharedClient:
         url = URL + self.node.space
         if self.node.mode == "plain":
             self.space = self.app.app.open(url, **options)
-            return self.space
+            return self.space.__enter__()
         opening = self.app.app.aopen(url, **options)
         self.space = await opening.__aenter__()
         return opening

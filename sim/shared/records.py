@@ -13,7 +13,7 @@ from headwater.declare.events.ticket import Ticket
 from headwater.errors import HeadwaterError, StoreFullError, UnconfirmedError
 from headwater.store.commit import Committed
 from sim.shared.shared_app import Reading
-from sim.shared.workload import Act, numbers
+from sim.shared.workload import PAID_MAX, Act, numbers, paid_number
 
 Fate = Literal["committed", "not", "unknown"]
 
@@ -27,7 +27,7 @@ class Record:
     life: int
     has_folder: bool
     began: float
-    handle: Transaction | Ticket[str] | Ticket[int] | None = None
+    handle: Transaction | Ticket[str] | None = None
     readings: list[Reading] = field(default_factory=list)
     # Raised where the transaction was made.
     error: BaseException | None = None
@@ -62,7 +62,7 @@ class Record:
         # With a folder, an opening that ends leaves its commits to the next one.
         return "unknown" if error is not None and self.has_folder and not isinstance(error, StoreFullError) else "not"
 
-    def _fate_of_event(self, ticket: Ticket[str] | Ticket[int]) -> Fate:
+    def _fate_of_event(self, ticket: Ticket[str]) -> Fate:
         match ticket.state:
             case "confirmed":
                 return "committed"
@@ -91,12 +91,17 @@ class Record:
         return self.readings
 
 
+UNSURE = ("send", "incr", "drop", "delete", "tdel", "edit", "fail", "reject")
+"""Steps that write no number, or only if there is something to write it to."""
+
+
 def begin(act: Act, client: str, life: int, began: float, *, has_folder: bool) -> Record:
     """A record for a transaction that is about to begin."""
     made = Record(act, client, life, has_folder, began)
+    if act.how == "once":
+        made.written, made.sent = (paid_number(act),), (paid_number(act) - PAID_MAX,)
+        return made
     by_index = numbers(act)
-    made.written = tuple(
-        number for index, number in by_index.items() if act.steps[index][0] not in ("send", "incr", "drop", "delete", "tdel")
-    )
+    made.written = tuple(number for index, number in by_index.items() if act.steps[index][0] not in UNSURE)
     made.sent = tuple(number for index, number in by_index.items() if act.steps[index][0] == "send")
     return made

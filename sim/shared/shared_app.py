@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 import headwater as hw
-from sim.shared.workload import READS, Step
+from sim.shared.workload import PAID_MAX, READS, Step
 
 REGISTERS: Final = 3
 RECORDS: Final = 2
@@ -86,20 +85,21 @@ class SharedApp:
 
         self.total = total
 
+        # Payloads are text: an event that is kept would be taken for what it was to write.
         @app.handler
-        def note(number: int) -> None:
-            ledger.append(number)
+        def note(number: str) -> None:
+            ledger.append(int(number))
 
         @app.handler
-        def act(number: int, script: str) -> str:
-            steps = [tuple(step) for step in msgspec.json.decode(script)]
-            readings = self.run(steps, number)
+        def act(script: str) -> str:
+            first, steps = msgspec.json.decode(script)
+            readings = self.run([tuple(step) for step in steps], first)
             return msgspec.json.encode(readings).decode()
 
         @app.handler
-        def pay(number: int) -> int:
-            paid.append(number)
-            note.send(number)
+        def pay(number: str) -> str:
+            paid.append(int(number))
+            note.send(str(int(number) - PAID_MAX))
             return number
 
         self.note, self.act, self.pay = note, act, pay
@@ -134,7 +134,7 @@ class SharedApp:
                 for index, item in enumerate(self.board.items):
                     if index < 3 and hw.exists(item):
                         readings.append((hw.id_of(item), ("n",), item.n))
-            case ("item", j):
+            case ("of", j):
                 items = self.board.items
                 if len(items) > int(j) and hw.exists(items[int(j)]):
                     readings.append((hw.id_of(items[int(j)]), ("n",), items[int(j)].n))
@@ -186,7 +186,7 @@ class SharedApp:
             case ("draft",):
                 self.draft.value = number
             case ("send",):
-                self.note.send(number)
+                self.note.send(str(number))
             case ("fail",):
                 raise StepError("asked for")
             case ("reject",):
@@ -202,9 +202,3 @@ def _plain(value: object) -> object:
         return [_plain(each) for each in value]
     return value
 
-
-def sleeper(seconds: float) -> Callable[[], None]:
-    """A pause of plain code."""
-    from headwater.machine import machine  # noqa: PLC0415
-
-    return lambda: machine().sleep(seconds)

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from headwater.access.rights import Right
-from headwater.errors import HeadwaterError, StoreError, UnavailableError
-from headwater.machine import machine
+from headwater.errors import HeadwaterError
+from headwater.host.storage import Storage
+from headwater.machine import machine, use
 from headwater.runtime.connection import Connection
 from headwater.server.server import Server, Serving
 from headwater.store.engine import Engine
+from sim.oracles.history import Mirror
+from sim.oracles.replicas import Look, look_at
 from sim.shared.client import QUIET_S, SharedClient
-from sim.shared.workload import Act, ClientNode, Reopen, Revoke, ServerNode, Sync, Upkeep
+from sim.shared.told import is_expected
+from sim.shared.workload import ClientNode, Revoke, ServerNode, Upkeep
 from sim.world import Node, World
 
 T = TypeVar("T")
 
 STORE: Final = Path("/srv/spaces")
-REST_S: Final = 2.0
+
+REST_S: Final = 1.0
 """How long nothing may change before the world is at rest."""
+
+START_S: Final = 60.0
+"""For the start of the server, before the first fault."""
 
 
 class SharedWorld:
@@ -35,6 +42,7 @@ class SharedWorld:
         self.server: Server | None = None
         self.is_stopping = False
         self.revoked: dict[str, float] = {}
+        self.mirrors: dict[str, Mirror] = {}
         self.clients = {
             each.name: SharedClient(self, each) for each in world.plan.nodes if isinstance(each, ClientNode)
         }
@@ -42,13 +50,15 @@ class SharedWorld:
 
     @property
     def spaces(self) -> list[str]:
+        """The spaces of the clients, sorted."""
         return sorted({each.node.space for each in self.clients.values()})
 
     # -- the server ----------------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        """The main thread of a life of the server: started again until it can start."""
+        """The main thread of a life of the server: started again until it can start, as a supervisor does."""
         node = self.world.node(self.name)
+        self.server = None
         while not self.is_stopping:
             try:
                 server = Server(Serving(store=STORE))
@@ -63,7 +73,7 @@ class SharedWorld:
             return
 
     def _make_tokens(self, server: Server) -> None:
-        known = {each.note: each for each in server.access.ls()}
+        known = {each.note for each in server.access.ls()}
         for name, client in self.clients.items():
             if name not in known and name not in self.revoked:
                 right = Right[client.node.can.upper()]
@@ -75,43 +85,136 @@ class SharedWorld:
         found: list[T] = []
         node = self.world.node(self.name)
         node.start(what, lambda: found.append(work()))
-        self.world.conductor.wait(lambda: bool(found) or not node.is_alive, what, QUIET_S)
+        self.wait(lambda: bool(found) or not node.is_alive, what, QUIET_S)
         if not found:
             raise RuntimeError(f"the server did not finish: {what}")
         return found[0]
 
-    def engine(self, space: str, work: Callable[[Engine], T]) -> T:
-        """Use the engine of a served space, in a thread of the server."""
-        server = self.server
-        assert server is not None
-        assert server.spaces is not None
-        channel = server.spaces.channels[space]
-        return self.at_server(lambda: channel.storage.call(work), "engine")
+    def storage(self, space: str) -> Storage | None:
+        """The storage of a served space, if it is open."""
+        if self.server is None or self.server.spaces is None or space not in self.server.spaces.channels:
+            return None
+        return self.server.spaces.channels[space].storage
+
+    def head(self) -> tuple[int, ...]:
+        """The newest place in the log of each space."""
+        found = [self.storage(space) for space in self.spaces]
+        return tuple(-1 if each is None else int(each._engine.head) for each in found)  # noqa: SLF001  # one number
 
     # -- the course ----------------------------------------------------------------------------------------
 
-    def play(self) -> None:
-        world = self.world
-        self._begin(world.node(self.name), self.serve)
-        self.wait(lambda: self.server is not None, "the server", 60.0)
+    def start(self) -> None:
+        """Start the server and the clients."""
+        self._begin(self.world.node(self.name), self.serve)
+        self.wait(lambda: self.server is not None, "the server", START_S)
         for name, client in self.clients.items():
-            self._begin(world.node(name), client.main)
-        self.work()
+            self._begin(self.world.node(name), client.main)
 
     def _begin(self, node: Node, main: Callable[[], None]) -> None:
         self.world.on_restart[node.name] = main
         node.start("main", main)
 
     def work(self) -> None:
-        raise NotImplementedError
+        """Until the plan is done."""
+        for operation in self.world.plan.operations:
+            if isinstance(operation, Revoke | Upkeep):
+                self.sleep_until(operation.at)
+                self._at_work(operation)
+        last = max((each.at for each in self.world.plan.operations), default=0.0)  # type: ignore[attr-defined]
+        self.wait(lambda: all(each.is_done for each in self.clients.values()), "the workload", last + QUIET_S)
+
+    def _at_work(self, operation: Revoke | Upkeep) -> None:
+        """Work of an administrator."""
+
+    def calm(self) -> bool:
+        """All faults are over: everything has to come to rest in time (L1)."""
+        self.is_calm = True
+        began = self.world.now
+        living = [each for each in self.clients.values() if not each.is_ended]
+        if not self.wait(lambda: all(each.is_quiet or each.is_ended for each in living), "quiet", QUIET_S):
+            for each in living:
+                if not each.is_quiet and not each.is_ended:
+                    self.world.violate("L1", f"{each.name} is not quiet after {QUIET_S} s: {each.unfinished()}", each.name)
+            return False
+        while self.world.now < began + QUIET_S:
+            before = self.head()
+            self.world.conductor.sleep(REST_S)
+            if self.head() == before and all(each.is_quiet or each.is_ended for each in living):
+                return True
+        self.world.violate("L1", f"the log still grows after {QUIET_S} s: {self.head()}")
+        return False
 
     def wait(self, ready: Callable[[], bool], what: str, seconds: float) -> bool:
-        return self.world.conductor.wait(ready, what, seconds)
+        """Wait for what others do. Looked at now and then, not at every hand-over."""
+        end = self.world.now + seconds
+        while not ready():
+            if self.world.now >= end:
+                return False
+            self.world.conductor.sleep(0.05)
+        return True
+
+    def sleep_until(self, when: float) -> None:
+        """Wait for a time."""
+        if when > self.world.now:
+            self.world.conductor.sleep(when - self.world.now)
+
+    def look(self, client: SharedClient, *, settle: bool = False) -> Look | None:
+        """What a client has, looked up in its own thread. None: it is away."""
+        found: list[Look] = []
+
+        def ask() -> None:
+            if settle and client.node.mode == "plain":
+                client.space.settle()
+            found.append(look_at(client.space, client.app.seen[-1] if client.app.seen else None))
+
+        client.asked.append(ask)
+        self.wait(lambda: bool(found), f"a look at {client.name}", 60.0)
+        return found[0] if found else None
 
     # -- told by clients -----------------------------------------------------------------------------------
 
     def told(self, client: SharedClient, error: BaseException) -> None:
-        """An error reached the workload."""
+        """An error reached the workload: it has to be a documented one for the faults of the plan."""
+        self.world.counts["errors told"] += 1
+        if not is_expected(self.world.plan, client.node, error, is_revoked=client.name in self.revoked):
+            self.world.violate("T", f"{client.name} was told {type(error).__name__}: {error}", client.name)
 
     def was_over(self, client: SharedClient, connection: Connection) -> None:
-        """The session of a client has ended."""
+        """The session of a client has ended for good."""
+        if client.name in self.revoked:
+            client.is_ended = True
+        else:
+            self.world.violate("L1", f"the session of {client.name} is over: {connection.trouble}", client.name)
+
+    # -- at the end ----------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """All clients close."""
+        self.is_over = True
+        living = [self.world.node(each.name) for each in self.clients.values() if not each.is_ended]
+        if not self.wait(lambda: all(each.space is None for each in self.clients.values() if not each.is_ended), "closing", 120.0):
+            for each in living:
+                self.world.violate("L1", f"{each.name} does not close", each.name)
+
+    def stop(self) -> None:
+        """The server ends."""
+        self.is_stopping = True
+        server = self.server
+        assert server is not None
+        self.at_server(server.stop, "stop")
+
+    def on_server(self, space: str, work: Callable[[Engine], T]) -> T:
+        """Use the engine of a served space. It may have been closed because it is empty: then it is opened."""
+        storage = self.storage(space)
+        if storage is not None:
+            return self.at_server(lambda: storage.call(work), "look")
+        return self.at_server(lambda: self._use_file(space, work), "look")
+
+    def _use_file(self, space: str, work: Callable[[Engine], T]) -> T:
+        from headwater.host.space_files import open_space  # noqa: PLC0415
+
+        with open_space(f"{STORE}/", space, create=False) as storage:
+            return storage.call(work)
+
+
+__all__ = ["SharedWorld", "use"]

@@ -9,11 +9,15 @@ import msgspec
 Step: TypeAlias = tuple[str, ...]
 """A read or write inside a transaction: its verb and its target. See sim/shared/shared_app.py."""
 
-READS: Final = ("reg", "rec", "key", "tree", "board", "item", "sum")
+READS: Final = ("reg", "rec", "key", "tree", "board", "of", "sum")
 """Verbs of reads. A transaction reads first, then writes."""
 
 FIRST_NUMBER: Final = 1_000_000
 """Numbers that transactions write are above this one, each is written once."""
+
+
+PAID_MAX: Final = 400
+"""Events with an id: each writes a number a little below, which its follow-up event writes less this."""
 
 
 class ServerNode(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -95,3 +99,8 @@ def numbers(act: Act) -> dict[int, int]:
         for index, step in enumerate(act.steps)
         if step[0] not in READS
     }
+
+
+def paid_number(act: Act) -> int:
+    """The number that an event with an id writes: the same for all that send it."""
+    return FIRST_NUMBER - 1 - int(act.key)

@@ -1,0 +1,110 @@
+"""The oracles of a shared world, in the order in which they need it: at rest, when clients are gone, at the end."""
+
+from __future__ import annotations
+
+from headwater.store.verification import verify
+from sim.oracles.commits import check_commits
+from sim.oracles.cycles import cycle_in, describe, edges_of
+from sim.oracles.history import History, Mirror, lookup
+from sim.oracles.replicas import Look, check_engine, check_replica, left_at
+from sim.shared.records import Record
+from sim.shared.shared_app import REGISTERS
+from sim.shared.shared_world import SharedWorld
+from headwater.values.ids import DocKey
+
+
+def check(shared: SharedWorld) -> None:
+    """Look whether the rules hold."""
+    looks = _at_rest(shared)
+    histories = {space: _history(shared, space, "at rest") for space in shared.spaces}
+    for name, look in looks.items():
+        node = shared.clients[name].node
+        check_replica(name, look, histories[node.space], node.actor, shared.world.violate)
+        _check_seen(shared, name, look, histories[node.space])
+    for space, history in histories.items():
+        for wrong in shared.on_server(space, lambda engine, history=history: check_engine(engine, history)):
+            shared.world.violate("INV-9", f"space {space}: {wrong}")
+    shared.close()
+    _check_left(shared)
+    shared.stop()
+    for space in shared.spaces:
+        history = _history(shared, space, "at the end")
+        mine = [each for client in shared.clients.values() if client.node.space == space for each in client.records]
+        check_commits(history, mine, shared.world.violate)
+        _check_cycles(shared, history, mine)
+        report = shared.at_server(lambda space=space: shared._use_file(space, verify), "verify")  # noqa: SLF001
+        for finding in report.findings:
+            shared.world.violate("INV-9", f"space {space}: {finding}")
+        shared.world.counts["commits"] += len(history.entries)
+
+
+def _at_rest(shared: SharedWorld) -> dict[str, Look]:
+    """Looks at all clients. A forced pass changes nothing (L2)."""
+    living = [each for each in shared.clients.values() if not each.is_ended and each.space is not None]
+    before = {each.name: shared.look(each) for each in living}
+    head = shared.head()
+    after = {each.name: shared.look(each, settle=True) for each in living}
+    if shared.head() != head:
+        shared.world.violate("L2", f"a forced pass at rest made commits: {head} -> {shared.head()}")
+    for name, look in after.items():
+        if look is None:
+            shared.world.violate("L1", f"{name} does not answer at rest", name)
+        elif look != before[name]:
+            shared.world.violate("L2", f"a forced pass at rest changed {name}", name)
+    return {name: look for name, look in after.items() if look is not None}
+
+
+def _history(shared: SharedWorld, space: str, when: str) -> History:
+    mirror = shared.mirrors.setdefault(space, Mirror())
+    for wrong in shared.on_server(space, mirror.look):
+        shared.world.violate("S1", f"space {space} {when}: {wrong}")
+    return mirror.history()
+
+
+def _check_seen(shared: SharedWorld, name: str, look: Look, history: History) -> None:
+    """The sink of a client has seen what follows from the documents (V)."""
+    counters = [lookup(history.now(DocKey(f"space/shared.cnt{i}")), ()) or 0 for i in range(2)]
+    total = sum(each for each in counters if isinstance(each, int))
+    first = counters[0]
+    assert isinstance(first, int)
+    careful = -1 if first % 3 == 2 else first * 10
+    if total % 2:
+        lengths = sum(len(_sized(lookup(history.now(DocKey(f"space/shared.reg{i}")), ()))) for i in range(REGISTERS))
+    else:
+        lengths = len(_sized(lookup(history.now(DocKey("space/shared.rec0")), ())))
+    expected = (total, careful, lengths)
+    if look.seen != expected:
+        shared.world.violate("V", f"the sink of {name} has seen {look.seen}, and the documents say {expected}", name)
+
+
+def _sized(value: object) -> list[object] | dict[str, object]:
+    return value if isinstance(value, list | dict) else []
+
+
+def _check_left(shared: SharedWorld) -> None:
+    server = shared.server
+    assert server is not None
+    shared.world.conductor.sleep(2.0)
+    for left in left_at(server):
+        shared.world.violate("M", f"when all clients are gone: {left}", shared.name)
+
+
+def _check_cycles(shared: SharedWorld, history: History, records: list[Record]) -> None:
+    registers: dict[str, list[int]] = {}
+    for i in range(REGISTERS):
+        found = lookup(history.now(DocKey(f"space/shared.reg{i}")), ())
+        registers[f"shared.reg{i}"] = [each for each in _sized(found) if isinstance(each, int)]
+    there = {number for values in registers.values() for number in values}
+    writer = {number: each.act.number for each in records for number in each.written if number in there}
+    reads = [
+        (each.act.number, doc, value)
+        for each in records
+        if any(history.written.get(number) for number in each.written) and each.fate != "not"
+        for doc, path, value in each.read()
+        if doc in registers and not path
+    ]
+    edges, wrong = edges_of(registers, writer, reads)
+    for text in wrong:
+        shared.world.violate("INV-1", text)
+    if cycle := cycle_in(edges):
+        shared.world.violate("INV-1", f"a cycle: {describe(edges, cycle)}")

@@ -1,0 +1,125 @@
+"""Draws plans of shared worlds."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from sim.plan import Fault, Knobs, Plan
+from sim.shared.shared_app import COUNTERS, LISTS, RECORDS, REGISTERS
+from sim.shared.workload import Act, ClientNode, Operation, Reopen, ServerNode, Step, Sync
+
+KEYS: Final = ("a", "b", "c")
+PATHS: Final = (("x",), ("y",), ("x", "p"), ("x", "q"), ("y", "p"), ("x", "q", "0"))
+
+FEATURES: Final = ("async", "local", "events", "once", "documents", "tree", "records", "lists", "reopen", "actors", "failing", "plain")
+WORK_S: Final = 20.0
+"""Virtual seconds of work."""
+
+
+def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
+    """Draw a plan."""
+    share = rng.uniform(0.3, 0.8)
+    features = tuple(each for each in FEATURES if rng.random() < share)
+    clients = draw_clients(rng, features, 2 if small else rng.randint(2, 4))
+    count = rng.randint(12, 20) if small else rng.randint(30, 90)
+    seconds = 4.0 if small else WORK_S
+    operations = draw_operations(rng, features, clients, count, seconds)
+    faults: tuple[Fault, ...] = ()
+    return Plan(
+        kind="shared",
+        features=features,
+        knobs=knobs,
+        nodes=(ServerNode(), *clients),
+        operations=operations,
+        faults=faults,
+    )
+
+
+def draw_clients(rng: random.Random, features: tuple[str, ...], count: int) -> tuple[ClientNode, ...]:
+    """Draw the clients."""
+    return tuple(
+        ClientNode(
+            name="abcd"[index],
+            mode="async" if "async" in features and rng.random() < 0.5 else "plain",
+            local="local" in features and rng.random() < 0.6,
+            actor=rng.choice(("ann", "bob")) if "actors" in features else "",
+        )
+        for index in range(count)
+    )
+
+
+def draw_operations(
+    rng: random.Random, features: tuple[str, ...], clients: tuple[ClientNode, ...], count: int, seconds: float
+) -> tuple[Operation, ...]:
+    """Draw what clients do. Bursts: most operations follow the one before at once."""
+    found: list[Operation] = []
+    at = 0.0
+    for number in range(count):
+        at += rng.choice((0.0, 0.0, 0.001, 0.01, 0.03, rng.expovariate(count / seconds / 2)))
+        node = rng.choice(clients)
+        kind = rng.random()
+        if kind < 0.12:
+            found.append(Sync(at=at, node=node.name))
+        elif kind < 0.16 and "reopen" in features:
+            found.append(Reopen(at=at, node=node.name, after=rng.choice((0.0, 0.1, 1.0))))
+        else:
+            found.append(draw_act(rng, features, node, number, at))
+    return tuple(found)
+
+
+def draw_act(rng: random.Random, features: tuple[str, ...], node: ClientNode, number: int, at: float) -> Act:
+    """Draw a transaction: some reads, then writes to different targets."""
+    if "once" in features and rng.random() < 0.12:
+        return Act(at=at, node=node.name, number=number, steps=(), how="once", key=str(rng.randrange(12)))
+    reads = [draw_read(rng, features) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
+    writes = {each[0]: each[1] for each in (draw_write(rng, features, node) for _ in range(rng.choice((1, 1, 2, 3))))}
+    steps = [*reads, *writes.values()]
+    is_event = "events" in features and rng.random() < 0.4
+    if rng.random() < 0.25 and "events" in features:
+        # With a number of its own in the log: whether the transaction is there has to be seen.
+        steps += [] if any(step[0] == "append" for step in steps) else [("append", "0")]
+        steps.append(("send",))
+    if "failing" in features and is_event and rng.random() < 0.15:
+        steps.append((rng.choice(("fail", "reject")),))
+    return Act(at=at, node=node.name, number=number, steps=tuple(steps), how="event" if is_event else "block")
+
+
+def draw_read(rng: random.Random, features: tuple[str, ...]) -> Step:
+    """Draw a reading step."""
+    found: list[Step] = [("reg", str(rng.randrange(REGISTERS)))] * 2
+    found.append(("sum",))
+    if "records" in features:
+        i = str(rng.randrange(RECORDS))
+        found += [("rec", i), ("key", i, rng.choice(KEYS))]
+    if "tree" in features:
+        found += [("tree", *rng.choice(PATHS))] * 2
+    if "documents" in features:
+        found += [("board",), ("of", str(rng.randrange(3)))]
+    return rng.choice(found)
+
+
+def draw_write(rng: random.Random, features: tuple[str, ...], node: ClientNode) -> tuple[str, Step]:
+    """Draw a writing step, and its target: a transaction writes to each target once."""
+    i = str(rng.randrange(REGISTERS))
+    found: list[tuple[str, Step]] = [(f"reg{i}", ("append", i))] * 3
+    i = str(rng.randrange(COUNTERS))
+    found += [(f"cnt{i}", ("incr", i))]
+    if "records" in features:
+        i, key = str(rng.randrange(RECORDS)), rng.choice(KEYS)
+        verb = rng.choice(("put", "put", "put", "set", "drop"))
+        found += [(f"rec{i}", (verb, i, key))] * 2
+    if "tree" in features:
+        path = rng.choice(PATHS)
+        verb = rng.choice(("tset", "tset", "tmap", "tdel"))
+        found += [("tree", (verb, *(path[:1] if verb == "tdel" else path)))] * 2
+    if "lists" in features:
+        i = str(rng.randrange(LISTS))
+        found += [(f"lst{i}", (rng.choice(("insert", "insert", "first", "clear")), i))]
+    if "documents" in features:
+        verb = rng.choice(("item", "item", "edit", "edit", "title", "vote", "delete"))
+        more = {"edit": (str(rng.randrange(3)),), "vote": (rng.choice(KEYS),)}.get(verb, ())
+        found += [("board", (verb, *more))] * 2
+    if node.actor:
+        found += [("draft", ("draft",))]
+    return rng.choice(found)
