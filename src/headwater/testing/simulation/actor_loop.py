@@ -14,16 +14,11 @@ from asyncio.base_events import BaseEventLoop
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from headwater.testing.simulation.conductor import LeakError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from headwater.testing.simulation.conductor import Actor
-    from headwater.testing.simulation.sim_machine import SimMachine
-    from headwater.testing.simulation.sim_network import Network
+from headwater.machine import Executor, Machine
+from headwater.testing.simulation.conductor import Actor, Conductor, LeakError
+from headwater.testing.simulation.sim_network import Listener, Network
 
 T = TypeVar("T")
 
@@ -43,10 +38,12 @@ POOL_SIZE: Final = 6
 class ActorLoop(BaseEventLoop):
     """The loop of one thread of a simulated machine."""
 
-    def __init__(self, machine: SimMachine) -> None:
+    def __init__(self, machine: Machine, node: str, conductor: Conductor, network: Network | None) -> None:
         super().__init__()
         self.machine = machine
-        self._conductor = machine.conductor
+        self.node = node
+        self._conductor = conductor
+        self._wires = network
         # The selector is the loop itself: BaseEventLoop calls nothing but `select` of it.
         self._selector = self
         self._clock_resolution = 1e-6
@@ -138,9 +135,7 @@ class ActorLoop(BaseEventLoop):
 
     # -- threads -------------------------------------------------------------------------------------------
 
-    def run_in_executor(
-        self, executor: Executor | None, func: Callable[..., T], *args: object
-    ) -> asyncio.Future[T]:
+    def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: object) -> asyncio.Future[T]:
         """In a thread of this machine."""
         self._check_closed()  # type: ignore[attr-defined]  # of BaseEventLoop
         if executor is None:
@@ -193,24 +188,23 @@ class ActorLoop(BaseEventLoop):
         host: str | None = None,
         port: int | None = None,
         *,
-        sock: Any = None,
+        sock: Listener | None = None,
         **_options: object,
-    ) -> Any:
+    ) -> Listener:
         """Accept connections of a listener that `Machine.listen` made."""
         if sock is None:
-            sock = self._network.listen(self.machine.name, str(host), int(port or 0))
+            sock = self._network.listen(self.node, str(host), int(port or 0))
         return self._network.serve(self, sock, protocol_factory)
 
     @property
     def _network(self) -> Network:
-        if self.machine.network is None:
-            raise LeakError(f"{self.machine.name} has no network")
-        return self.machine.network
+        if self._wires is None:
+            raise LeakError(f"{self.node} has no network")
+        return self._wires
 
 
-def run(machine: SimMachine, main: Coroutine[Any, Any, T]) -> T:
+def run(loop: ActorLoop, main: Coroutine[Any, Any, T]) -> T:
     """As `asyncio.run`, without its signal handlers: also cancels the tasks that are left, and ends the pool."""
-    loop = ActorLoop(machine)
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(main)

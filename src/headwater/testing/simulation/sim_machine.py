@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from headwater.machine import Executor, Files, Future, Lock, Machine, Thread, ThreadCondition, ThreadEvent, ThreadQueue
+from headwater.testing.simulation.actor_loop import ActorLoop, run
 from headwater.testing.simulation.conductor import Conductor, LeakError, SimProcess
+from headwater.testing.simulation.sim_network import Network
 from headwater.testing.simulation.sim_threads import (
     SimCondition,
     SimEvent,
@@ -24,11 +27,6 @@ from headwater.testing.simulation.sim_threads import (
     SimRLock,
     SimThread,
 )
-
-if TYPE_CHECKING:
-    import socket
-
-    from headwater.testing.simulation.sim_network import Network
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -141,15 +139,11 @@ class SimMachine(Machine):
 
     # -- event loops ---------------------------------------------------------------------------------------
 
-    def new_loop(self) -> AbstractEventLoop:
-        from headwater.testing.simulation.actor_loop import ActorLoop  # noqa: PLC0415  # it knows the machine
-
-        return ActorLoop(self)
+    def new_loop(self) -> ActorLoop:
+        return ActorLoop(self, self.name, self.conductor, self.network)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        from headwater.testing.simulation.actor_loop import run  # noqa: PLC0415  # it knows the machine
-
-        return run(self, main)
+        return run(self.new_loop(), main)
 
     def submit(self, loop: AbstractEventLoop, work: Coroutine[Any, Any, T]) -> Future[T]:
         future: Future[T] = SimFuture(self.conductor)

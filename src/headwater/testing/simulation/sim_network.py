@@ -13,14 +13,11 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from zlib import crc32
 
-from headwater.testing.simulation.wire import Wire
-
-if TYPE_CHECKING:
-    from headwater.testing.simulation.actor_loop import ActorLoop
-    from headwater.testing.simulation.conductor import Conductor
+from headwater.testing.simulation.conductor import Conductor
+from headwater.testing.simulation.wire import Wire, WireLoop
 
 NAMES: Final = {"localhost": "127.0.0.1"}
 """All other names are unknown."""
@@ -42,7 +39,7 @@ class Listener:
     def __init__(self, network: Network, node: str, address: str, port: int) -> None:
         self._network = network
         self.node, self.address, self.port = node, address, port
-        self._loop: ActorLoop | None = None
+        self._loop: WireLoop | None = None
         self._factory: Callable[[], asyncio.BaseProtocol] | None = None
         self._context: Context | None = None
         self._waiting: list[Wire] = []
@@ -77,7 +74,7 @@ class Listener:
     def is_serving(self) -> bool:
         return self._loop is not None and not self.is_closed
 
-    def get_loop(self) -> ActorLoop | None:
+    def get_loop(self) -> WireLoop | None:
         return self._loop
 
     async def wait_closed(self) -> None: ...
@@ -86,7 +83,7 @@ class Listener:
 
     # Of the network.
 
-    def serve(self, loop: ActorLoop, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+    def serve(self, loop: WireLoop, factory: Callable[[], asyncio.BaseProtocol]) -> None:
         self._loop, self._factory, self._context = loop, factory, copy_context()
         waiting, self._waiting = self._waiting, []
         for wire in waiting:
@@ -152,7 +149,7 @@ class Network:
         made = self.listeners[address, port] = Listener(self, node, address, port)
         return made
 
-    def serve(self, loop: ActorLoop, listener: Listener, factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
+    def serve(self, loop: WireLoop, listener: Listener, factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
         listener.serve(loop, factory)
         return listener
 
@@ -162,10 +159,10 @@ class Network:
             del self.listeners[listener.address, listener.port]
 
     async def connect(
-        self, loop: ActorLoop, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self, loop: WireLoop, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """Connect from a node. Raises OSError."""
-        address, node = self.addresses(host, port)[0][4][0], loop.machine.name
+        address, node = self.addresses(host, port)[0][4][0], loop.node
         pair = f"{node}-{port}", port
         self._between[pair] += 1
         rng = random.Random(f"net-{self._seed}-{pair[0]}-{self._between[pair]}")

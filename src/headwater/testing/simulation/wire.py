@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
-if TYPE_CHECKING:
-    from headwater.testing.simulation.actor_loop import ActorLoop
-    from headwater.testing.simulation.sim_network import Network
+from headwater.testing.simulation.conductor import Conductor
 
 KERNEL_BYTES: Final = 64 * 1024
 """What the system takes of one direction before the other side has read it."""
@@ -25,16 +24,45 @@ _BINARY: Final = 0x82
 """The first byte of a WebSocket message of one frame."""
 
 
+class WireLoop(Protocol):
+    """What a wire needs of the loop of its side."""
+
+    node: str
+
+    def arrive_at(self, when: float, do: Callable[[], None], context: Context) -> None:
+        """Call it in the loop at a virtual time."""
+        ...
+
+
+class WireNetwork(Protocol):
+    """What a wire needs of the network it is part of."""
+
+    conductor: Conductor
+    again: float
+
+    def delay(self, wire: Wire) -> float:
+        """How long bytes take now."""
+        ...
+
+    def silent_until(self, wire: Wire) -> float:
+        """Until when nothing arrives at this side."""
+        ...
+
+    def wrote(self, wire: Wire, data: bytes) -> None:
+        """Bytes were sent."""
+        ...
+
+
 class Wire(asyncio.Transport):
     """One side. What it writes arrives at `other`, in the loop of the other side."""
 
-    def __init__(self, network: Network, name: str, node: str, rng: random.Random) -> None:
+    def __init__(self, network: WireNetwork, name: str, node: str, rng: random.Random) -> None:
         super().__init__()
         self._network, self._conductor = network, network.conductor
         self.name, self.node, self.rng = name, node, rng
         self.other: Wire
         self.addresses: tuple[tuple[str, int], tuple[str, int]] = (("", 0), ("", 0))
-        self._loop: ActorLoop | None = None
+        self._loop: WireLoop | None = None
         self._context: Context | None = None
         self._protocol: asyncio.Protocol | None = None
         # connection_lost was called, or will not be: the process is dead.
@@ -58,12 +86,12 @@ class Wire(asyncio.Transport):
         self._error: Exception | None = None
 
     @staticmethod
-    def pair(network: Network, name: str, node: str, to: str, rng: random.Random) -> tuple[Wire, Wire]:
+    def pair(network: WireNetwork, name: str, node: str, to: str, rng: random.Random) -> tuple[Wire, Wire]:
         here, there = Wire(network, name, node, rng), Wire(network, name, to, rng)
         here.other, there.other = there, here
         return here, there
 
-    def join(self, loop: ActorLoop, context: Context) -> None:
+    def join(self, loop: WireLoop, context: Context) -> None:
         """From now on this side has a loop; what arrived before is delivered to it."""
         self._loop, self._context = loop, context
 
