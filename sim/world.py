@@ -15,10 +15,10 @@ from typing import Final, Protocol, cast
 
 from headwater.machine import use
 from headwater.testing.disk import Disk, IoKind
-from headwater.testing.simulation.conductor import Actor, Conductor, StuckError
+from headwater.testing.simulation.conductor import Actor, Conductor, WorldStuckError
 from headwater.testing.simulation.sim_files import SimFiles
 from headwater.testing.simulation.sim_machine import SimMachine
-from headwater.testing.simulation.sim_network import Network
+from headwater.testing.simulation.sim_network import SimNetwork
 from sim.isolation import isolated
 from sim.kinds import module_of
 from sim.knobs import applied
@@ -57,7 +57,7 @@ class World:
         knobs = plan.knobs
         self.conductor = Conductor(seed, switch=knobs.switch, pct_depth=knobs.pct, pct_steps=knobs.pct_steps)
         self.conductor.on_error = self._escaped
-        self.network = Network(self.conductor, self.rng("net"))
+        self.network = SimNetwork(self.conductor, self.rng("net"))
         self.nodes: dict[str, Node] = {}
         self.sometimes: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
@@ -244,7 +244,7 @@ def play(plan: Plan, seed: int, *, record: bool = False) -> Outcome:
         world = _playing = World(plan, seed, record=record)
         try:
             kind.play(world)
-        except StuckError as error:
+        except WorldStuckError as error:
             world.violate("stuck", str(error))
         except Exception as error:  # noqa: BLE001  # of an oracle or of the product: it is reported with its seed
             world.violate("T", f"the world ended: {_described(error)}")

@@ -28,6 +28,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast
 
@@ -409,22 +410,22 @@ class Machine:
     # -- event loops ---------------------------------------------------------------------------------------
 
     def new_loop(self) -> AbstractEventLoop:
-        made: AbstractEventLoop = _asyncio().new_event_loop()
+        made: AbstractEventLoop = _module("asyncio").new_event_loop()
         return made
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end, in a loop of its own."""
-        found: T = _asyncio().run(main)
+        found: T = _module("asyncio").run(main)
         return found
 
     def submit(self, loop: AbstractEventLoop, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine in the loop of another thread."""
-        found: Future[T] = _asyncio().run_coroutine_threadsafe(work, loop)
+        found: Future[T] = _module("asyncio").run_coroutine_threadsafe(work, loop)
         return found
 
     async def to_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `work` in a thread of the loop's pool, with the context of the caller."""
-        found: T = await _asyncio().to_thread(work, *args, **kwargs)
+        found: T = await _module("asyncio").to_thread(work, *args, **kwargs)
         return found
 
     def in_pool(self, loop: AbstractEventLoop, pool: Executor | None, work: Callable[[], T]) -> asyncio.Future[T]:
@@ -435,17 +436,15 @@ class Machine:
 
     def address_of(self, host: str, port: int) -> tuple[str, int]:
         """The IP address of a host to listen at, and its address family. Raises OSError, UnicodeError."""
-        import socket  # noqa: PLC0415  # a program that does not listen need not load it
-
+        socket = _module("socket")
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
         return str(address[0]), family
 
     def listen(self, address: str, port: int, *, family: int, backlog: int) -> socket.socket:
         """Accept connections at an IP address. Port 0: any free one. Raises OSError."""
-        import socket  # noqa: PLC0415  # see above
-
-        return socket.create_server((address, port), family=family, backlog=backlog)
+        made: socket.socket = _module("socket").create_server((address, port), family=family, backlog=backlog)
+        return made
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -495,11 +494,9 @@ class Machine:
         return b32encode(self.token_bytes(16)).decode().rstrip("=").lower()
 
 
-def _asyncio() -> Any:  # noqa: ANN401  # the module
-    """A program without coroutines need not load it: it takes longer than all of headwater."""
-    import asyncio  # noqa: PLC0415  # see above
-
-    return asyncio
+def _module(name: str) -> Any:  # noqa: ANN401  # the module
+    """Load it now: a program without coroutines, or that does not listen, need not wait for these modules."""
+    return import_module(name)
 
 
 _REAL: Final = Machine()

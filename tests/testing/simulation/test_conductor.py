@@ -11,7 +11,7 @@ from queue import Empty
 import pytest
 
 from headwater.machine import Files, machine, use
-from headwater.testing.simulation.conductor import Conductor, SimProcess, StuckError
+from headwater.testing.simulation.conductor import Conductor, SimProcess, WorldStuckError
 from headwater.testing.simulation.sim_machine import SimMachine
 
 
@@ -82,7 +82,7 @@ def test_lock_inversion_of_two_threads_is_found_within_50_seeds() -> None:
 
         try:
             run(conductor, forth, back)
-        except StuckError as error:
+        except WorldStuckError as error:
             return "a lock of" in str(error)
         return False
 
@@ -98,7 +98,7 @@ def test_lost_notification_is_stuck_and_says_what_is_waited_for() -> None:
         with condition:
             condition.wait()
 
-    with pytest.raises(StuckError, match=r"t0 waits for a condition since 0\.000"):
+    with pytest.raises(WorldStuckError, match=r"t0 waits for a condition since 0\.000"):
         run(conductor, wait)
 
 
@@ -111,7 +111,7 @@ def test_endless_loop_that_only_passes_points_is_stuck() -> None:
             with lock:
                 pass
 
-    with pytest.raises(StuckError, match="runs for ever"):
+    with pytest.raises(WorldStuckError, match="runs for ever"):
         run(conductor, spin)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from headwater.machine import Executor, Machine
 from headwater.testing.simulation.conductor import Actor, Conductor, LeakError
-from headwater.testing.simulation.sim_network import Listener, Network
+from headwater.testing.simulation.sim_network import SimListener, SimNetwork
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ POOL_SIZE: Final = 6
 class ActorLoop(BaseEventLoop):
     """The loop of one thread of a simulated machine."""
 
-    def __init__(self, machine: Machine, node: str, conductor: Conductor, network: Network | None) -> None:
+    def __init__(self, machine: Machine, node: str, conductor: Conductor, network: SimNetwork | None) -> None:
         super().__init__()
         self.machine = machine
         self.node = node
@@ -188,16 +188,16 @@ class ActorLoop(BaseEventLoop):
         host: str | None = None,
         port: int | None = None,
         *,
-        sock: Listener | None = None,
+        sock: SimListener | None = None,
         **_options: object,
-    ) -> Listener:
+    ) -> SimListener:
         """Accept connections of a listener that `Machine.listen` made."""
         if sock is None:
             sock = self._network.listen(self.node, str(host), int(port or 0))
         return self._network.serve(self, sock, protocol_factory)
 
     @property
-    def _network(self) -> Network:
+    def _network(self) -> SimNetwork:
         if self._wires is None:
             raise LeakError(f"{self.node} has no network")
         return self._wires

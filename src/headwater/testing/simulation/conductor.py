@@ -3,7 +3,7 @@
 An *actor* is a thread of the system that runs only while it holds the baton. It passes the baton on when it waits: for
 a lock, an event, a timer or the end of another actor; and, with a probability, at every release and set. The conductor
 then draws the next actor among those that can run. If none can, virtual time jumps to the first timer. If there is no
-timer either, the world is stuck: the main actor gets a `StuckError` that names what each actor waits for.
+timer either, the world is stuck: the main actor gets a `WorldStuckError` that names what each actor waits for.
 
 Actors belong to *processes*. A process can be killed (its actors never run again, and nothing of theirs is cleaned up)
 or paused (its actors are not chosen until a time).
@@ -38,7 +38,7 @@ PCT_STEPS: Final = 4_000
 """Under PCT, priorities are lowered at points below this number: about as many as a usual world has."""
 
 
-class StuckError(RuntimeError):
+class WorldStuckError(RuntimeError):
     """No actor can run, and none waits for time; or one runs for ever."""
 
 
@@ -328,7 +328,7 @@ class Conductor:
         me.spins += 1
         if me.spins > SPIN_MAX:
             me.spins = 0
-            raise StuckError(f"at {self.now:.3f} s {me!r} runs for ever: {SPIN_MAX} points without waiting")
+            raise WorldStuckError(f"at {self.now:.3f} s {me!r} runs for ever: {SPIN_MAX} points without waiting")
         if len(self._runnable) < 2 and not self._polling:  # noqa: PLR2004  # itself and another one
             return
         if self._is_pct:
@@ -399,11 +399,11 @@ class Conductor:
             self.wake(self.main)
         return self.main
 
-    def _stuck(self) -> StuckError:
+    def _stuck(self) -> WorldStuckError:
         waits = "; ".join(
             f"{actor!r} waits for {actor.waits_for} since {actor.waits_since:.3f}" for actor in self._waiting.values()
         )
-        return StuckError(f"at {self.now:.3f} s no actor can run and none waits for time: {waits}")
+        return WorldStuckError(f"at {self.now:.3f} s no actor can run and none waits for time: {waits}")
 
     def waits(self) -> list[str]:
         """What each waiting actor waits for, in the order of their start."""

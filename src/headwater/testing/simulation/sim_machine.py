@@ -16,7 +16,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 from headwater.machine import Executor, Files, Future, Lock, Machine, Thread, ThreadCondition, ThreadEvent, ThreadQueue
 from headwater.testing.simulation.actor_loop import ActorLoop, run
 from headwater.testing.simulation.conductor import Conductor, LeakError, SimProcess
-from headwater.testing.simulation.sim_network import Network
+from headwater.testing.simulation.sim_network import SimNetwork
 from headwater.testing.simulation.sim_threads import (
     SimCondition,
     SimEvent,
@@ -57,7 +57,7 @@ class SimMachine(Machine):
         conductor: Conductor,
         *,
         files: Files,
-        network: Network | None = None,
+        network: SimNetwork | None = None,
         seed: object = 0,
         skew: float = 0.0,
         rate: float = 1.0,
@@ -170,7 +170,7 @@ class SimMachine(Machine):
     def listen(self, address: str, port: int, *, family: int, backlog: int) -> socket.socket:  # noqa: ARG002  # as Machine has it
         return cast("socket.socket", self._has_network().listen(self.name, address, port))
 
-    def _has_network(self) -> Network:
+    def _has_network(self) -> SimNetwork:
         if self.network is None:
             raise LeakError(f"{self.name} has no network")
         return self.network

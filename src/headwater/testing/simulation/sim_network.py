@@ -33,10 +33,10 @@ _TCP: Final = 6
 _INET: Final = 2
 
 
-class Listener:
+class SimListener:
     """A bound port. As a socket of the system, it takes connections before they are accepted."""
 
-    def __init__(self, network: Network, node: str, address: str, port: int) -> None:
+    def __init__(self, network: SimNetwork, node: str, address: str, port: int) -> None:
         self._network = network
         self.node, self.address, self.port = node, address, port
         self._loop: WireLoop | None = None
@@ -68,7 +68,7 @@ class Listener:
     # As a server of asyncio has them.
 
     @property
-    def sockets(self) -> tuple[Listener, ...]:
+    def sockets(self) -> tuple[SimListener, ...]:
         return () if self.is_closed else (self,)
 
     def is_serving(self) -> bool:
@@ -107,7 +107,7 @@ class Listener:
         wire.made(self._factory())
 
 
-class Network:
+class SimNetwork:
     """All connections of a world."""
 
     def __init__(self, conductor: Conductor, rng: random.Random) -> None:
@@ -116,7 +116,7 @@ class Network:
         # Of the streams of connections.
         self._seed = rng.getrandbits(64)
         self.counts: Counter[str] = Counter()
-        self.listeners: dict[tuple[str, int], Listener] = {}
+        self.listeners: dict[tuple[str, int], SimListener] = {}
         # One wire of each connection: that of the side that connected.
         self.connections: list[Wire] = []
         self._between: Counter[tuple[str, int]] = Counter()
@@ -139,21 +139,21 @@ class Network:
             raise OSError(-2, "Name or service not known")
         return [(_INET, _STREAM, _TCP, "", (address, port))]
 
-    def listen(self, node: str, address: str, port: int) -> Listener:
+    def listen(self, node: str, address: str, port: int) -> SimListener:
         """Bind a port. Raises OSError."""
         address = NAMES.get(address, address)
         if not port:
             port = self._next_port()
         if (address, port) in self.listeners:
             raise OSError(98, "Address already in use")
-        made = self.listeners[address, port] = Listener(self, node, address, port)
+        made = self.listeners[address, port] = SimListener(self, node, address, port)
         return made
 
-    def serve(self, loop: WireLoop, listener: Listener, factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
+    def serve(self, loop: WireLoop, listener: SimListener, factory: Callable[[], asyncio.BaseProtocol]) -> SimListener:
         listener.serve(loop, factory)
         return listener
 
-    def forget(self, listener: Listener) -> None:
+    def forget(self, listener: SimListener) -> None:
         """A listener was closed."""
         if self.listeners.get((listener.address, listener.port)) is listener:
             del self.listeners[listener.address, listener.port]
