@@ -340,8 +340,9 @@ class Replica(ReplicaView):
 
     def _notify_status(self, step: VisibleStep[Document]) -> None:
         """Call `on_status` for documents whose layers may be gone."""
+        # Sorted, as a set of documents has another order in each process.
         docs = {operation.doc for pending, _, _ in step.settled for operation in pending.commit.operations}
-        for doc in docs | step.rolled_back:
+        for doc in sorted(docs | step.rolled_back):
             if doc in self.status_docs:
                 self.on_status(doc)
 

@@ -59,7 +59,7 @@ class LocalRecovery:
     def lessen(self, kept: StoredState) -> None:
         """Keep only the documents that pending commits need: the server limits watches. Others are fetched again."""
         needed: set[DocKey] = {each.doc for submission in kept.outbox for each in submission.commit.operations}
-        for doc in kept.docs.keys() - needed:
+        for doc in sorted(kept.docs.keys() - needed):
             del kept.docs[doc]
             self.folder.let_go(doc)
         kept.prefixes = ()

@@ -265,7 +265,7 @@ class Channel:
         self.trouble = error.message
         for each in failed:
             self.since.pop((each.commit.session, each.commit.local_seq), None)
-        for session in {each.commit.session for each in failed}:
+        for session in dict.fromkeys(each.commit.session for each in failed):
             if session in self.connections:
                 self.connections[session].talk.turned_away(CANNOT_WRITE)
         if not isinstance(error, StoreFullError):
