@@ -1,0 +1,146 @@
+"""V: at quiet, every value of a generated app is what the naive model computes from the documents.
+
+And INV-1, I4: every commit of a handler or block is what the model makes of the state before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from sim.apps import parts as p
+from sim.apps.naive import Model, ModelError, Refusal
+from sim.apps.source import APP, MODULUS
+from sim.oracles.moments import Complain, Moment
+
+
+def seen(call: Any, *arguments: object) -> object:  # noqa: ANN401  # a function of the app
+    """What a call of a function of the app answers, or the name of the exception."""
+    try:
+        return call(*arguments)
+    except HeadwaterError as error:
+        return f"{type(error).__name__} {error}"
+    except Exception as error:  # noqa: BLE001  # what generated functions raise
+        return f"raises {type(error).__name__}"
+
+
+def expected(model: Model, name: str, argument: int | None = None) -> object:
+    """What the model answers."""
+    try:
+        return model.value(name, argument)
+    except ModelError as error:
+        return f"raises {error.kind}"
+
+
+def check_screens(model: Model, shown: Mapping[str, object], complain: Complain) -> None:
+    """What sinks have shown last, and what they and materializers have written."""
+    for part in model.app.parts:
+        match part:
+            case p.Sink(name):
+                _check_sink(model, part, shown, complain)
+            case p.Materializer(name, source, target):
+                found = [str(each % 5) for each in model.cell(source)]
+                wanted = {each: found.count(each) for each in found}
+                if model.cell(target) != wanted:
+                    complain("V", f"materializer {name}: {target} is {model.cell(target)}, expected {wanted}")
+            case p.Restless(name, seed, limit):
+                here, there = model.cell(seed), model.cell(name)
+                if (here < limit and there != here + 1) or (there < limit and here != there + 1):
+                    complain("V", f"restless {name}: {seed} is {here}, {name} is {there}, limit {limit}")
+
+
+def _check_sink(model: Model, part: p.Sink, shown: Mapping[str, object], complain: Complain) -> None:
+    try:
+        wanted = tuple(model.eval(each, None) for each in part.shows)
+    except ModelError:
+        return
+    if not part.quiet or part.name in shown:
+        found = shown.get(part.name, "nothing")
+        if found != wanted:
+            complain("V", f"sink {part.name} shows {found}, expected {wanted}")
+    total = sum(wanted) % MODULUS
+    if part.target and model.cell(part.target) != total:
+        complain("V", f"sink {part.name} wrote {model.cell(part.target)}, expected {total}")
+    handler = model.app.named().get(part.sends)
+    if isinstance(handler, p.Handler) and isinstance(put := handler.steps[0], p.Put) and model.cell(put.cell) != total:
+        complain("V", f"sink {part.name} sent {total} last, and {put.cell} is {model.cell(put.cell)}")
+
+
+def check_calls(app: p.App, module: ModuleType, model: Model, complain: Complain) -> None:
+    """Call every function of the app."""
+    for part in app.parts:
+        name = part.name
+        function = getattr(module, name)
+        match part:
+            case p.Computed(takes="") | p.Choice():
+                pairs = [(seen(function), expected(model, name))]
+            case p.Computed(takes="int"):
+                pairs = [(seen(function, each), expected(model, name, each)) for each in (0, 2)]
+            case p.Derived() | p.Listing():
+                pairs = [(_summed(function), expected(model, name))]
+            case _:
+                continue
+        for found, wanted in pairs:
+            if found != wanted:
+                complain("V", f"{name} answers {found}, expected {wanted}")
+
+
+def _summed(function: Any) -> object:  # noqa: ANN401  # a derived list
+    def total() -> int:
+        return sum(each if isinstance(each, int) else each.n for each in function()) % MODULUS
+
+    return seen(total)
+
+
+def ledger(documents: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entries of handlers and blocks that have committed."""
+    found: list[dict[str, Any]] = documents.get(f"{APP}.ledger", [])
+    return found
+
+
+def check_history(
+    app: p.App, moments: Iterable[Moment], blocks: Mapping[str, tuple[p.Step, ...]], complain: Complain
+) -> None:
+    """Each commit with an entry of the ledger: the model, in the state before it, changes the same in the same way."""
+    parts = app.named()
+    for moment in moments:
+        entries = ledger(moment.after)
+        new = entries[len(ledger(moment.before)) :]
+        if len(new) != 1:
+            if new:
+                complain("INV-1", f"commit {moment.seq} has {len(new)} entries of the ledger")
+            continue
+        entry = new[0]
+        part = parts.get(entry["by"])
+        if entry["by"] == "block":
+            steps: tuple[p.Step, ...] = blocks.get(entry["tag"], ())
+            result: p.Expr = p.Const(0)
+        elif isinstance(part, p.Handler):
+            steps, result = part.steps, part.result
+        else:
+            continue
+        _check_commit(app, moment, entry, (steps, result), complain)
+
+
+def _check_commit(
+    app: p.App, moment: Moment, entry: dict[str, Any], body: tuple[tuple[p.Step, ...], p.Expr], complain: Complain
+) -> None:
+    steps, result = body
+    what = f"commit {moment.seq} ({entry['by']} {entry['tag']}, n={entry['n']})"
+    model = Model(app, moment.before)
+    sent: list[str] = []
+    try:
+        model.perform(steps, entry["n"], sent)
+        answer = model.eval(result, entry["n"])
+    except (ModelError, Refusal) as error:
+        complain("INV-1", f"{what} is in the log; in the state before it, it raises {error}")
+        return
+    tags = [f"{entry['tag']}.{mark}" for mark in sent]
+    if (answer, tags) != (entry["result"], entry["sent"]):
+        complain("INV-1", f"{what} answers {entry['result']} and sends {entry['sent']}, expected {answer} and {tags}")
+    wanted, found = model.visible(), Model(app, moment.after).visible()
+    for name, value in wanted.items():
+        if found[name] != value:
+            complain("INV-1", f"{what} makes {name} {found[name]}, expected {value}")
