@@ -126,7 +126,8 @@ def _all_heads(engine: Engine, views: Iterable[tuple[BranchId, Seq]]) -> dict[Do
 def heads_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
     """One row, with the current heads of all documents it names."""
     observation = decode_observation(row.body)
-    docs = {read[0] if isinstance(read, tuple) else read for read in observation.reads} if observation else set()
+    reads = observation.reads if observation else ()
+    docs = dict.fromkeys(read[0] if isinstance(read, tuple) else read for read in reads)
     found = heads(engine, listed.branch, (*docs, *outputs))
     return Listing(listed.branch, engine.head, {row.doc: row}, found, listed.inherited)
 

@@ -150,7 +150,7 @@ def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationR
 
     A stored row of the same sequence number was written after that commit: one from a fold is older.
     """
-    doc = _make_docs(db, {row.doc for _, row in observed})
+    doc = _make_docs(db, sorted({row.doc for _, row in observed}))
     # A branch without a fold has no number yet.
     if any(name == MAIN for name, _ in observed):
         _make_branches(db, [BranchRow(MAIN, None, NEVER, Millis(0))], "do nothing")
