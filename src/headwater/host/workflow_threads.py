@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 _SOON_S: Final = 0.05
 """The pause before a late call that could not be abandoned is checked again."""
 
-EARLY_MS: Final = 1
-"""A time that is so near has come: clocks and waits do not agree to the microsecond."""
-
 
 class Host:
     """Threads that execute what is due."""
@@ -198,7 +195,7 @@ class Host:
                 # W11: the clock was set back: all workflows are checked again.
                 is_back, self._seen = now < self._seen, now
                 for name, at in list(self._times.items()):
-                    if (at <= now + EARLY_MS or is_back) and name not in self._line and name not in self._busy:
+                    if (at <= now or is_back) and name not in self._line and name not in self._busy:
                         del self._times[name]
                         self._line.append(name)
                         self._hire()

@@ -1,0 +1,217 @@
+"""People and other programs: they publish events, decide about runs, and finish what waits for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import headwater as hw
+from headwater.errors import HeadwaterError, StoreError
+from headwater.values.codec import decode
+from headwater.workflow.rows import RunRow, RunStatus
+from headwater.workflow.tables import WorkflowTables
+from sim.flows.parts import Person, Publish
+
+if TYPE_CHECKING:
+    from sim.flows.program import Program
+
+AGAIN_S = 1.5
+
+
+class Sent(msgspec.Struct):
+    """One publication: when it was sent, and when it was acknowledged."""
+
+    operation: Publish
+    sent: float
+    acknowledged: float | None = None
+
+
+class People:
+    """Everything that is done to the workflows of one process from outside."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.world = program.world
+        self.outside = program.outside
+        self.sent: list[Sent] = []
+        self.in_tx = 0
+
+    # -- publishing ----------------------------------------------------------------------------------------
+
+    def publish(self, operation: Publish) -> None:
+        """Publish until it is acknowledged, as a sender with an idempotency key does. In an actor of the world."""
+        program, conductor = self.program, self.world.conductor
+        sent = Sent(operation, self.world.now)
+        self.sent.append(sent)
+        while sent.acknowledged is None and not program.is_over:
+            conductor.wait(lambda: program.is_open or program.is_over, "an open program")
+            if program.ask("publish", lambda: self._publish(operation)):
+                sent.acknowledged = self.world.now
+                self.world.counts["published"] += 1
+            else:
+                conductor.sleep(AGAIN_S)
+
+    def _publish(self, operation: Publish) -> bool:
+        module = self.program.module
+        topic = getattr(module, f"{operation.consumer}x" if operation.second else operation.consumer)
+        if not operation.in_tx:
+            return bool(topic.publish(operation.value, id=operation.id).sync())
+        with self.program.space.transaction():
+            module.published.value += 1
+            found = topic.publish(operation.value, id=operation.id)
+        return bool(found.sync())
+
+    # -- deciding ------------------------------------------------------------------------------------------
+
+    def act(self, person: Person) -> None:
+        """In an actor of the node: refusals are answers, which people read."""
+        program = self.program
+        if not program.is_open:
+            return
+        try:
+            with program.meddles():
+                self._act(person)
+            self.world.counts[f"did {person.verb}"] += 1
+        except StoreError as error:
+            program.broke(error)
+        except HeadwaterError as error:
+            self.world.say(program.part.name, f"{person.verb}: {error.code}")
+
+    def _act(self, person: Person) -> None:
+        flow: Any = getattr(self.program.module, person.flow)
+        name = flow.full_name
+        self.world.say(self.program.part.name, f"{person.verb} {person.flow}")
+        match person.verb:
+            case "pause":
+                flow.pause()
+                # The next commit may be that of a resume: from here on, only runs that have acted may go on.
+                self.outside.paused[person.flow] = self.program.look(_at_work)
+                self.world.sometimes["workflow paused in a run"] += bool(self.outside.paused[person.flow][1])
+            case "resume":
+                self._resume(person.flow, flow)
+            case "now" | "archive" | "restore":
+                getattr(flow, person.verb)()
+            case "reprocess":
+                flow.reprocess()
+            case "skip":
+                inputs = flow.inputs()
+                if inputs:
+                    flow.skip(inputs[-1].id)
+            case _:
+                run = self.program.look(lambda tables: _chosen(tables, name, person.verb))
+                if run is not None:
+                    self.decide(flow, person.verb, run)
+
+    def _resume(self, short: str, flow: Any) -> None:  # of a generated program
+        before = self.outside.paused.pop(short, None)
+        self._forgive(flow)
+        try:
+            flow.resume()
+        except HeadwaterError:
+            if before is not None:
+                self.outside.paused[short] = before
+            raise
+
+    def _forgive(self, flow: Any) -> None:  # likewise
+        newest = self.program.look(lambda tables: tables.execute("select coalesce(max(id), 0) from flow_run")[0][0])
+        self.program.history.forgiven[flow.full_name] = newest
+
+    def decide(self, flow: Any, verb: str, run: RunRow) -> None:  # likewise
+        """Decide about a run, truthfully."""
+        match verb:
+            case "approve":
+                plan = decode(run.prepare_result) if run.prepare_result else None
+                data = tuple(map(str, plan)) if isinstance(plan, list) else ()
+                is_known = data in self.outside.approved
+                self.outside.approved.add(data)
+                try:
+                    flow.approve(run.id, by="ann")
+                except HeadwaterError:
+                    if not is_known:
+                        self.outside.approved.discard(data)
+                    raise
+                current = f"v{self.program.revision}"
+                self.world.sometimes["approval of an older version"] += bool(data) and data[0] != current
+            case "reconcile":
+                key = self.program.look(lambda tables: _open_key(tables, run.id))
+                if key is None:
+                    return
+                found = self.outside.truth(key)
+                flow.reconcile(run.id, hw.NotApplied() if found is None else hw.Applied(found), by="ann")
+                said = "not done" if found is None else "done"
+                self.world.sometimes[f"needs_reconcile resolved as {said}"] += 1
+            case "reconcile skip":
+                flow.reconcile(run.id, hw.Skipped(), by="ann")
+                self.world.sometimes["needs_reconcile skipped"] += 1
+            case "reconcile again":
+                flow.reconcile(run.id, hw.Unknown(), by="ann")
+            case _:
+                self._forgive(flow)
+                getattr(flow, verb)(run.id, by="ann")
+
+    # -- finishing -----------------------------------------------------------------------------------------
+
+    def finish(self) -> int:
+        """Decide about everything that waits for a person, once. Returns how much that was."""
+        done = 0
+        for part in self.outside.app.flows:
+            flow: Any = getattr(self.program.module, part.name)
+            name = flow.full_name
+            for verb in self.program.look(lambda tables, name=name: _waits_for(tables, name)):  # type: ignore[misc]
+                done += 1
+                self.world.say(self.program.part.name, f"at last: {verb} {part.name}")
+                self.act(Person(flow=part.name, verb=verb))
+        return done
+
+
+def _at_work(tables: WorkflowTables) -> tuple[int, frozenset[str]]:
+    """The newest run, and the keys of the calls that are on disk already."""
+    newest = tables.execute("select coalesce(max(id), 0) from flow_run")[0][0]
+    return newest, frozenset(row[0] for row in tables.execute("select key from flow_call where status = 'in_flight'"))
+
+
+def _open_key(tables: WorkflowTables, run: int) -> str | None:
+    """The key of a call that a person can be asked about."""
+    query = "select key from flow_call where run = ? and status in ('needs_reconcile', 'indeterminate')"
+    row = tables.one(query, run)
+    return None if row is None else row[0]
+
+
+def _chosen(tables: WorkflowTables, name: str, verb: str) -> RunRow | None:
+    flow = tables.flow_named(name)
+    if flow is None:
+        return None
+    if verb == "retry":
+        aside = tables.one("select id from flow_run where flow = ? and aside = 'kept' order by id limit 1", flow.id)
+        if flow.head is None and aside is not None:
+            return tables.run(aside[0])
+    if flow.head is not None:
+        return tables.run(flow.head)
+    active = tables.active(flow.id)
+    if active is not None:
+        return active
+    newest = tables.one("select max(id) from flow_run where flow = ?", flow.id)
+    return None if newest is None or newest[0] is None else tables.run(newest[0])
+
+
+def _waits_for(tables: WorkflowTables, name: str) -> list[str]:  # noqa: PLR0911  # one for each state
+    """What a person has to do in a workflow."""
+    flow = tables.flow_named(name)
+    if flow is None:
+        return []
+    if flow.intent == "archived":
+        return ["restore", "resume"]
+    if flow.intent == "paused":
+        return ["resume"]
+    head = None if flow.head is None else tables.run(flow.head)
+    if flow.block_kind == "indeterminate":
+        return ["reconcile"]
+    if flow.block_kind == "hung":
+        return []
+    if head is not None and head.status == RunStatus.APPROVAL and flow.block is not None:
+        return ["approve"]
+    if flow.block is not None:
+        return ["resume"]
+    parked = sum(topic.parked for topic in tables.topics(flow.id).values())
+    return ["reprocess"] if parked and head is None else []

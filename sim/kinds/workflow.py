@@ -1,0 +1,194 @@
+"""Worlds of one process with workflows: an outside with a ledger, people, restarts with other code, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from headwater.testing.simulation.conductor import Actor
+from sim.flows.generate import generate
+from sim.flows.outside import Outside
+from sim.flows.outside import World as Reports
+from sim.flows.parts import Away, FlowApp, FlowNode, Mood, Person, Publish, Restart
+from sim.flows.people import People
+from sim.flows.program import Program
+from sim.oracles.flow_ledger import check_end, stored_events, unsettled
+from sim.performer import perform
+from sim.plan import Plan
+from sim.world import World
+
+__all__ = ["generate", "play"]
+
+QUIET_S: Final = 600.0
+"""After the last fault, everything that needs no person has to be done within this time."""
+
+LOOK_S: Final = 4.0
+ROUNDS: Final = 80
+"""How often people finish what waits for them, at the end."""
+
+SKIPS: Final = ("skip", "reject", "cancel", "reconcile skip")
+
+
+def play(world: World) -> None:
+    """One world."""
+    FlowWorld(world).play()
+
+
+class FlowWorld:
+    """The parts of a world, and its course."""
+
+    def __init__(self, world: World) -> None:
+        plan = world.plan
+        self.world = world
+        self.plan = plan
+        assert isinstance(plan.app, FlowApp)
+        moods = tuple(one for one in plan.operations if isinstance(one, Mood))
+        aways = tuple(one for one in plan.operations if isinstance(one, Away))
+        reports = Reports(
+            now=lambda: world.now,
+            say=world.say,
+            violate=world.violate,
+            sometimes=world.sometimes,
+            counts=world.counts,
+        )
+        self.outside = Outside(reports, plan.app, moods, aways)
+        part = next((node for node in plan.nodes if isinstance(node, FlowNode)), FlowNode())
+        self.program = Program(world, part, self.outside)
+        self.people = People(self.program)
+        self.outside.is_alive = self._is_alive
+        self.outside.on_trigger = self._trigger
+        self._publishers: list[Actor] = []
+
+    def _is_alive(self, node: str, life: int) -> bool:
+        found = self.world.node(node)
+        return found.life == life and found.is_alive
+
+    def _trigger(self, person: Person) -> None:
+        self.world.node(person.node).start(person.verb, lambda: self.people.act(person))
+
+    # -- its course ----------------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        world, program = self.world, self.program
+        if not self.outside.app.flows:
+            return
+        conductor = world.conductor
+        timed = self._timed()
+        world.on_restart[program.part.name] = program.restarted
+        world.on_code[program.part.name] = program.changed
+        conductor.begin("supervisor", program.supervise)
+        performer = perform(world)
+        for at, action in timed:
+            if at > world.now:
+                conductor.sleep(at - world.now)
+            action()
+        performer.calm()
+        self._end()
+
+    def _timed(self) -> list[tuple[float, Callable[[], None]]]:
+        """The operations at times, in their order. Those at phases wait there."""
+        program = self.program
+        timed: list[tuple[float, Callable[[], None]]] = []
+        for operation in self.plan.operations:
+            match operation:
+                case Publish() if any(part.name == operation.consumer for part in self.outside.app.consumers):
+                    timed.append((operation.at, lambda one=operation: self._publish(one)))  # type: ignore[misc]
+                case Person() if not any(part.name == operation.flow for part in self.outside.app.flows):
+                    pass
+                case Person() if operation.handler:
+                    place = operation.handler, operation.phase, operation.nth
+                    self.outside.triggers.setdefault(place, []).append(operation)
+                case Person():
+                    timed.append((operation.at, lambda one=operation: self._trigger(one)))  # type: ignore[misc]
+                case Restart():
+                    timed.append((operation.at, lambda one=operation: program.stop(one.revision, one.down_s)))  # type: ignore[misc]
+                case _:
+                    pass
+        return sorted(timed, key=lambda each: each[0])
+
+    def _publish(self, operation: Publish) -> None:
+        self._publishers.append(self.world.conductor.begin("publisher", lambda: self.people.publish(operation)))
+
+    def _end(self) -> None:
+        world, program, conductor = self.world, self.program, self.world.conductor
+        self.outside.is_calm = True
+        # What people have begun comes to its end.
+        conductor.sleep(1.0)
+        conductor.wait(
+            lambda: not program.meddling or not self.world.node(program.part.name).is_alive, "people", QUIET_S
+        )
+        for publisher in self._publishers:
+            if not conductor.join(publisher, QUIET_S):
+                world.violate("L1", "a publication is not acknowledged, and no fault is left")
+                return
+        for _ in range(ROUNDS):
+            if not self._settled():
+                return
+            done = program.ask("finish", self.people.finish)
+            if done and not done[0]:
+                break
+        else:
+            world.violate("L1", f"after {ROUNDS} rounds people are still asked")
+            return
+        self.outside.settle()
+        self._force_wake()
+        program.ask("check", self._check)
+        program.is_over = True
+        conductor.sleep(0.01)
+
+    def _settled(self) -> bool:
+        """Wait until nothing is to be done without a person."""
+        world, conductor = self.world, self.world.conductor
+        until = world.now + QUIET_S
+        pause = 0.05
+        found: list[list[str]] = []
+        while world.now < until:
+            if self.program.is_open and not self.program.is_asked_to_stop:
+                found = self.program.ask("look", self._unsettled)
+                if found == [[]]:
+                    return True
+            conductor.sleep(pause)
+            pause = min(pause * 2, LOOK_S)
+        what = "; ".join(found[0]) if found else "the program is not open"
+        world.violate("L1", f"{QUIET_S:.0f} s after the last fault: {what}")
+        return False
+
+    def _unsettled(self) -> list[str]:
+        is_set = self.world.node(self.program.part.name).skew != 0
+        return self.program.look(lambda tables: unsettled(tables, self.program, clock_set=is_set))
+
+    def _force_wake(self) -> None:
+        """L2: if every workflow is woken, nothing changes."""
+        program, world = self.program, self.world
+
+        def wake() -> object:
+            assert program.hub is not None
+            before = program.look(stored_events)
+            for name, hosted in program.hub.hosted.items():
+                hosted.flags.dirty |= {consumer.name for consumer in hosted.spec.consumers}
+                program.hub.ring(name)
+            return before
+
+        before = program.ask("wake", wake)
+        effects = len(self.outside.effects)
+        world.conductor.sleep(2.0)
+        after = program.ask("look", lambda: program.look(stored_events))
+        if before and after and before != after:
+            world.violate("L2", f"a forced wake-up has changed events: {before} and {after}")
+        if effects != len(self.outside.effects):
+            world.violate("L2", "a forced wake-up has had an effect")
+
+    def _check(self) -> None:
+        program = self.program
+        is_skipping = any(isinstance(one, Person) and one.verb in SKIPS for one in self.plan.operations)
+        total = program.module.total.value
+        program.look(program.history.check)
+        program.look(lambda tables: check_end(tables, program, self.people.sent, is_skipping=is_skipping, total=total))
+
+
+def describe(plan: Plan) -> str:
+    """The program of a plan, for people."""
+    from sim.flows.source import source_of  # noqa: PLC0415  # only here
+
+    assert isinstance(plan.app, FlowApp)
+    return source_of(plan.app, 1)
