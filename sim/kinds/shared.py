@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 
+from sim.oracles.logs import watched_logs
+from sim.performer import perform
 from sim.plan import Plan, draw_knobs
 from sim.shared.checks import check
 from sim.shared.generate import draw
+from sim.shared.shared_app import StepError
 from sim.shared.shared_world import SharedWorld
 from sim.world import World
 
@@ -18,8 +21,11 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
 
 def play(world: World) -> None:
     """Run it."""
-    shared = SharedWorld(world)
-    shared.start()
-    shared.work()
-    if shared.calm():
-        check(shared)
+    with watched_logs(world, StepError, ValueError):
+        shared = SharedWorld(world)
+        shared.start()
+        faults = perform(world)
+        shared.work()
+        faults.calm()
+        if shared.calm() and not world.violations:
+            check(shared)

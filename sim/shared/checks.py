@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from headwater.server.server_limits import PING_S
 from headwater.store.verification import verify
+from headwater.values.ids import DocKey
+from sim.faults import HalfOpen, Isolate, Pause
 from sim.oracles.commits import check_commits
 from sim.oracles.cycles import cycle_in, describe, edges_of
 from sim.oracles.history import History, Mirror, lookup
@@ -10,7 +13,6 @@ from sim.oracles.replicas import Look, check_engine, check_replica, left_at
 from sim.shared.records import Record
 from sim.shared.shared_app import REGISTERS
 from sim.shared.shared_world import SharedWorld
-from headwater.values.ids import DocKey
 
 
 def check(shared: SharedWorld) -> None:
@@ -84,7 +86,9 @@ def _sized(value: object) -> list[object] | dict[str, object]:
 def _check_left(shared: SharedWorld) -> None:
     server = shared.server
     assert server is not None
-    shared.world.conductor.sleep(2.0)
+    # A server notices in three rounds of pings that a client does not answer.
+    is_silent = any(isinstance(each, HalfOpen | Isolate | Pause) for each in shared.world.plan.faults)
+    shared.wait(lambda: not list(left_at(server)), "the connections to end", 3.2 * PING_S if is_silent else 3.0)
     for left in left_at(server):
         shared.world.violate("M", f"when all clients are gone: {left}", shared.name)
 

@@ -56,6 +56,7 @@ class SharedClient:
         self.is_quiet = False
         # The token was revoked, or the plan ends it.
         self.is_ended = False
+        self.is_poisoned = False
         self.app = SharedApp()
         self.space: Any = None
         self.asked: list[Callable[[], None]] = []
@@ -105,6 +106,10 @@ class SharedClient:
         """Until the space is to be closed. Returns when to open it again."""
         while not self.shared.is_over:
             self._obey()
+            if self.is_poisoned:
+                # The disk of the folder has failed: documented, and to be opened again.
+                self.is_poisoned = False
+                return AGAIN_S
             if self.space.connection.state == "over":
                 self.say(f"over: {self.space.connection.trouble}")
                 self.shared.was_over(self, self.space.connection)
@@ -165,19 +170,19 @@ class SharedClient:
             return
         await self._settle()
         connection: Connection = self.space.connection
-        mine = [each for each in self.records if each.life == self.life]
+        mine = [each for each in self.records if each.opening == self.openings]
         self.is_quiet = connection.state == "live" and not connection.pending and all(each.is_over for each in mine)
 
     def unfinished(self) -> list[str]:
         """What has not ended, for a message."""
-        found = [f"{each.act.number} ({each.act.how})" for each in self.records if each.life == self.life and not each.is_over]
+        found = [f"{each.act.number} ({each.act.how})" for each in self.records if each.opening == self.openings and not each.is_over]
         state = "no space is open" if self.space is None else repr(self.space.connection)
         return [state, *found]
 
     # -- transactions --------------------------------------------------------------------------------------
 
     def _act(self, act: Act) -> None:
-        record = begin(act, self.name, self.life, self.world.now, has_folder=self.node.local)
+        record = begin(act, self.name, self.openings, self.world.now, has_folder=self.node.local)
         self.records.append(record)
         first = FIRST_NUMBER + act.number * 100
         self.world.counts["acts"] += 1
@@ -203,6 +208,7 @@ class SharedClient:
 
     def _failed(self, error: HeadwaterError) -> None:
         self.errors.append(error)
+        self.is_poisoned = self.is_poisoned or "HW204" in str(error)
         self.say(f"{error.code} {type(error).__name__}")
         self.shared.told(self, error)
 

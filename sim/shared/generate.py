@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from sim.plan import Fault, Knobs, Plan
+from sim.faults import NETWORK, NODE, generate_faults
+from sim.plan import Knobs, Plan
 from sim.shared.shared_app import COUNTERS, LISTS, RECORDS, REGISTERS
 from sim.shared.workload import Act, ClientNode, Operation, Reopen, ServerNode, Step, Sync
 
@@ -25,7 +26,10 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     count = rng.randint(12, 20) if small else rng.randint(30, 90)
     seconds = 4.0 if small else WORK_S
     operations = draw_operations(rng, features, clients, count, seconds)
-    faults: tuple[Fault, ...] = ()
+    until = max((each.at for each in operations), default=0.0) + 0.5
+    kinds = [*NETWORK, *(each for each in NODE if each != "code")]
+    nodes = ["s", *(each.name for each in clients)]
+    faults = generate_faults(rng, rng.sample(kinds, 2) if small else kinds, nodes, until, servers=("s",))
     return Plan(
         kind="shared",
         features=features,

@@ -24,7 +24,7 @@ class Record:
 
     act: Act
     client: str
-    life: int
+    opening: int
     has_folder: bool
     began: float
     handle: Transaction | Ticket[str] | None = None
@@ -95,9 +95,9 @@ UNSURE = ("send", "incr", "drop", "delete", "tdel", "edit", "fail", "reject")
 """Steps that write no number, or only if there is something to write it to."""
 
 
-def begin(act: Act, client: str, life: int, began: float, *, has_folder: bool) -> Record:
+def begin(act: Act, client: str, opening: int, began: float, *, has_folder: bool) -> Record:
     """A record for a transaction that is about to begin."""
-    made = Record(act, client, life, has_folder, began)
+    made = Record(act, client, opening, has_folder, began)
     if act.how == "once":
         made.written, made.sent = (paid_number(act),), (paid_number(act) - PAID_MAX,)
         return made

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from headwater.access.rights import Right
+from headwater.client.client_socket import IDLE_S, PONG_S
+from headwater.client.client_socket import QUIET_S as QUIET_PING_S
 from headwater.errors import HeadwaterError
 from headwater.host.storage import Storage
 from headwater.machine import machine, use
 from headwater.runtime.connection import Connection
 from headwater.server.server import Server, Serving
 from headwater.store.engine import Engine
+from sim.faults import HalfOpen
 from sim.oracles.history import Mirror
 from sim.oracles.replicas import Look, look_at
 from sim.shared.client import QUIET_S, SharedClient
@@ -24,8 +27,14 @@ T = TypeVar("T")
 
 STORE: Final = Path("/srv/spaces")
 
+COMMIT_MARK: Final = b"\xa1t\xa8transact"
+"""In the first bytes of a frame with a commit."""
+
 REST_S: Final = 1.0
 """How long nothing may change before the world is at rest."""
+
+SILENCE_S: Final = IDLE_S + PONG_S + QUIET_PING_S + 2.0
+"""How long a client may take to notice that its connection is silent."""
 
 START_S: Final = 60.0
 """For the start of the server, before the first fault."""
@@ -36,6 +45,7 @@ class SharedWorld:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        world.network.again_mark = COMMIT_MARK
         self.is_calm = self.is_over = False
         self.tokens: dict[str, str] = {}
         self.grants: dict[str, str] = {}
@@ -47,6 +57,10 @@ class SharedWorld:
             each.name: SharedClient(self, each) for each in world.plan.nodes if isinstance(each, ClientNode)
         }
         self.name = next(each.name for each in world.plan.nodes if isinstance(each, ServerNode))
+        # Started when all is calm: events that a client left behind are handled at the next opening.
+        self.last = {
+            space: SharedClient(self, ClientNode(name=f"z-{space}", space=space)) for space in self.spaces
+        }
 
     @property
     def spaces(self) -> list[str]:
@@ -74,7 +88,7 @@ class SharedWorld:
 
     def _make_tokens(self, server: Server) -> None:
         known = {each.note for each in server.access.ls()}
-        for name, client in self.clients.items():
+        for name, client in sorted((self.clients | {each.name: each for each in self.last.values()}).items()):
             if name not in known and name not in self.revoked:
                 right = Right[client.node.can.upper()]
                 token, grant = server.access.create(space=client.node.space, can=right, any_actor=True, note=name)
@@ -128,11 +142,18 @@ class SharedWorld:
 
     def calm(self) -> bool:
         """All faults are over: everything has to come to rest in time (L1)."""
+        if any(isinstance(fault, HalfOpen) for fault in self.world.plan.faults):
+            # Until then, a client need not notice that its connection is silent.
+            self.world.conductor.sleep(SILENCE_S)
         self.is_calm = True
         began = self.world.now
+        if self.world.counts["kills"] or any(each.is_ended for each in self.clients.values()):
+            for client in self.last.values():
+                self.clients[client.name] = client
+                self._begin(self.world.node(client.name), client.main)
         living = [each for each in self.clients.values() if not each.is_ended]
         if not self.wait(lambda: all(each.is_quiet or each.is_ended for each in living), "quiet", QUIET_S):
-            for each in living:
+            for each in living if not self.world.violations else ():
                 if not each.is_quiet and not each.is_ended:
                     self.world.violate("L1", f"{each.name} is not quiet after {QUIET_S} s: {each.unfinished()}", each.name)
             return False
@@ -141,14 +162,16 @@ class SharedWorld:
             self.world.conductor.sleep(REST_S)
             if self.head() == before and all(each.is_quiet or each.is_ended for each in living):
                 return True
-        self.world.violate("L1", f"the log still grows after {QUIET_S} s: {self.head()}")
+        if not self.world.violations:
+            self.world.violate("L1", f"the log still grows after {QUIET_S} s: {self.head()}")
         return False
 
     def wait(self, ready: Callable[[], bool], what: str, seconds: float) -> bool:
         """Wait for what others do. Looked at now and then, not at every hand-over."""
         end = self.world.now + seconds
         while not ready():
-            if self.world.now >= end:
+            # After a violation the rest is of no interest.
+            if self.world.now >= end or self.world.violations:
                 return False
             self.world.conductor.sleep(0.05)
         return True
@@ -193,7 +216,7 @@ class SharedWorld:
         self.is_over = True
         living = [self.world.node(each.name) for each in self.clients.values() if not each.is_ended]
         if not self.wait(lambda: all(each.space is None for each in self.clients.values() if not each.is_ended), "closing", 120.0):
-            for each in living:
+            for each in living if not self.world.violations else ():
                 self.world.violate("L1", f"{each.name} does not close", each.name)
 
     def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headwater.errors import (
     AccessError,
     OfflineError,
+    PoisonedError,
     RejectedError,
     SessionLostError,
     StoreFullError,
@@ -24,16 +25,25 @@ def is_expected(plan: Plan, client: ClientNode, error: BaseException, *, is_revo
         # Clients conflict.
         return True
     if isinstance(error, UserCodeError):
-        return isinstance(error.__cause__, StepError | UsageError)
+        cause = error.__cause__
+        if cause is None:
+            # Commits of an earlier opening, which are in its folder.
+            return client.local and "commits" in error.facts
+        if isinstance(cause, StepError | UsageError):
+            return True
+        return is_expected(plan, client, cause, is_revoked=is_revoked)
     if isinstance(error, OfflineError):
         return bool(plan.faults)
     if isinstance(error, AccessError):
         return is_revoked or client.can == "read"
-    if isinstance(error, SessionLostError | UnconfirmedError):
-        return is_revoked
     kinds = {type(fault).__name__ for fault in plan.faults}
+    if isinstance(error, SessionLostError | UnconfirmedError):
+        # The folder of the client may have failed.
+        return is_revoked or (isinstance(error, UnconfirmedError) and client.local and "Eio" in kinds)
     if isinstance(error, StoreFullError):
         return client.local and "Full" in kinds
     if isinstance(error, UnavailableError):
-        return client.local and bool(kinds & {"Full", "IoError"})
+        return client.local and bool(kinds & {"Full", "Eio"})
+    if isinstance(error, PoisonedError):
+        return client.local and "Eio" in kinds
     return False

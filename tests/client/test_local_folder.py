@@ -435,6 +435,26 @@ def test_what_is_no_folder_is_told(at: Behind, tmp_path: Path) -> None:
         Counter().open(at, local=folder)
 
 
+def test_a_folder_that_cannot_be_written_when_it_is_opened_is_told_and_can_be_opened_later(
+    at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "local"
+    with Counter().open(at, local=folder):
+        pass
+    configure = ClientFolder._configure
+
+    def read_only(self: ClientFolder, db: apsw.Connection) -> None:
+        configure(self, db)
+        db.execute("pragma query_only = 1")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClientFolder, "_configure", read_only)
+        with pytest.raises(UnavailableError, match="cannot write"):
+            Counter().open(at, local=folder)
+    with Counter().open(at, local=folder) as space:
+        assert space.connection
+
+
 def test_in_an_event_loop_it_is_the_same(at: Behind, tmp_path: Path) -> None:
     async def count(expected: list[int], *, away: bool) -> None:
         counter = Counter()

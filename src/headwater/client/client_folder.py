@@ -202,7 +202,16 @@ class ClientFolder:
             raise MigrationError(message, path=self._real, found=version, known=FORMAT)
 
     def load(self) -> StoredState:
-        """Read what is stored; called first. The new opening is counted on disk when this returns."""
+        """Read what is stored; called first. The new opening is counted on disk when this returns.
+
+        Raises StoreFullError, UnavailableError or PoisonedError if the disk does not take that.
+        """
+        try:
+            return self._load()
+        except apsw.Error as error:
+            raise explain(error, self._real) from error
+
+    def _load(self) -> StoredState:
         meta = dict(self._db.execute("select name, value from meta"))
         found = StoredState(
             seq=Seq(int(meta.get("seq", b"0"))),

@@ -50,8 +50,13 @@ class FolderLock:
             held = _held(folder, file)
             file.close()
             raise held from None
-        file.truncate(0)
-        file.write(f"process {machine().process_id()} at {url}\n".encode())
+        try:
+            file.truncate(0)
+            file.write(f"process {machine().process_id()} at {url}\n".encode())
+        except OSError as error:
+            # The lock lasts as long as the file is open: this process may try again.
+            file.close()
+            raise UnavailableError(f"cannot write {path}: {error.strerror or error}", path=str(path)) from error
         self._file: File | None = file
 
     def release(self) -> None:

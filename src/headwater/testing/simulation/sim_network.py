@@ -127,8 +127,9 @@ class SimNetwork:
         self.slow: dict[str, tuple[float, float]] = {}
         # Until when all of a node is unreachable: bytes wait, connections are not made.
         self.unreachable: dict[str, float] = {}
-        # The probability that a frame of a client is sent twice.
+        # The probability that a message of a client arrives twice, and what such a message begins with.
         self.again: float = 0.0
+        self.again_mark = b""
 
     # -- listening and connecting --------------------------------------------------------------------------
 

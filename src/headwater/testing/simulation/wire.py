@@ -23,6 +23,9 @@ SPLIT: Final = 0.05
 _BINARY: Final = 0x82
 """The first byte of a WebSocket message of one frame."""
 
+_HEADER_BYTES: Final = 6
+_SIZE_FOLLOWS: Final = 126
+
 
 class WireLoop(Protocol):
     """What a wire needs of the loop of its side."""
@@ -246,7 +249,7 @@ class Wire(asyncio.Transport):
         sent = bytes(data)
         self._network.wrote(self, sent)
         if self._network.again and sent[0] == _BINARY and self.rng.random() < self._network.again:
-            sent = _with_last_again(sent)
+            sent = _with_last_again(sent, self._network.again_mark)
         if self.other.is_gone and not self.is_cut:
             # As the system does: it sends, and is told that no process has the connection.
             self.is_cut = True
@@ -340,17 +343,22 @@ class Wire(asyncio.Transport):
         return self._protocol
 
 
-def _with_last_again(data: bytes) -> bytes:
-    """WebSocket messages of a client, the last one twice; as they are if they are not whole messages."""
-    at, last = 0, 0
+def _with_last_again(data: bytes, mark: bytes) -> bytes:
+    """WebSocket messages of a client, the last one twice if it begins with a mark.
+
+    As they are, if they are not whole messages.
+    """
+    at, last, begins = 0, 0, 0
     while at < len(data):
-        if len(data) - at < 6 or data[at] != _BINARY or not data[at + 1] & 0x80:
+        if len(data) - at < _HEADER_BYTES or data[at] != _BINARY or not data[at + 1] & 0x80:
             return data
         last, size = at, data[at + 1] & 0x7F
         at += 2
-        if size == 126:
-            size, at = int.from_bytes(data[at : at + 2], "big"), at + 2
-        elif size == 127:
-            size, at = int.from_bytes(data[at : at + 8], "big"), at + 8
+        if size >= _SIZE_FOLLOWS:
+            width = 2 if size == _SIZE_FOLLOWS else 8
+            size, at = int.from_bytes(data[at : at + width], "big"), at + width
+        begins = at
         at += 4 + size
-    return data + data[last:] if at == len(data) else data
+    mask, masked = data[begins : begins + 4], data[begins + 4 : begins + 24]
+    shown = bytes(byte ^ mask[index % 4] for index, byte in enumerate(masked))
+    return data + data[last:] if at == len(data) and mark in shown else data
