@@ -290,6 +290,8 @@ def _play_all(tasks: int, results: int, work: _Work, stuck_s: float) -> NoReturn
             playing.clear()
             _write(results, msgspec.msgpack.encode(result))
             gc.collect()
+            # What is left belongs to blocked threads, and stays: the next collection need not look at it.
+            gc.freeze()
         code = 0
     except BaseException:  # noqa: BLE001  # see above
         traceback.print_exc()
