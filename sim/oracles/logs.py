@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from headwater.errors import HeadwaterError, InvariantError
-from headwater.testing.simulation.conductor import StuckError
+from headwater.testing.simulation.conductor import WorldStuckError
 from sim.world import World
 
 LOGGERS: Final = ("headwater", "asyncio", "uvicorn", "websockets")
@@ -28,7 +28,7 @@ class _Watch(logging.Handler):
         if record.levelno < logging.ERROR:
             return
         error = record.exc_info[1] if record.exc_info else None
-        if error is None or isinstance(error, StuckError):
+        if error is None or isinstance(error, WorldStuckError):
             return
         if isinstance(error, InvariantError) or not isinstance(error, (HeadwaterError, OSError, *self._expected)):
             self._world.violate("T", f"{node} logged {type(error).__name__}: {error} ({text})", node)
