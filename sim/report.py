@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 
 import msgspec
@@ -120,11 +121,13 @@ class Report(msgspec.Struct, kw_only=True):
             "kinds": kinds,
             "virtual time": f"{self.virtual_s / 3600:.1f} h, {self.virtual_s / real:.0f} times real time",
             "hand-overs": f"{self.switches}",
-            "counts": ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items())),
+            "faults": _listed(Counter({name[6:]: n for name, n in self.counts.items() if name.startswith("fault ")})),
+            "counts": _listed(Counter({name: n for name, n in self.counts.items() if not name.startswith("fault ")})),
+            "cpu": f"{self.cpu_s / max(self.played, 1):.2f} s for each world",
             "slowest": f"{self.slowest.name}, {self.slowest.real_s:.1f} s; memory at most {self.rss >> 20} MB",
             "result": ", ".join(f"{name} {count}" for name, count in sorted(self.statuses.items())) or "nothing played",
         }
-        return "\n".join(f"{name:13} {text}" for name, text in rows.items() if text)
+        return "\n".join(_row(name, text) for name, text in rows.items() if text)
 
     def _table(self) -> str:
         worlds = self.by_bare_kind
@@ -151,6 +154,11 @@ class Report(msgspec.Struct, kw_only=True):
         if len(self.failures) > _FAILURES_SHOWN:
             lines.append(f"  and {len(self.failures) - _FAILURES_SHOWN} more")
         return "\n".join(lines)
+
+
+def _row(name: str, text: str) -> str:
+    """A name and a text, which may take several lines."""
+    return textwrap.fill(text, 110, initial_indent=f"{name:13} ", subsequent_indent=" " * 14, break_on_hyphens=False)
 
 
 def _listed(counts: Counter[str]) -> str:
