@@ -84,6 +84,7 @@ class Outside:
         self.prepared: dict[int, float] = {}
         # By workflow, while it is paused: the newest run at that time, and the runs that acted already.
         self.paused: dict[str, tuple[int, frozenset[str]]] = {}
+        self.resuming: list[str] = []
         self.approved: set[tuple[str, ...]] = set()
         self.triggers: dict[tuple[str, str, int], list[Person]] = {}
         self.on_trigger: Callable[[Person], None] = lambda _person: None
@@ -121,12 +122,16 @@ class Outside:
                     f"{entered.handler}.{entered.phase} of run {entered.run} while run {other.run} is in {other.phase}"
                 )
                 self.world.violate("W1", text)
-        stopped = self.paused.get(entered.flow)
+        stopped = self._stopped(entered.flow)
         if stopped is not None and entered.run > stopped[0] and entered.phase in ("produce", "prepare"):
             self.world.violate("W14", f"run {entered.run} of {entered.handler} begins, and {entered.flow} is paused")
         self._tokens += 1
         self._inside[self._tokens] = entered
         return self._tokens
+
+    def _stopped(self, flow: str) -> tuple[int, frozenset[str]] | None:
+        """If a workflow is paused: its newest run at that time, and the calls that had left."""
+        return None if flow in self.resuming else self.paused.get(flow)
 
     def leave(self, token: int) -> None:
         self._inside.pop(token, None)
@@ -141,7 +146,7 @@ class Outside:
         self.requests[key] = request
         world.counts["requests"] += 1
         world.say("outside", f"{request.handler} {' '.join(request.data)} as {key[:6]}")
-        stopped = self.paused.get(part.flow)
+        stopped = self._stopped(part.flow)
         if stopped is not None and key not in stopped[1]:
             world.violate("W14", f"{request.handler} acts ({request.data}), and {part.flow} is paused")
         if part.ask and request.data not in self.approved:

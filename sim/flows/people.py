@@ -14,6 +14,7 @@ from headwater.workflow.tables import WorkflowTables
 from sim.flows.parts import Person, Publish
 
 if TYPE_CHECKING:
+    from sim.flows.outside import Outside
     from sim.flows.program import Program
 
 AGAIN_S = 1.5
@@ -85,9 +86,10 @@ class People:
         match person.verb:
             case "pause":
                 flow.pause()
-                # The next commit may be that of a resume: from here on, only runs that have acted may go on.
-                self.outside.paused[person.flow] = self.program.look(_at_work)
-                self.world.sometimes["workflow paused in a run"] += bool(self.outside.paused[person.flow][1])
+                # From here on, only runs that have acted may go on; unless the next commit was that of a resume.
+                self.program.look(lambda tables: note_pauses(tables, self.outside))
+                found = self.outside.paused.get(person.flow)
+                self.world.sometimes["workflow paused in a run"] += found is not None and bool(found[1])
             case "resume":
                 self._resume(person.flow, flow)
             case "now" | "archive" | "restore":
@@ -104,14 +106,13 @@ class People:
                     self.decide(flow, person.verb, run)
 
     def _resume(self, short: str, flow: Any) -> None:  # of a generated program
-        before = self.outside.paused.pop(short, None)
         self._forgive(flow)
+        self.outside.resuming.append(short)
         try:
             flow.resume()
-        except HeadwaterError:
-            if before is not None:
-                self.outside.paused[short] = before
-            raise
+            self.outside.paused.pop(short, None)
+        finally:
+            self.outside.resuming.remove(short)
 
     def _forgive(self, flow: Any) -> None:  # likewise
         newest = self.program.look(lambda tables: tables.execute("select coalesce(max(id), 0) from flow_run")[0][0])
@@ -165,10 +166,12 @@ class People:
         return done
 
 
-def _at_work(tables: WorkflowTables) -> tuple[int, frozenset[str]]:
-    """The newest run, and the keys of the calls that are on disk already."""
+def note_pauses(tables: WorkflowTables, outside: Outside) -> None:
+    """Of workflows that are paused: the newest run, and the keys of the calls that are on disk already."""
     newest = tables.execute("select coalesce(max(id), 0) from flow_run")[0][0]
-    return newest, frozenset(row[0] for row in tables.execute("select key from flow_call where status = 'in_flight'"))
+    keys = frozenset(row[0] for row in tables.execute("select key from flow_call where status = 'in_flight'"))
+    for (name,) in tables.execute("select name from flow where intent <> 'active' order by name"):
+        outside.paused.setdefault(name.rpartition(".")[2], (newest, keys))
 
 
 def _open_key(tables: WorkflowTables, run: int) -> str | None:

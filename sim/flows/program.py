@@ -17,6 +17,7 @@ from headwater.workflow.tables import WorkflowTables
 from sim.flows.hands import Hands
 from sim.flows.outside import Outside
 from sim.flows.parts import FlowNode
+from sim.flows.people import note_pauses
 from sim.flows.source import load, source_of
 from sim.oracles.flow_watch import FlowObserver, History
 from sim.world import Node, World
@@ -102,7 +103,7 @@ class Program:
         assert self.hub is not None
         self.hub.wakers.append(FlowObserver(self, self.hub))
         if self.outside.app.flows:
-            self.look(self.history.opened)
+            self.look(self._note)
         with space:
             self.opened += 1
             self.is_open = True
@@ -125,6 +126,13 @@ class Program:
         """The process ends by itself: the supervisor starts another one."""
         self._ended_itself = True
         self.node.kill(keep)
+
+    def _note(self, tables: WorkflowTables) -> None:
+        self.history.opened(tables)
+        # A person who was resuming may have been successful, or not.
+        self.outside.resuming.clear()
+        self.outside.paused.clear()
+        note_pauses(tables, self.outside)
 
     def _open(self) -> Any:  # a Space
         options = Options(on_error=self._on_error)
