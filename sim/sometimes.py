@@ -1,7 +1,7 @@
 """Situations that worlds have to reach. A long run in which one never occurs fails: the generator has gone blind.
 
-A world counts with `world.sometimes[name] += 1`, from the trace of the product where it has an event. A name that is
-not declared here is a mistake, which a test finds.
+Situations inside the product are counted by `sim/watchpoints.py`, others with `world.sometimes[name] += 1`. A name
+that is not declared here is a mistake, which a test finds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DECLARED: Final = (
     Sometimes("elided commit replayed", "program"),
     Sometimes("adopted run", "program"),
     Sometimes("restored run dirty", "program"),
-    Sometimes("caught failure restored", "program"),
+    Sometimes("failure restored", "program"),
     Sometimes("event left behind and taken up", "program"),
     Sometimes("orphan stopped", "program"),
     Sometimes("parked behind a gate", "program"),

@@ -23,6 +23,7 @@ from sim.isolation import isolated
 from sim.kinds import module_of
 from sim.knobs import applied
 from sim.plan import Line, Outcome, Plan, Violation
+from sim.watchpoints import watched
 
 TRACE_LINES: Final = 12
 """Of the traceback of an unexpected exception."""
@@ -243,7 +244,8 @@ def play(plan: Plan, seed: int, *, record: bool = False) -> Outcome:
     with isolated(seed), applied(plan.knobs):
         world = _playing = World(plan, seed, record=record)
         try:
-            kind.play(world)
+            with watched(world.sometimes, world.nodes):
+                kind.play(world)
         except WorldStuckError as error:
             world.violate("stuck", str(error))
         except Exception as error:  # noqa: BLE001  # of an oracle or of the product: it is reported with its seed

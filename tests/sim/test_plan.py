@@ -14,6 +14,7 @@ from sim.plan import PCT_SHARE, SWITCHES, Knobs, Plan, draw_knobs
 from sim.report import Failure, Report
 from sim.runner import Result
 from sim.sometimes import DECLARED, too_rare, undeclared
+from sim.watchpoints import WATCHPOINTS, owner_of
 from tests.sim import toy
 
 
@@ -89,3 +90,10 @@ def test_world_without_an_end_is_a_failure_of_its_status() -> None:
     report.add(Result(kind="toy", seed=4, status="too slow", text="no end"))
     assert report.failures[0].rules == ("too slow",)
     assert "too slow: no end" in report.summary()
+
+
+def test_every_watchpoint_counts_a_declared_situation_at_a_function_that_exists() -> None:
+    for point in WATCHPOINTS:
+        owner, name = owner_of(point.place)
+        assert callable(owner.__dict__[name]), point
+    assert undeclared(point.name for point in WATCHPOINTS) == []
