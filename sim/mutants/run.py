@@ -126,8 +126,8 @@ def _hunt(chosen: list[Mutant], options: argparse.Namespace) -> int:
             findings.append(finding)
             if finding.verdict != "unplayed":
                 known[table.name_of(finding)] = finding
-            line.tell(finding)
-            _write(options.json, known)
+                line.tell(finding)
+                _write(options.json, known)
     except KeyboardInterrupt:
         code = INTERRUPTED
     line.clear()

@@ -28,9 +28,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "self._asleep = False",
         "L2",
         PROGRAM,
-        WORKFLOW,
     ),
-    _m("bell_unrung", "host.storage:Storage.submit", "self._asleep or not helps", "not helps", "L2", PROGRAM, WORKFLOW),
+    _m("bell_unrung", "host.storage:Storage.submit", "self._asleep or not helps", "not helps", "L2", PROGRAM),
     _m(
         "late_comer_forgotten",
         "host.storage:Storage.serve",

@@ -133,6 +133,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # Threads and recovery.
     _m("again_unheard", "host.workflow_threads:Host.wake", "self._again.add(name)", "pass", "L2"),
     _m("ring_unheard", "runtime.workflows.hub:Hub._decided", "self.ring(hosted.spec.name)", "pass", "L2"),
-    _m("alive_recovered", "workflow.run_recovery:left_active", "row[0] not in alive", "True", "W1"),
+    _m(
+        "alive_recovered",
+        "workflow.run_recovery:left_active",
+        "row[0] not in alive",
+        "True",
+        "W1",
+        equivalent="a hub recovers once, when the first workflow is deployed and before any run begins: `alive` is empty",
+    ),
     _m("run_left_active", "runtime.workflows.hub:Hub.recover", "left_active(tables, self.alive)", "list[int]()", "W8"),
 )
