@@ -139,7 +139,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "row[0] not in alive",
         "True",
         "W1",
-        equivalent="a hub recovers once, when the first workflow is deployed and before any run begins: `alive` is empty",
+        equivalent="a hub recovers once, at the first deployment and before any run begins: `alive` is empty",
     ),
     _m("run_left_active", "runtime.workflows.hub:Hub.recover", "left_active(tables, self.alive)", "list[int]()", "W8"),
 )
