@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Final
@@ -27,7 +28,7 @@ import asyncio
 
 import headwater as hw
 from headwater.errors import SchemaError
-from simulated_outside import ask, show
+from simulated_outside import ask, called, show
 
 app = hw.App("sim")
 ledger = app.cell("ledger", type=list[dict[str, object]], default=[])
@@ -361,6 +362,7 @@ def _sink(app: p.App, part: p.Sink) -> str:
 
 def _logged(body: _Body, steps: Sequence[p.Step], result: p.Expr, by: str) -> None:
     """Steps of a transaction that ends with its entry in the ledger."""
+    body.add("called(tag)")
     body.add("sent: list[str] = []")
     body.steps(steps)
     body.add(f"result = {body.expr(result)}")
@@ -436,6 +438,7 @@ def {name}(p: hw.Builder, key: str, given: int) -> dict[str, object]:
 
     @p.handler
     def tick(n: int, tag: str) -> int:
+        called(tag)
         left.value = (left.value + n) % 997
         ledger.append({{"tag": tag, "by": "{name} " + key, "n": n, "sent": [], "result": left.value}})
         return left.value
@@ -493,7 +496,16 @@ class _Screens:
 
     def __init__(self) -> None:
         self.by_space: dict[object, Shown] = {}
-        self.counts: dict[object, dict[str, int]] = {}
+        self.called: Counter[str] = Counter()
+
+    def clear(self) -> None:
+        """Before the first opening of a world."""
+        self.by_space = {}
+        self.called = Counter()
+
+    def call(self, tag: str) -> None:
+        """A handler or block was called."""
+        self.called[tag] += 1
 
     def show(self, name: str, value: object) -> None:
         frame = CONTEXT.get()
@@ -512,7 +524,7 @@ def _outside() -> None:
     """A module without a file counts as a library: fingerprints name its functions, and do not follow them."""
     if "simulated_outside" not in sys.modules:
         module = ModuleType("simulated_outside")
-        module.__dict__.update(show=SCREENS.show, ask=_ask)
+        module.__dict__.update(show=SCREENS.show, called=SCREENS.call, ask=_ask)
         sys.modules["simulated_outside"] = module
 
 

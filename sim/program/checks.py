@@ -1,0 +1,290 @@
+"""What has to hold when a program is at rest, and after it was opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headwater.errors import InvariantError
+from headwater.machine import machine
+from headwater.testing.invariants.event_invariants import i11_log
+from headwater.testing.invariants.restore_invariants import i7_restart_equivalence
+from headwater.testing.invariants.scheduler_invariants import check as check_invariants
+from headwater.values.tree import ABSENT, same
+from sim.apps import parts as p
+from sim.apps.naive import Model, ModelError
+from sim.apps.source import SCREENS
+from sim.oracles import values
+from sim.oracles.moments import SCOPE, Moment, moments, whole_log
+from sim.program.program import ProgramWorld, Session
+
+ROUNDS_MAX = 60
+"""Rounds in which sessions exchange what they have, and delays pass."""
+
+STEP_S = 2.5
+"""Longer than any delay of a generated function, and than the longest rest of one that does not settle."""
+
+
+def check(program: ProgramWorld) -> None:
+    """All rules at rest; then the program is closed, opened again, looked at again, and closed."""
+    if not _come_to_rest(program):
+        return
+    before = len(program.world.violations)
+    documents = _look(program)
+    _check_ledger(program, documents)
+    program.leave()
+    if len(program.world.violations) == before and not program.is_stopping:
+        _check_restart(program)
+    elif program.is_stopping:
+        program.is_stopping = False
+
+
+def _complain(program: ProgramWorld, rule: str, text: str) -> None:
+    program.world.violate(rule, text, program.spec.name)
+
+
+def _come_to_rest(program: ProgramWorld) -> bool:
+    """L1: everything ends within the time. Delays pass, and sessions hear of each other."""
+    started = program.world.now
+    last: object = None
+    for _ in range(ROUNDS_MAX):
+        for session in program.sessions:
+            with session.entered():
+                try:
+                    session.space.settle()
+                    session.space.sync()
+                except Exception as error:  # noqa: BLE001  # sorted there
+                    program.met(error, "rest")
+        program.told.look()
+        waits = [each for each in (session.runtime.wake_in() for session in program.sessions) if each is not None]
+        state = [(each.space.stats.seq, each.space.stats.commits) for each in program.sessions]
+        if not waits and state == last:
+            break
+        last = state
+        machine().sleep(min(max(waits, default=0.0) + 0.001, STEP_S))
+    else:
+        held = [each.space.scheduler.outstanding() for each in program.sessions]
+        _complain(program, "L1", f"not at rest after {program.world.now - started:.0f} s: {held}")
+        return False
+    if pending := program.told.pending:
+        _complain(program, "L1", f"without an outcome at rest: {pending}")
+    for session in program.sessions:
+        outstanding = session.space.scheduler.outstanding()
+        if not outstanding.is_idle or session.space.stats.pending:
+            _complain(program, "L1", f"at rest, and {outstanding}, {session.space.stats.pending} pending")
+    return True
+
+
+def _look(program: ProgramWorld) -> Mapping[str, Any]:
+    """All rules at rest. Returns the documents."""
+
+    def complain(rule: str, text: str) -> None:
+        _complain(program, rule, text)
+
+    log: list[Moment] = []
+    is_whole = program.sessions[0].storage.call(lambda engine: (log.extend(moments(engine)), whole_log(engine))[1])
+    documents: Mapping[str, Any] = log[-1].after if log else {}
+    for session in program.sessions:
+        with session.entered():
+            _check_replica(session, documents, complain)
+            _check_scheduler(session, complain)
+            _check_forced_pass(program, session, complain)
+            model = Model(program.app, documents, at_rest=True)
+            values.check_screens(
+                model, SCREENS.by_space.get(session.runtime, {}), complain, without=frozenset(session.stopped)
+            )
+            _check_pieces(program, session, documents, complain)
+    for session in program.sessions:
+        with session.entered():
+            values.check_calls(program.app, program.module, Model(program.app, documents, at_rest=True), complain)
+    if is_whole and program.version == 0 and len(program.sessions) == 1:
+        values.check_history(program.app, log, program.told.blocks, complain)
+    program.world.counts["commits"] += len(log)
+    _check_log(program, log, complain)
+    return documents
+
+
+def _check_log(program: ProgramWorld, log: list[Moment], complain: values.Complain) -> None:
+    """S1, INV-11: no commit of a session twice; no receipt twice."""
+    seen: set[tuple[str, int]] = set()
+    for moment in log:
+        key = (str(moment.entry.session), int(moment.entry.local_seq))
+        if key in seen:
+            complain("INV-11", f"commit {key} is in the log twice")
+        seen.add(key)
+    try:
+        i11_log(moment.entry for moment in log)
+    except InvariantError as error:
+        complain("I11", str(error))
+
+
+def _check_replica(session: Session, documents: Mapping[str, Any], complain: values.Complain) -> None:
+    """INV-9: what a session sees is the fold of the log."""
+    replica = session.runtime.replica
+    for name in sorted(documents):
+        if "!" in name:
+            continue
+        found = replica.read(SCOPE + name)
+        if found is ABSENT or not same(found, documents[name]):
+            complain("INV-9", f"{name} is {found} in the session, and {documents[name]} in the log")
+
+
+def _check_scheduler(session: Session, complain: values.Complain) -> None:
+    try:
+        with session.runtime.lock:
+            check_invariants(session.space.scheduler)
+        session.storage.call(lambda engine: i7_restart_equivalence(session.space.scheduler, engine))
+        if session.watch is not None:
+            session.watch.check()
+    except InvariantError as error:
+        complain(str(error.facts.get("invariant", "INV")), str(error))
+
+
+def _check_forced_pass(program: ProgramWorld, session: Session, complain: values.Complain) -> None:
+    """L2: what a forced pass finds was a lost wake-up."""
+    before = session.space.stats
+    session.storage.nudge()
+    session.space.settle()
+    after = session.space.stats
+    if (before.runs, before.commits, before.seq) != (after.runs, after.commits, after.seq):
+        ran = {name: count for name, count in after.runs.items() if count != before.runs.get(name)}
+        complain("L2", f"a forced pass ran {ran}, commits {before.commits} -> {after.commits}")
+    if program.spec.sessions == 1 and session.runtime.wake_in() is not None:
+        complain("M", f"a timer is left: {session.runtime.wake_in()} s")
+
+
+def _check_pieces(
+    program: ProgramWorld, session: Session, documents: Mapping[str, Any], complain: values.Complain
+) -> None:
+    """Pieces that run here show what the model computes."""
+    shown = SCREENS.by_space.get(session.runtime, {})
+    model = Model(program.app, documents, at_rest=True)
+    parts = program.app.named()
+    for piece in list(session.runtime.pieces.running.values()):
+        if "asleep" in repr(piece):
+            continue
+        document = documents.get(piece.id)
+        if document is None:
+            continue
+        part = parts.get(document["pattern"].rpartition(":")[2])
+        if not isinstance(part, p.Pattern):
+            continue
+        given = document["given"]
+        left = documents.get(f"{piece.id}.left", given["given"])
+        try:
+            wanted = (left + model.eval(part.body, given["given"])) % 997
+        except ModelError:
+            continue
+        found = shown.get(f"{part.name} {given['key']}")
+        if found != wanted:
+            complain("V", f"piece {part.name} {given['key']} shows {found}, expected {wanted}")
+
+
+def _check_ledger(program: ProgramWorld, documents: Mapping[str, Any]) -> None:
+    """S1, I10, I11: what was acknowledged happened once, what was rolled back did not."""
+    told = program.told
+
+    def complain(rule: str, text: str) -> None:
+        _complain(program, rule, text)
+
+    entries = values.ledger(documents)
+    places: dict[str, list[int]] = {}
+    for index, entry in enumerate(entries):
+        places.setdefault(entry["tag"], []).append(index)
+    own = {tag: where for tag, where in places.items() if not _is_of_sink(tag)}
+    for tag, where in own.items():
+        if len(where) > 1:
+            complain("I11", f"{tag} is in the ledger {len(where)} times")
+    for tag in sorted(told.committed):
+        if tag not in own:
+            complain("S1", f"block {tag} was committed, and is not in the ledger")
+    for tag in sorted(told.rejected | told.rolled_back):
+        if tag in own:
+            complain("INV-7", f"block {tag} was rolled back, and is in the ledger")
+    for event in told.events.values():
+        is_there = event.tag in own
+        if event.state == "confirmed" and not is_there:
+            complain("S1", f"event {event.tag} was confirmed, and is not in the ledger")
+        if event.state in ("failed", "rejected") and is_there and not event.once:
+            complain("I11", f"event {event.tag} is {event.state}, and is in the ledger")
+    for entry in entries:
+        for tag in entry["sent"]:
+            if tag not in own and not SCREENS.called[tag]:
+                complain("I10", f"event {tag}, sent by {entry['tag']}, was never handled")
+    sent = {tag for entry in entries for tag in entry["sent"]}
+    for tag in own:
+        if "." in tag and tag not in sent:
+            complain("I10", f"event {tag} was handled, and its origin is not in the ledger")
+    _check_order(program, own, complain)
+
+
+def _is_of_sink(tag: str) -> bool:
+    return tag.partition(".")[0].startswith("s")
+
+
+def _check_order(program: ProgramWorld, places: Mapping[str, list[int]], complain: values.Complain) -> None:
+    """I4: events of one thread in one life are handled in the order in which they were sent."""
+    last: dict[tuple[int, int], tuple[int, str]] = {}
+    for event in sorted(program.told.events.values(), key=lambda each: each.order):
+        if event.once or event.thread < 0 or event.state != "confirmed" or event.tag not in places:
+            continue
+        key = (event.thread, event.life)
+        place = places[event.tag][0]
+        if key in last and last[key][0] > place:
+            complain("I4", f"event {event.tag} was handled before {last[key][1]}, and sent after it")
+        last[key] = (place, event.tag)
+
+
+def _check_restart(program: ProgramWorld) -> None:
+    """I7: opened again with the same code, only sinks run, and what failed."""
+    program.open()
+    if len(program.sessions) != program.spec.sessions:
+        return
+
+    def complain(rule: str, text: str) -> None:
+        _complain(program, rule, text)
+
+    if not _come_to_rest(program):
+        return
+    log: list[Moment] = []
+    program.sessions[0].storage.call(lambda engine: log.extend(moments(engine)))
+    documents: Mapping[str, Any] = log[-1].after if log else {}
+    model = Model(program.app, documents, at_rest=True)
+    for session in program.sessions:
+        with session.entered():
+            _check_runs(program, session, model, complain)
+            values.check_screens(model, SCREENS.by_space.get(session.runtime, {}), complain, without=frozenset())
+            values.check_calls(program.app, program.module, model, complain)
+            _check_runs(program, session, model, complain)
+    program.leave()
+
+
+def _check_runs(program: ProgramWorld, session: Session, model: Model, complain: values.Complain) -> None:
+    if program.spec.sessions > 1:
+        return
+    runs = session.space.stats.runs
+    for part in program.app.parts:
+        match part:
+            case p.Computed(takes="", target="") | p.Choice() | p.Materializer() | p.Listing():
+                if runs.get(part.name, 0) and not _fails(model, part):
+                    complain("I7", f"{part.name} ran {runs[part.name]} times after a clean restart")
+            case p.Sink(quiet=True):
+                if runs.get(part.name, 0) and not _fails_sink(model, part):
+                    complain("I7", f"quiet sink {part.name} ran {runs[part.name]} times after a clean restart")
+
+
+def _fails(model: Model, part: p.Part) -> bool:
+    if isinstance(part, p.Materializer):
+        return False
+    return isinstance(values.expected(model, part.name), str)
+
+
+def _fails_sink(model: Model, part: p.Sink) -> bool:
+    try:
+        for each in part.shows:
+            model.eval(each, None)
+    except ModelError:
+        return True
+    return False
+
+

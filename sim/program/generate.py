@@ -1,0 +1,156 @@
+"""Draws a plan of a program."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from sim.apps import parts as p
+from sim.apps.generate import Draft, draw, draw_features
+from sim.faults import NODE, generate_faults
+from sim.plan import Plan, draw_knobs
+from sim.program import operations as o
+
+
+def generate(rng: random.Random, *, small: bool = False) -> Plan:
+    """A plan. Small: a few declarations and operations."""
+    knobs = draw_knobs(rng)
+    in_loop = rng.random() < 0.0
+    features = draw_features(rng, frozenset() if in_loop else frozenset({"async"}))
+    draft = draw(rng, features, rng.randrange(3, 9) if small else rng.randrange(12, 41))
+    count = rng.randrange(12, 28) if small else rng.randrange(60, 120)
+    sessions = rng.choice((1, 1, 1, 2))
+    threads = tuple(range(sessions)) + tuple(rng.randrange(sessions) for _ in range(rng.choice((0, 0, 1, 2))))
+    drawing = _Drawing(rng, draft, len(threads), small=small)
+    operations = tuple(drawing.operation() for _ in range(count))
+    edits = tuple(rng.randrange(1 << 16) for _ in range(4))
+    span = sum(each.gap for each in operations) / len(threads)
+    faults = generate_faults(rng, NODE, ("p",), max(span, 0.5)) if rng.random() < 0.6 else ()
+    return Plan(
+        kind="program",
+        features=features,
+        knobs=knobs,
+        nodes=(
+            o.Program(
+                sessions=sessions,
+                threads=threads,
+                in_loop=in_loop,
+                demand=rng.choice(("lazy", "lazy", "lazy", "eager")),
+                watched=rng.random() < 0.25,
+            ),
+        ),
+        app=p.App(parts=tuple(draft.parts), edits=edits),
+        operations=operations,
+        faults=faults,
+    )
+
+
+class _Drawing:
+    """Draws operations one after the other."""
+
+    def __init__(self, rng: random.Random, draft: Draft, threads: int, *, small: bool) -> None:
+        self._rng, self._draft, self._threads = rng, draft, threads
+        self._count = 0
+        self._reopens = 0
+        self._reopens_max = 1 if small else 3
+        rest: list[Callable[..., o.Operation]] = [self._settle, self._pass, self._reopen, self._care]
+        self._options: list[Callable[..., o.Operation]] = [
+            *[self._write] * 3,
+            *[self._block] * 3,
+            *[self._sync] * 2,
+            *rest,
+        ]
+        if draft.handlers:
+            self._options += [self._send] * 4 + [self._redeliver]
+        if draft.calls:
+            self._options += [self._call] * 3
+        if draft.patterns:
+            self._options += [self._piece] * 3
+        if any(isinstance(part, p.Sink) for part in draft.parts):
+            self._options += [self._stop_sink]
+        if "gates" in draft.features:
+            self._options += [self._gate]
+
+    def operation(self) -> o.Operation:
+        rng = self._rng
+        self._count += 1
+        gap = rng.choice((0.0, 0.0, 0.0, 0.001, 0.01, 0.1, 0.5))
+        return rng.choice(self._options)(thread=rng.randrange(self._threads), gap=gap)
+
+    def _write(self, **place: float) -> o.Operation:
+        step = self._draft.steps(1, param=False)[0]
+        while isinstance(step, p.Start | p.Stop | p.Raise | p.Follow | p.Look | p.When):
+            step = self._draft.steps(1, param=False)[0]
+        return o.Write(step=step, **place)  # type: ignore[arg-type]
+
+    def _block(self, **place: float) -> o.Operation:
+        rng, draft = self._rng, self._draft
+        steps = draft.steps(rng.randrange(1, 4), param=True)
+        if rng.random() < 0.15:
+            steps += (p.Raise(p.Const(1), rng.choice(("ValueError", "abort"))),)
+        inner = draft.steps(1, param=True) if rng.random() < 0.15 else ()
+        pause = rng.choice((0.0, 0.0, 0.001, 0.05)) if self._threads > 1 else 0.0
+        return o.Block(tag=f"x{self._count}", steps=steps, n=rng.randrange(5), pause=pause, inner=inner, **place)  # type: ignore[arg-type]
+
+    def _send(self, **place: float) -> o.Operation:
+        rng = self._rng
+        once = f"o{rng.randrange(3)}" if rng.random() < 0.15 else ""
+        n = int(once[1:]) if once else rng.randrange(6)
+        handler = self._draft.handlers[0] if once else rng.choice(self._draft.handlers)
+        wait = rng.random() < 0.4
+        return o.Send(tag=f"x{self._count}", handler=handler, n=n, wait=wait, once=once, **place)  # type: ignore[arg-type]
+
+    def _call(self, **place: float) -> o.Operation:
+        calls = [part for part in self._draft.calls if not isinstance(part, p.Computed) or part.takes != "item"]
+        if not calls:
+            return o.Settle(**place)  # type: ignore[arg-type]
+        part = self._rng.choice(calls)
+        takes = isinstance(part, p.Computed) and part.takes == "int"
+        return o.Call(fn=part.name, argument=self._rng.randrange(4) if takes else None, **place)  # type: ignore[arg-type]
+
+    def _settle(self, **place: float) -> o.Operation:
+        return o.Settle(**place)  # type: ignore[arg-type]
+
+    def _sync(self, **place: float) -> o.Operation:
+        return o.Sync(**place)  # type: ignore[arg-type]
+
+    def _pass(self, **place: float) -> o.Operation:
+        return o.Pass(seconds=self._rng.choice((0.01, 0.06, 0.3, 1.0)), **place)  # type: ignore[arg-type]
+
+    def _redeliver(self, **place: float) -> o.Operation:
+        return o.Redeliver(**place)  # type: ignore[arg-type]
+
+    def _stop_sink(self, **place: float) -> o.Operation:
+        sinks = [part.name for part in self._draft.parts if isinstance(part, p.Sink)]
+        return o.StopSink(sink=self._rng.choice(sinks), **place)  # type: ignore[arg-type]
+
+    def _piece(self, **place: float) -> o.Operation:
+        rng = self._rng
+        return o.Piece(
+            tag=f"x{self._count}",
+            pattern=rng.choice(self._draft.patterns),
+            key=rng.choice("kl"),
+            given=rng.randrange(3),
+            how=rng.choice(("start", "tick", "tick", "stop")),
+            **place,  # type: ignore[arg-type]
+        )
+
+    def _reopen(self, **place: float) -> o.Operation:
+        self._reopens += 1
+        if self._reopens > self._reopens_max:
+            return o.Sync(**place)  # type: ignore[arg-type]
+        return o.Reopen(edit=self._rng.random() < 0.4, **place)  # type: ignore[arg-type]
+
+    def _care(self, **place: float) -> o.Operation:
+        return o.Care(how=self._rng.choice(("fold", "verify", "fork")), **place)  # type: ignore[arg-type]
+
+    def _gate(self, **place: float) -> o.Operation:
+        names = [part.name for part in self._draft.parts if isinstance(part, p.Sink | p.Computed)]
+        if not names:
+            return o.Settle(**place)  # type: ignore[arg-type]
+        return o.Gate(
+            fn=self._rng.choice(names),
+            debounce=self._rng.choice((0, 20)),
+            throttle=self._rng.choice((0, 100)),
+            **place,  # type: ignore[arg-type]
+        )

@@ -1,0 +1,123 @@
+"""What the threads of a program do, as data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from sim.apps import parts as p
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """The node: its sessions, and for each thread the session that it uses."""
+
+    name: str = "p"
+    sessions: int = 1
+    threads: tuple[int, ...] = (0,)
+    in_loop: bool = False
+    """Whether the sessions are those of an event loop, and the threads its tasks."""
+    demand: Literal["lazy", "eager"] = "lazy"
+    durability: Literal["full", "normal"] = "full"
+    watched: bool = False
+    """Whether the invariants are checked at each run."""
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """One action of a thread, some virtual seconds after the one before."""
+
+    thread: int = 0
+    gap: float = 0.0
+
+
+class Write(Operation, frozen=True, kw_only=True):
+    """One step outside of a transaction."""
+
+    step: p.Step
+
+
+class Block(Operation, frozen=True, kw_only=True):
+    """A transaction, noted in the ledger under its tag."""
+
+    tag: str
+    steps: tuple[p.Step, ...]
+    n: int = 0
+    pause: float = 0.0
+    """Virtual seconds between its first step and the others: other threads commit meanwhile."""
+    inner: tuple[p.Step, ...] = ()
+    """The steps of a nested block, which fails."""
+
+
+class Send(Operation, frozen=True, kw_only=True):
+    """An event."""
+
+    tag: str
+    handler: str
+    n: int
+    wait: bool = False
+    once: str = ""
+    """An id that several events share."""
+
+
+class Call(Operation, frozen=True, kw_only=True):
+    """Call a function."""
+
+    fn: str
+    argument: int | None = None
+
+
+class Settle(Operation, frozen=True, kw_only=True):
+    pass
+
+
+class Sync(Operation, frozen=True, kw_only=True):
+    pass
+
+
+class Pass(Operation, frozen=True, kw_only=True):
+    """Let time pass, in which delayed functions run."""
+
+    seconds: float
+
+
+class StopSink(Operation, frozen=True, kw_only=True):
+    """Until the next opening."""
+
+    sink: str
+
+
+class Piece(Operation, frozen=True, kw_only=True):
+    """Start a piece, send it an event, or stop it."""
+
+    tag: str
+    pattern: str
+    key: str
+    given: int
+    how: Literal["start", "tick", "stop"]
+
+
+class Redeliver(Operation, frozen=True, kw_only=True):
+    """Failed events, once more."""
+
+
+class Reopen(Operation, frozen=True, kw_only=True):
+    """Close all sessions, and open them again."""
+
+    edit: bool = False
+    """With the next version of the app."""
+    aside: int | None = None
+    """A number that another program writes to the first cell meanwhile."""
+
+
+class Care(Operation, frozen=True, kw_only=True):
+    """What an administrator does."""
+
+    how: Literal["fold", "verify", "fork", "merge", "compact"]
+
+
+class Gate(Operation, frozen=True, kw_only=True):
+    """Set or clear a delay of a function while the program runs."""
+
+    fn: str
+    debounce: int = 0
+    throttle: int = 0

@@ -1,0 +1,147 @@
+"""How the threads of a plain program perform the operations of a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.cells.transaction import Transaction
+from headwater.machine import machine
+from sim.apps import parts as p
+from sim.apps.source import add, block
+from sim.program import operations as o
+from sim.program.program import ProgramWorld, Session
+from sim.program.told import SentEvent
+
+RESULT_S = 30.0
+"""Virtual seconds that a thread waits for an event."""
+
+
+def perform(program: ProgramWorld, operation: o.Operation, session: Session, thread: int) -> None:  # noqa: C901, PLR0912
+    """Perform one operation. Raises what the product raises."""
+    space, module = session.space, program.module
+    names = program.app.named()
+    match operation:
+        case o.Write(step=step):
+            if _fits(step, names):
+                function = add(module, block(program.app, "write", (step,), logged=False), "write")
+                function(None, "write", 0)
+        case o.Block():
+            if all(_fits(step, names) for step in (*operation.steps, *operation.inner)):
+                _block(program, operation, session)
+        case o.Send(handler=handler) if handler in names:
+            _send(program, operation, getattr(module, handler), thread)
+        case o.Call(fn=fn, argument=argument) if fn in names:
+            function = getattr(module, fn)
+            function() if argument is None else function(argument)
+        case o.Settle():
+            space.settle()
+        case o.Sync():
+            space.sync()
+            program.told.look()
+        case o.Pass(seconds=seconds):
+            space.wait(f"{int(seconds * 1000)}ms")
+        case o.StopSink(sink=sink) if sink in names:
+            getattr(module, sink).stop()
+            session.stopped.add(sink)
+        case o.Piece(pattern=pattern) if pattern in names:
+            _piece(program, operation, session, thread)
+        case o.Redeliver():
+            for event in sorted(program.told.events.values(), key=lambda each: each.order):
+                if event.state == "failed" and event.life == program.world.node(program.spec.name).life:
+                    space.scheduler.redeliver(event.ticket.id)
+                    event.state = "redelivered"
+            space.settle()
+        case o.Reopen():
+            program.reopening = operation
+            program.is_stopping = True
+        case o.Care(how=how):
+            _care(program, session, how)
+        case o.Gate(fn=fn) if fn in names:
+            node = session.space.nodes.get(getattr(module, fn))
+            if node is not None:
+                _gate(session, node, operation)
+
+
+def _fits(node: p.Node, names: dict[str, p.Part]) -> bool:
+    """Whether the version of the app has what the step needs."""
+    return all(name in names for name in p.names_in(node))
+
+
+def _block(program: ProgramWorld, operation: o.Block, session: Session) -> None:
+    text = block(program.app, "body", operation.steps, logged=True)
+    body = add(program.module, text, "body")
+    program.told.versions[operation.tag] = program.version
+    with session.space.transaction() as tx:
+        assert isinstance(tx, Transaction)
+        program.told.began(operation.tag, operation.steps, tx)
+        if operation.inner:
+            _inner(program, operation, session)
+        if operation.pause:
+            looks = tuple(p.Look(step.value) for step in operation.steps if isinstance(step, p.Put | p.Follow | p.Look))
+            add(program.module, block(program.app, "look", looks, logged=False), "look")(tx, "", operation.n)
+            machine().sleep(operation.pause)
+        body(tx, operation.tag, operation.n)
+
+
+def _inner(program: ProgramWorld, operation: o.Block, session: Session) -> None:
+    inner = add(program.module, block(program.app, "inner", operation.inner, logged=False), "inner")
+    try:
+        with session.space.transaction() as tx:
+            inner(tx, operation.tag, operation.n)
+            raise _RollBack
+    except _RollBack:
+        pass
+
+
+class _RollBack(Exception):  # noqa: N818  # the end of a nested block
+    """Only the inner block is rolled back."""
+
+
+def _send(program: ProgramWorld, operation: o.Send, handler: Any, thread: int) -> None:  # noqa: ANN401  # generated
+    sender = handler.once(operation.once, by="world") if operation.once else handler
+    tag = operation.once or operation.tag
+    ticket = sender.send(operation.n, tag)
+    program.order += 1
+    life = program.world.node(program.spec.name).life
+    program.told.sent(SentEvent(tag, thread, life, program.order, operation.once, ticket))
+    if operation.wait:
+        ticket.result(timeout=f"{int(RESULT_S)}s")
+
+
+def _piece(program: ProgramWorld, operation: o.Piece, session: Session, thread: int) -> None:
+    pattern = getattr(program.module, operation.pattern)
+    piece = session.space.start(pattern, operation.key, key=operation.key, given=operation.given)
+    if operation.how == "stop":
+        piece.stop()
+    elif operation.how == "tick":
+        ticket = piece.outputs["tick"].send(operation.given, operation.tag)
+        program.order += 1
+        life = program.world.node(program.spec.name).life
+        program.told.sent(SentEvent(operation.tag, -1 - thread, life, program.order, "", ticket))
+
+
+def _care(program: ProgramWorld, session: Session, how: str) -> None:
+    storage = session.storage
+    if how == "fold":
+        storage.call(lambda engine: engine.fold())
+    elif how == "verify":
+        from headwater.store.verification import verify  # noqa: PLC0415  # rarely
+
+        report = storage.call(verify)
+        if not report.ok:
+            program.world.violate("INV-9", f"verify: {report}", program.spec.name)
+    elif how == "fork":
+        program.order += 1
+        storage.fork(f"b{program.order}")
+
+
+def _gate(session: Session, node: Any, operation: o.Gate) -> None:  # noqa: ANN401  # a node
+    scheduler = session.space.scheduler
+    with session.runtime.lock:
+        if operation.debounce:
+            scheduler.set_debounce(node, float(operation.debounce))
+        elif operation.throttle:
+            scheduler.set_throttle(node, float(operation.throttle))
+        else:
+            scheduler.clear_debounce(node)
+            scheduler.clear_throttle(node)

@@ -1,0 +1,211 @@
+"""A program over its lives: it opens its sessions, its threads do what the plan says, and it is opened again."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Final
+
+from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.errors import HeadwaterError
+from headwater.host.plain_space import Space
+from headwater.host.space_facade import runtime_of
+from headwater.host.storage import Storage, storage_of
+from headwater.machine import machine
+from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch
+from sim.apps import parts as p
+from sim.apps.generate import version
+from sim.apps.source import SCREENS, load, source
+from sim.program import operations as o
+from sim.program.told import Told
+from sim.program.trouble import is_over, is_told
+from sim.world import World
+
+URL: Final = "/app.db"
+REST_S: Final = 600.0
+"""Virtual seconds in which everything comes to rest after the last fault."""
+
+PATIENCE_S: Final = 0.5
+"""Before another try to open a space on a failing disk."""
+
+
+class Session:
+    """One opening of the app."""
+
+    def __init__(self, space: Space, *, watched: bool) -> None:
+        self.space = space
+        self.runtime: SpaceRuntime = runtime_of(space)
+        self.stopped: set[str] = set()
+        self.watch = SchedulerWatch(space.scheduler) if watched else None
+
+    @property
+    def storage(self) -> Storage:
+        return storage_of(self.runtime._lease)  # noqa: SLF001  # the oracles look at the log
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Cells and functions of the app mean this session."""
+        token = CONTEXT.set(ContextFrame(self.runtime, None, None))
+        try:
+            yield
+        finally:
+            CONTEXT.reset(token)
+
+
+class ProgramWorld:
+    """The node of a program."""
+
+    def __init__(self, world: World) -> None:
+        plan = world.plan
+        node, app = plan.nodes[0], plan.app
+        assert isinstance(node, o.Program)
+        assert isinstance(app, p.App)
+        self.world, self.spec, self._first = world, node, app
+        self.version = 0
+        self.app = app
+        self.module = ModuleType("none")
+        self.sessions: list[Session] = []
+        self.told = Told()
+        self.errors: list[HeadwaterError] = []
+        self.queues: list[deque[o.Operation]] = [deque() for _ in node.threads]
+        for operation in plan.operations:
+            assert isinstance(operation, o.Operation)
+            self.queues[operation.thread % len(self.queues)].append(operation)
+        self.is_stopping = self.is_done = self.is_calm = self.is_finished = False
+        self.reopening: o.Reopen | None = None
+        self.is_clean = True
+        """Whether the last life ended by closing, without faults."""
+        self.perform: Callable[[ProgramWorld, o.Operation, Session, int], None]
+        self.check: Callable[[ProgramWorld], None]
+        self.order = 0
+        SCREENS.clear()
+        logging.disable(logging.CRITICAL)
+
+    # -- a life --------------------------------------------------------------------------------------------
+
+    def main(self) -> None:
+        """The main thread of a life."""
+        self.told.forget()
+        while True:
+            self.open()
+            self.is_stopping = False
+            if any(self.queues):
+                self._work()
+            if not any(self.queues):
+                break
+            self._close_between()
+        self.is_done = True
+        self.world.conductor.wait(lambda: self.is_calm, "calm", None)
+        if any(each.runtime.closed for each in self.sessions):
+            self.open()
+        self.check(self)
+        self.is_finished = True
+
+    def _work(self) -> None:
+        node = self.world.node(self.spec.name)
+        actors = [
+            node.start(f"t{index}", lambda index=index, session=session: self._thread(index, session))
+            for index, session in enumerate(self.spec.threads)
+        ]
+        for actor in actors:
+            self.world.conductor.join(actor)
+
+    def _thread(self, index: int, number: int) -> None:
+        session, queue = self.sessions[number], self.queues[index]
+        with session.entered():
+            while queue and not self.is_stopping:
+                operation = queue.popleft()
+                if operation.gap:
+                    machine().sleep(operation.gap)
+                self.world.counts["operations"] += 1
+                self.do(operation, session, index)
+                self.told.look()
+
+    def do(self, operation: o.Operation, session: Session, thread: int) -> None:
+        """Perform an operation. An error has to be one that is documented for the faults of the plan."""
+        name = self.spec.name
+        if self.world.is_recording:
+            self.world.say(name, f"t{thread} {operation}")
+        try:
+            self.perform(self, operation, session, thread)
+        except Exception as error:  # noqa: BLE001  # sorted there
+            self.met(error, f"t{thread} {type(operation).__name__}")
+
+    def met(self, error: BaseException, where: str) -> None:
+        """An error reached the workload."""
+        told = is_told(self.world.plan, error, self.module)
+        if self.world.is_recording:
+            self.world.say(self.spec.name, f"{where}: {type(error).__name__}: {_text(error)}")
+        if not told:
+            self.world.violate("T", f"{where}: {type(error).__name__}: {_text(error)}", self.spec.name)
+        if is_over(error):
+            self.is_stopping = True
+
+    # -- opening and closing -------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """The code of this version, as a new process imports it."""
+        self.app = version(self._first, self.version)
+        self.module = load(source(self.app))
+
+    def open(self) -> None:
+        """Open all sessions, trying again while the disk fails."""
+        self.load()
+        self.sessions = []
+        while True:
+            try:
+                for _ in range(self.spec.sessions):
+                    self.sessions.append(self.session())
+            except Exception as error:  # noqa: BLE001  # sorted there
+                self.met(error, "open")
+                self.leave()
+                self.sessions = []
+                machine().sleep(PATIENCE_S)
+                continue
+            return
+
+    def session(self, **options: Any) -> Session:  # noqa: ANN401  # of app.open
+        space = self.module.app.open(
+            URL,
+            demand=self.spec.demand,
+            durability=self.spec.durability,
+            on_error=self.errors.append,
+            **options,
+        )
+        return Session(space, watched=self.spec.watched)
+
+    def leave(self) -> None:
+        """Close all sessions."""
+        for session in self.sessions:
+            try:
+                session.space.close()
+            except Exception as error:  # noqa: BLE001  # sorted there
+                self.met(error, "close")
+            if session.watch is not None:
+                session.watch.end()
+        self.told.look()
+
+    def _close_between(self) -> None:
+        reopening, self.reopening = self.reopening, None
+        if reopening is not None and not self.world.plan.faults and not reopening.edit:
+            self.check(self)
+        else:
+            self.leave()
+        self.told.forget()
+        if reopening is not None and reopening.edit:
+            self.version += 1
+
+    def edit(self, _number: int) -> None:
+        """The next life has other code."""
+        self.version += 1
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # an odd error
+        return "no text"

@@ -1,0 +1,57 @@
+"""Which errors may reach the workload of a program, by the faults of its plan."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from headwater.errors import (
+    ClosedError,
+    ConflictError,
+    EventFailedError,
+    EventRefusedError,
+    EventRejectedError,
+    EventReusedError,
+    EventTimeoutError,
+    MergeConflictError,
+    NotFoundError,
+    NotReadyError,
+    PoisonedError,
+    Reject,
+    RejectedError,
+    StoreError,
+    UnavailableError,
+    UnconfirmedError,
+)
+from sim.faults import Eio, Full, KillInIo, SlowDisk
+from sim.plan import Plan
+
+_OUTCOMES = (EventFailedError, EventRefusedError, EventRejectedError, EventReusedError)
+
+
+def is_told(plan: Plan, error: BaseException, module: ModuleType) -> bool:
+    """Whether the documents name this error for what the plan does."""
+    odd = getattr(module, "Odd", ValueError)
+    if isinstance(error, (ValueError, KeyError, Reject, odd, *_OUTCOMES, NotReadyError)) and type(error).__module__ in (
+        "builtins",
+        "headwater.errors",
+        module.__name__,
+    ):
+        return True
+    if isinstance(error, ConflictError | RejectedError | MergeConflictError):
+        return True
+    if isinstance(error, NotFoundError):
+        # An event for a piece that another thread has stopped.
+        return "stopped" in str(error) or "piece" in str(error)
+    kinds = {type(fault) for fault in plan.faults}
+    if isinstance(error, EventTimeoutError):
+        return bool(kinds & {Full, Eio, SlowDisk})
+    if isinstance(error, UnavailableError | UnconfirmedError | OSError):
+        return bool(kinds & {Full, Eio, KillInIo})
+    if isinstance(error, PoisonedError | ClosedError | StoreError):
+        return Eio in kinds
+    return False
+
+
+def is_over(error: BaseException) -> bool:
+    """Whether the opening has to be closed and opened again."""
+    return isinstance(error, PoisonedError | ClosedError | UnconfirmedError)
