@@ -212,7 +212,13 @@ class _Body:
                 self.add(f"hw.start({pattern}, {key!r}, key={key!r}, given=0).stop()")
             case p.Raise(condition, kind):
                 raised = {"Reject": 'raise hw.Reject("no")', "abort": "tx.abort()"}.get(kind, f"raise {_raised(kind)}")
-                self._deeper((f"if {self.expr(condition)}:", lambda: self.add(raised)))
+
+                def give_up() -> None:
+                    self.add(raised)
+                    if kind == "abort":
+                        self.add("return 0")
+
+                self._deeper((f"if {self.expr(condition)}:", give_up))
             case p.Look(value):
                 self.expr(value)
             case _:
@@ -516,15 +522,26 @@ class _Screens:
 SCREENS: Final = _Screens()
 
 
-async def _ask(_name: str, n: int) -> int:
+_OUTSIDE: Final = """\
+def show(name, value):
+    screens.show(name, value)
+
+
+def called(tag):
+    screens.call(tag)
+
+
+async def ask(name, n):
     return n
+"""
 
 
 def _outside() -> None:
     """A module without a file counts as a library: fingerprints name its functions, and do not follow them."""
     if "simulated_outside" not in sys.modules:
         module = ModuleType("simulated_outside")
-        module.__dict__.update(show=SCREENS.show, called=SCREENS.call, ask=_ask)
+        module.__dict__["screens"] = SCREENS
+        exec(_OUTSIDE, module.__dict__)  # noqa: S102  # the text above
         sys.modules["simulated_outside"] = module
 
 

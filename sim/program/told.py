@@ -9,6 +9,7 @@ import msgspec
 
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
+from headwater.errors import PoisonedError, UnconfirmedError
 from sim.apps import parts as p
 
 
@@ -63,6 +64,8 @@ class Told:
         self._open = left
         for event in self._waiting:
             event.state = event.ticket.state
+            if event.state == "failed" and isinstance(event.ticket._event.error, PoisonedError | UnconfirmedError):  # noqa: SLF001
+                event.state = "unknown"
         self._waiting = [each for each in self._waiting if each.state in ("queued", "running", "pending")]
 
     def forget(self) -> None:

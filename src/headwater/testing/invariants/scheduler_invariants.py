@@ -150,7 +150,8 @@ def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after
     lent = scheduler._settle.lent  # noqa: SLF001  # looked at, not touched
     for node in edges.nodes:
         spec = node.spec
-        standing = (spec.kind is NodeKind.EFFECT or spec.eager or bool(spec.side_write_envelope)) and not node.resting
+        is_eager = spec.eager or (scheduler.registry.eager and not spec.is_fed)
+        standing = (spec.kind is NodeKind.EFFECT or is_eager or bool(spec.side_write_envelope)) and not node.resting
         if node.demand != standing + node.provisional:
             raise broken("I2", f"it has {standing + node.provisional} reasons of its own, not {node.demand}", node)
         if node.provisional is not (node in lent) or (node.provisional and node.runs and node.attempt is None):
