@@ -335,6 +335,8 @@ class Disk:
         if keep >= 1.0:
             other = Disk()
             other._base, other.operations = self._base, self.operations
+            # Also of files that have no name any more: a later power failure may undo their unlinking.
+            other._inodes.update(self._inodes)
             contents = {name: (file.number, bytes(file.data)) for name, file in self._files.items()}
         else:
             platter = Platter(self._base)
