@@ -291,7 +291,7 @@ class Conductor:
             self._set_timer(max(when, self.now), actor, actor.wait_number)
 
     def wait(self, ready: Callable[[], bool], what: str, timeout: float | None = None) -> bool:
-        """Wait for a condition, which is looked at whenever the baton is passed.
+        """Wait for a condition, which is evaluated whenever the baton is passed.
 
         Args:
             ready: The condition.
