@@ -21,6 +21,13 @@ PHASE_S: Final = 300.0
 Steps: TypeAlias = Generator[float, None, Any]
 
 
+class Nonsense:
+    """What cannot be stored. Its text has no address: error messages are part of a world."""
+
+    def __repr__(self) -> str:
+        return "nonsense"
+
+
 class Hands:
     """The hands of one life of one process."""
 
@@ -148,7 +155,7 @@ class Hands:
             if mode == "lost after":
                 outside.world.sometimes["effect timed out after it happened"] += 1
                 raise ConnectionError("no answer: its answer is lost")
-            return hw.Unknown("ask later") if mode == "unknown" else object() if mode == "nonsense" else count
+            return hw.Unknown("ask later") if mode == "unknown" else Nonsense() if mode == "nonsense" else count
         finally:
             outside.acts(key, None)
 
