@@ -9,6 +9,7 @@ from sim.performer import perform
 from sim.plan import Plan, draw_knobs
 from sim.shared.checks import check
 from sim.shared.generate import draw
+from sim.shared.limits import small_limits
 from sim.shared.shared_app import StepError
 from sim.shared.shared_world import SharedWorld
 from sim.world import World
@@ -21,7 +22,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
 
 def play(world: World) -> None:
     """Run it."""
-    with watched_logs(world, StepError, ValueError):
+    with watched_logs(world, StepError, ValueError), small_limits(world.plan.features):
         shared = SharedWorld(world)
         shared.start()
         faults = perform(world)

@@ -35,7 +35,9 @@ def edges_of(
     for transaction, name, value in reads:
         final = registers[name]
         if list(final[: len(value)]) != list(value):
-            wrong.append(f"transaction {transaction} read {name} as {list(value)}, which is no beginning of {list(final)}")
+            wrong.append(
+                f"transaction {transaction} read {name} as {list(value)}, which is no beginning of {list(final)}"
+            )
             continue
         if value:
             add(writer.get(value[-1]), transaction, f"wr {name}")
@@ -95,5 +97,6 @@ def _path_around(edges: Edges, component: set[int]) -> list[int]:
 def describe(edges: Edges, cycle: Sequence[int], name: Callable[[int], str] = str) -> str:
     """A cycle as text, with the reason of each edge."""
     return ", ".join(
-        f"{name(one)} -> {name(two)} ({edges[one][two]})" for one, two in zip(cycle, [*cycle[1:], cycle[0]], strict=True)
+        f"{name(one)} -> {name(two)} ({edges[one][two]})"
+        for one, two in zip(cycle, [*cycle[1:], cycle[0]], strict=True)
     )

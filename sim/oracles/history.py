@@ -13,6 +13,7 @@ from headwater.store.engine import Engine
 from headwater.values.codec import encode
 from headwater.values.ids import MAIN, DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
+from sim.shared.shared_app import KEYS_OF, LENGTH_OF
 from sim.shared.workload import FIRST_NUMBER
 
 NUMBERS_FROM = FIRST_NUMBER - 1_000
@@ -97,12 +98,18 @@ def lookup(value: Maybe, path: tuple[object, ...]) -> object:
     """The part of a value at a path, as plain Python; None if there is none."""
     found: object = value
     for step in path:
+        if step == KEYS_OF:
+            return sorted(found) if isinstance(found, dict) else []
+        if step == LENGTH_OF:
+            return len(found) if isinstance(found, list) else 0
         if isinstance(found, dict) and step in found:
             found = found[step]
         elif isinstance(found, list) and isinstance(step, int) and step < len(found):
             found = found[step]
         else:
-            return None
+            if not path or path[-1] not in (KEYS_OF, LENGTH_OF):
+                return None
+            found = None
     return None if found is ABSENT else plain(found)
 
 

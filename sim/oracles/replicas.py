@@ -23,18 +23,27 @@ class Look(msgspec.Struct, frozen=True):
     documents: dict[str, tuple[bytes, bytes]]
     pending: int
     seen: object = None
+    own: tuple[str, ...] = ()
+    """Results that the client keeps to itself, because it may not write."""
+    prefixes: tuple[str, ...] = ()
+    """All documents whose keys begin so are held."""
 
 
 def look_at(space: Any, seen: object = None) -> Look:
     """Called in a thread of the client."""
     replica = space._runtime.replica  # noqa: SLF001  # an oracle looks inside
+    link = space._runtime._lease.storage._link  # noqa: SLF001
     documents = {
-        doc: (body(record.confirmed), body(record.visible)) for doc, record in sorted(replica._documents.items())  # noqa: SLF001
+        doc: (body(record.confirmed), body(record.visible))
+        for doc, record in sorted(replica._documents.items())  # noqa: SLF001
+        # Results that the client keeps to itself, because it may not write; documents that are on their way.
+        if doc not in replica._own and doc not in replica.coming  # noqa: SLF001
     }
-    return Look(int(replica.seq), documents, replica.pending_count, seen)
+    prefixes = () if link is None else tuple(link.session.prefixes)
+    return Look(int(replica.seq), documents, replica.pending_count, seen, tuple(sorted(replica._own)), prefixes)  # noqa: SLF001
 
 
-def check_replica(name: str, look: Look, history: History, actor: str, violate: Violate) -> None:
+def check_replica(name: str, look: Look, history: History, violate: Violate) -> None:
     """A replica has what the log says, and all documents of its app."""
     if look.pending:
         violate("L1", f"{name} is at rest with {look.pending} pending commits")
@@ -45,9 +54,24 @@ def check_replica(name: str, look: Look, history: History, actor: str, violate: 
         elif visible != confirmed and not look.pending:
             violate("INV-9", f"{name} shows {doc} as {_shown(visible)}, and nothing is pending: {_shown(confirmed)}")
     for doc in history.docs:
-        is_own = doc.startswith("space/shared.") or (bool(actor) and doc.startswith(f"user:{actor}/shared."))
-        if is_own and doc not in look.documents and history.now(doc) is not ABSENT:
-            violate("INV-9", f"{name} has no {doc}, which the log has")
+        is_held = doc.startswith(look.prefixes)
+        if is_held and doc not in look.documents and doc not in look.own and history.now(doc) is not ABSENT:
+            violate("INV-9", f"{name} has no {doc}, which the log has, and holds all of {look.prefixes}")
+
+
+def difference(before: Look | None, after: Look) -> str:
+    """What has changed, for a message."""
+    if before is None:
+        return "there was no answer before"
+    found = [f"at {before.seq}, then {after.seq}", f"pending {before.pending}, then {after.pending}"]
+    if before.seen != after.seen:
+        found.append(f"seen {before.seen}, then {after.seen}")
+    for doc in sorted(before.documents.keys() | after.documents.keys()):
+        one, two = before.documents.get(doc), after.documents.get(doc)
+        if one != two:
+            shown = [_shown(each[0]) if each is not None else "not held" for each in (one, two)]
+            found.append(f"{doc} {shown[0]}, then {shown[1]}")
+    return "; ".join(found)
 
 
 def check_engine(engine: Engine, history: History) -> list[str]:

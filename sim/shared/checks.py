@@ -9,7 +9,7 @@ from sim.faults import HalfOpen, Isolate, Pause
 from sim.oracles.commits import check_commits
 from sim.oracles.cycles import cycle_in, describe, edges_of
 from sim.oracles.history import History, Mirror, lookup
-from sim.oracles.replicas import Look, check_engine, check_replica, left_at
+from sim.oracles.replicas import Look, check_engine, check_replica, difference, left_at
 from sim.shared.records import Record
 from sim.shared.shared_app import REGISTERS
 from sim.shared.shared_world import SharedWorld
@@ -21,11 +21,13 @@ def check(shared: SharedWorld) -> None:
     histories = {space: _history(shared, space, "at rest") for space in shared.spaces}
     for name, look in looks.items():
         node = shared.clients[name].node
-        check_replica(name, look, histories[node.space], node.actor, shared.world.violate)
+        check_replica(name, look, histories[node.space], shared.world.violate)
         _check_seen(shared, name, look, histories[node.space])
     for space, history in histories.items():
         for wrong in shared.on_server(space, lambda engine, history=history: check_engine(engine, history)):
             shared.world.violate("INV-9", f"space {space}: {wrong}")
+    if shared.world.violations:
+        return
     shared.close()
     _check_left(shared)
     shared.stop()
@@ -52,7 +54,7 @@ def _at_rest(shared: SharedWorld) -> dict[str, Look]:
         if look is None:
             shared.world.violate("L1", f"{name} does not answer at rest", name)
         elif look != before[name]:
-            shared.world.violate("L2", f"a forced pass at rest changed {name}", name)
+            shared.world.violate("L2", f"a forced pass at rest changed {name}: {difference(before[name], look)}", name)
     return {name: look for name, look in after.items() if look is not None}
 
 
@@ -74,7 +76,12 @@ def _check_seen(shared: SharedWorld, name: str, look: Look, history: History) ->
         lengths = sum(len(_sized(lookup(history.now(DocKey(f"space/shared.reg{i}")), ()))) for i in range(REGISTERS))
     else:
         lengths = len(_sized(lookup(history.now(DocKey("space/shared.rec0")), ())))
-    expected = (total, careful, lengths)
+    second = counters[1]
+    assert isinstance(second, int)
+    record = lookup(history.now(DocKey("space/shared.rec0")), ())
+    found = record.get("abc"[second % 3], 0) if isinstance(record, dict) else 0
+    assert isinstance(found, int)
+    expected = (total, careful, lengths, found % 7)
     if look.seen != expected:
         shared.world.violate("V", f"the sink of {name} has seen {look.seen}, and the documents say {expected}", name)
 

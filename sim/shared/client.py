@@ -24,8 +24,8 @@ from headwater.errors import (
 from headwater.machine import machine
 from headwater.runtime.connection import Connection
 from sim.shared.records import Record, begin
-from sim.shared.shared_app import SharedApp, StepError
-from sim.shared.workload import FIRST_NUMBER, Act, ClientNode, Operation, Reopen, Sync
+from sim.shared.shared_app import Reading, SharedApp, StepError
+from sim.shared.workload import FIRST_NUMBER, READS, Act, ClientNode, Operation, Reopen, Sync
 
 if TYPE_CHECKING:
     from sim.shared.shared_world import SharedWorld
@@ -48,7 +48,9 @@ class SharedClient:
         self.shared, self.world, self.node = shared, shared.world, node
         self.name = node.name
         self.operations: list[Operation] = [
-            each for each in shared.world.plan.operations if isinstance(each, Act | Sync | Reopen) and each.node == node.name
+            each
+            for each in shared.world.plan.operations
+            if isinstance(each, Act | Sync | Reopen) and each.node == node.name
         ]
         self.position = 0
         self.records: list[Record] = []
@@ -85,6 +87,7 @@ class SharedClient:
                 await self._sleep(AGAIN_S)
                 continue
             self.openings += 1
+            self.app.space = self.space
             self.say(f"opened ({self.openings}), {self.space.connection.state}")
             after = 0.0
             try:
@@ -125,7 +128,8 @@ class SharedClient:
                 await self._sleep(min(operation.at - self.world.now, 5.0))
                 continue
             self.position += 1
-            await self._settle()
+            if not isinstance(operation, Act) or operation.settles:
+                await self._settle()
             if isinstance(operation, Reopen):
                 return operation.after
             await self._perform(operation)
@@ -149,7 +153,7 @@ class SharedClient:
             self.say("sync")
             await self._sync()
         elif isinstance(operation, Act):
-            self._act(operation)
+            await self._act(operation)
 
     async def _sync(self) -> bool:
         try:
@@ -175,13 +179,17 @@ class SharedClient:
 
     def unfinished(self) -> list[str]:
         """What has not ended, for a message."""
-        found = [f"{each.act.number} ({each.act.how})" for each in self.records if each.opening == self.openings and not each.is_over]
+        found = [
+            f"{each.act.number} ({each.act.how})"
+            for each in self.records
+            if each.opening == self.openings and not each.is_over
+        ]
         state = "no space is open" if self.space is None else repr(self.space.connection)
         return [state, *found]
 
     # -- transactions --------------------------------------------------------------------------------------
 
-    def _act(self, act: Act) -> None:
+    async def _act(self, act: Act) -> None:
         record = begin(act, self.name, self.openings, self.world.now, has_folder=self.node.local)
         self.records.append(record)
         first = FIRST_NUMBER + act.number * 100
@@ -194,7 +202,7 @@ class SharedClient:
             else:
                 with self.space.transaction() as tx:
                     record.handle = tx
-                    record.readings = self.app.run(list(act.steps), first)
+                    await self._run(act, first, record.readings)
         except (RejectedError, UsageError, NotReadyError, StepError, OfflineError, AccessError) as error:
             # A write that does not fit the document any more, a commit that rests on a rejected one, a missing right.
             record.error = error
@@ -203,6 +211,18 @@ class SharedClient:
         except ValueError as error:
             record.error = error
         self.say(f"act {act.number} {act.how}: {record.fate if record.is_over else 'pending'}")
+
+    async def _run(self, act: Act, first: int, readings: list[Reading]) -> None:
+        """As `SharedApp.run`, with a pause before the first write."""
+        is_paused = False
+        for index, step in enumerate(act.steps):
+            if step[0] in READS:
+                self.app.read(step, readings)
+                continue
+            if act.pause and not is_paused:
+                is_paused = True
+                await self._sleep(act.pause)
+            self.app.write(step, first + index, readings)
 
     # -- errors --------------------------------------------------------------------------------------------
 

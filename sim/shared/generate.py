@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Final
 
 from sim.faults import NETWORK, NODE, generate_faults
 from sim.plan import Knobs, Plan
-from sim.shared.shared_app import COUNTERS, LISTS, RECORDS, REGISTERS
-from sim.shared.workload import Act, ClientNode, Operation, Reopen, ServerNode, Step, Sync
+from sim.shared.shared_app import COUNTERS, LISTS, LOOSE, RECORDS, REGISTERS
+from sim.shared.workload import Act, ClientNode, Operation, Reopen, Revoke, ServerNode, Step, Sync, Upkeep
 
 KEYS: Final = ("a", "b", "c")
 PATHS: Final = (("x",), ("y",), ("x", "p"), ("x", "q"), ("y", "p"), ("x", "q", "0"))
 
-FEATURES: Final = ("async", "local", "events", "once", "documents", "tree", "records", "lists", "reopen", "actors", "failing", "plain")
+FEATURES: Final = (
+    "async",
+    "local",
+    "events",
+    "once",
+    "documents",
+    "loose",
+    "tree",
+    "records",
+    "lists",
+    "reopen",
+    "actors",
+    "failing",
+    "pauses",
+    "contention",
+    "bursts",
+    "upkeep",
+    "rights",
+    "spaces",
+    "limits",
+)
 WORK_S: Final = 20.0
 """Virtual seconds of work."""
 
@@ -26,6 +47,7 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     count = rng.randint(12, 20) if small else rng.randint(30, 90)
     seconds = 4.0 if small else WORK_S
     operations = draw_operations(rng, features, clients, count, seconds)
+    operations = with_administration(rng, features, clients, operations)
     until = max((each.at for each in operations), default=0.0) + 0.5
     kinds = [*NETWORK, *(each for each in NODE if each != "code")]
     nodes = ["s", *(each.name for each in clients)]
@@ -48,9 +70,27 @@ def draw_clients(rng: random.Random, features: tuple[str, ...], count: int) -> t
             mode="async" if "async" in features and rng.random() < 0.5 else "plain",
             local="local" in features and rng.random() < 0.6,
             actor=rng.choice(("ann", "bob")) if "actors" in features else "",
+            can=rng.choice(("read", "write", "own")) if "rights" in features and index else "own",
+            space=rng.choice(("main", "main", "other")) if "spaces" in features and index > 1 else "main",
         )
         for index in range(count)
     )
+
+
+def with_administration(
+    rng: random.Random, features: tuple[str, ...], clients: tuple[ClientNode, ...], operations: tuple[Operation, ...]
+) -> tuple[Operation, ...]:
+    """Add what an administrator does."""
+    end = operations[-1].at
+    found: list[Operation] = list(operations)
+    if "upkeep" in features:
+        found += [
+            Upkeep(at=rng.uniform(0, end), what=rng.choice(("compact", "compact", "backup", "fold")))
+            for _ in range(rng.randint(1, 3))
+        ]
+    if "rights" in features and len(clients) > 2:
+        found.append(Revoke(at=rng.uniform(end / 4, end), node=clients[-1].name))
+    return tuple(sorted(found, key=lambda each: each.at))
 
 
 def draw_operations(
@@ -58,9 +98,15 @@ def draw_operations(
 ) -> tuple[Operation, ...]:
     """Draw what clients do. Bursts: most operations follow the one before at once."""
     found: list[Operation] = []
-    at = 0.0
+    at, left = 0.0, 0
     for number in range(count):
         at += rng.choice((0.0, 0.0, 0.001, 0.01, 0.03, rng.expovariate(count / seconds / 2)))
+        if "bursts" in features and left == 0 and rng.random() < 0.15:
+            # All at one moment, by several clients.
+            left, at = rng.randint(3, 8), at + 0.5
+        burst, left = left > 0, max(left - 1, 0)
+        if burst and found:
+            at = found[-1].at
         node = rng.choice(clients)
         kind = rng.random()
         if kind < 0.12:
@@ -79,6 +125,8 @@ def draw_act(rng: random.Random, features: tuple[str, ...], node: ClientNode, nu
     reads = [draw_read(rng, features) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
     writes = {each[0]: each[1] for each in (draw_write(rng, features, node) for _ in range(rng.choice((1, 1, 2, 3))))}
     steps = [*reads, *writes.values()]
+    if "contention" in features and rng.random() < 0.5:
+        steps = rng.choice(CONTENDED)(str(rng.randrange(2)))
     is_event = "events" in features and rng.random() < 0.4
     if rng.random() < 0.25 and "events" in features:
         # With a number of its own in the log: whether the transaction is there has to be seen.
@@ -86,20 +134,54 @@ def draw_act(rng: random.Random, features: tuple[str, ...], node: ClientNode, nu
         steps.append(("send",))
     if "failing" in features and is_event and rng.random() < 0.15:
         steps.append((rng.choice(("fail", "reject")),))
-    return Act(at=at, node=node.name, number=number, steps=tuple(steps), how="event" if is_event else "block")
+    return Act(
+        at=at,
+        node=node.name,
+        number=number,
+        steps=tuple(steps),
+        how="event" if is_event else "block",
+        pause=rng.choice((0.01, 0.05, 0.3)) if "pauses" in features and not is_event and rng.random() < 0.2 else 0.0,
+        settles=rng.random() < 0.5,
+    )
+
+
+CONTENDED: Final[tuple[Callable[[str], list[Step]], ...]] = (
+    lambda i: [("reg", i), ("append", i)],
+    lambda i: [("reg", i), ("append", "2")],
+    lambda _: [("reg", "2"), ("append", "0")],
+    lambda i: [("rec", i), ("put", i, "a"), ("append", "2")],
+    lambda i: [("key", i, "a"), ("put", i, "b"), ("append", i)],
+    lambda i: [("key", i, "b"), ("put", i, "a"), ("append", i)],
+    lambda i: [("rec", i), ("set", i, "c"), ("append", i)],
+    lambda i: [("same", i, "a"), ("append", i)],
+    lambda i: [("put", i, "a")],
+    lambda i: [("grow", i)],
+    lambda i: [("tally", i), ("append", i)],
+    lambda _: [("keys",), ("append", "0")],
+    lambda _: [("vote", "a")],
+    lambda _: [("len",), ("item",)],
+    lambda _: [("board",), ("edit", "0"), ("append", "1")],
+    lambda _: [("tree", "x"), ("tset", "x", "p"), ("append", "1")],
+    lambda _: [("tree", "x", "p"), ("tmap", "x"), ("append", "1")],
+    lambda _: [("tree", "x", "p"), ("append", "2")],
+    lambda _: [("tree",), ("tdel", "x"), ("append", "2")],
+)
+"""Transactions that conflict with each other."""
 
 
 def draw_read(rng: random.Random, features: tuple[str, ...]) -> Step:
     """Draw a reading step."""
     found: list[Step] = [("reg", str(rng.randrange(REGISTERS)))] * 2
-    found.append(("sum",))
+    found += [("sum",), ("cnt", str(rng.randrange(COUNTERS)))]
+    if "loose" in features:
+        found += [("loose", str(rng.randrange(LOOSE)))] * 2
     if "records" in features:
         i = str(rng.randrange(RECORDS))
         found += [("rec", i), ("key", i, rng.choice(KEYS))]
     if "tree" in features:
         found += [("tree", *rng.choice(PATHS))] * 2
     if "documents" in features:
-        found += [("board",), ("of", str(rng.randrange(3)))]
+        found += [("board",), ("of", str(rng.randrange(3))), ("keys",), ("len",)]
     return rng.choice(found)
 
 
@@ -108,10 +190,13 @@ def draw_write(rng: random.Random, features: tuple[str, ...], node: ClientNode) 
     i = str(rng.randrange(REGISTERS))
     found: list[tuple[str, Step]] = [(f"reg{i}", ("append", i))] * 3
     i = str(rng.randrange(COUNTERS))
-    found += [(f"cnt{i}", ("incr", i))]
+    found += [(f"cnt{i}", (rng.choice(("incr", "incr", "tally")), i))]
+    if "loose" in features:
+        i = str(rng.randrange(LOOSE))
+        found += [(f"loose{i}", ("lput", i))] * 2
     if "records" in features:
         i, key = str(rng.randrange(RECORDS)), rng.choice(KEYS)
-        verb = rng.choice(("put", "put", "put", "set", "drop"))
+        verb = rng.choice(("put", "put", "put", "set", "drop", "same"))
         found += [(f"rec{i}", (verb, i, key))] * 2
     if "tree" in features:
         path = rng.choice(PATHS)

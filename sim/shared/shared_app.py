@@ -13,6 +13,12 @@ REGISTERS: Final = 3
 RECORDS: Final = 2
 COUNTERS: Final = 2
 LISTS: Final = 1
+LOOSE: Final = 4
+"""Documents that belong to no app, and are fetched when they are read."""
+
+KEYS_OF: Final = "#keys"
+LENGTH_OF: Final = "#length"
+"""The last step of a path, for the keys of a map or the length of a list alone."""
 
 Reading = tuple[str, tuple[Any, ...], Any]
 """What a transaction read: document, path, value. None: there was none."""
@@ -43,6 +49,8 @@ class SharedApp:
     def __init__(self) -> None:
         app = self.app = hw.App("shared")
         self.seen: list[tuple[object, ...]] = []
+        # The open space, for cells outside of the app.
+        self.space: Any = None
         self.registers = [app.cell(f"reg{i}", type=list[int], default=[]) for i in range(REGISTERS)]
         self.records = [app.cell(f"rec{i}", type=dict[str, int], default={}) for i in range(RECORDS)]
         self.counters = [app.cell(f"cnt{i}", 0) for i in range(COUNTERS)]
@@ -79,9 +87,15 @@ class SharedApp:
         def lengths() -> int:
             return sum(len(each.value) for each in registers) if total() % 2 else len(records[0].value)
 
+        @app.computed
+        def one(key: str) -> int:
+            return records[0].value.get(key, 0) % 7
+
         @app.sink
         def view() -> None:
-            seen.append((total(), careful(), lengths()))
+            # Which instances of a function are used changes, so some are let go.
+            key = "abc"[counters[1].value % 3]
+            seen.append((total(), careful(), lengths(), one(key)))
 
         self.total = total
 
@@ -113,7 +127,7 @@ class SharedApp:
             if step[0] in READS:
                 self.read(step, readings)
             else:
-                self.write(step, first + index)
+                self.write(step, first + index, readings)
         return readings
 
     def read(self, step: Step, readings: list[Reading]) -> None:
@@ -126,6 +140,15 @@ class SharedApp:
             case ("key", i, key):
                 part = self.records[int(i)].key(key)
                 readings.append((f"shared.rec{i}", (key,), part.value if part.exists else None))
+            case ("keys",):
+                readings.append(("shared.board", ("votes", KEYS_OF), sorted(self.board.votes)))
+            case ("len",):
+                readings.append(("shared.board", ("items", LENGTH_OF), len(self.board.items)))
+            case ("cnt", i):
+                readings.append((f"shared.cnt{i}", (), self.counters[int(i)].value))
+            case ("loose", j):
+                loose = self.space.cell(f"loose{j}", int)
+                readings.append((f"loose{j}", (), loose.value if loose.exists else None))
             case ("tree", *path):
                 part = self.tree.at(*path, type=object)  # type: ignore[assignment]  # any value
                 readings.append(("shared.tree", tuple(path), _plain(part.value) if part.exists else None))
@@ -143,7 +166,7 @@ class SharedApp:
             case _:
                 raise AssertionError(step)
 
-    def write(self, step: Step, number: int) -> None:  # noqa: C901, PLR0912  # a verb each
+    def write(self, step: Step, number: int, readings: list[Reading]) -> None:  # noqa: C901, PLR0912  # a verb each
         """Perform a writing step."""
         match step:
             case ("append", i):
@@ -154,8 +177,23 @@ class SharedApp:
                 self.records[int(i)].value = {key: number}
             case ("drop", i, key):
                 self.records[int(i)].remove(key)
+            case ("same", i, key):
+                # What is visible, perhaps only because of a pending commit.
+                part = self.records[int(i)].key(key)
+                if part.exists:
+                    part.value = part.value
             case ("incr", i):
                 self.counters[int(i)].increment()
+            case ("tally", i):
+                counter = self.counters[int(i)]
+                counter.increment()
+                readings.append((f"shared.cnt{i}", (), counter.value - 1))
+            case ("grow", i):
+                register = self.registers[int(i)]
+                register.append(number)
+                readings.append((f"shared.reg{i}", (), list(register.value)[:-1]))
+            case ("lput", j):
+                self.space.cell(f"loose{j}", int).value = number
             case ("tset", *path):
                 self.tree.at(*path, type=object).value = number
             case ("tmap", *path):
@@ -201,4 +239,3 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return value
-

@@ -15,9 +15,11 @@ from headwater.machine import machine, use
 from headwater.runtime.connection import Connection
 from headwater.server.server import Server, Serving
 from headwater.store.engine import Engine
-from sim.faults import HalfOpen
+from headwater.testing.simulation.sim_network import LEARNS_S
+from sim.faults import Cut, HalfOpen
 from sim.oracles.history import Mirror
 from sim.oracles.replicas import Look, look_at
+from sim.shared.administer import administer
 from sim.shared.client import QUIET_S, SharedClient
 from sim.shared.told import is_expected
 from sim.shared.workload import ClientNode, Revoke, ServerNode, Upkeep
@@ -53,14 +55,14 @@ class SharedWorld:
         self.is_stopping = False
         self.revoked: dict[str, float] = {}
         self.mirrors: dict[str, Mirror] = {}
+        # What clients had when they lost their right.
+        self.last_looks: dict[str, Look] = {}
         self.clients = {
             each.name: SharedClient(self, each) for each in world.plan.nodes if isinstance(each, ClientNode)
         }
         self.name = next(each.name for each in world.plan.nodes if isinstance(each, ServerNode))
         # Started when all is calm: events that a client left behind are handled at the next opening.
-        self.last = {
-            space: SharedClient(self, ClientNode(name=f"z-{space}", space=space)) for space in self.spaces
-        }
+        self.last = {space: SharedClient(self, ClientNode(name=f"z-{space}", space=space)) for space in self.spaces}
 
     @property
     def spaces(self) -> list[str]:
@@ -99,7 +101,7 @@ class SharedWorld:
         found: list[T] = []
         node = self.world.node(self.name)
         node.start(what, lambda: found.append(work()))
-        self.wait(lambda: bool(found) or not node.is_alive, what, QUIET_S)
+        self.world.conductor.wait(lambda: bool(found) or not node.is_alive, what, QUIET_S)
         if not found:
             raise RuntimeError(f"the server did not finish: {what}")
         return found[0]
@@ -133,18 +135,17 @@ class SharedWorld:
         for operation in self.world.plan.operations:
             if isinstance(operation, Revoke | Upkeep):
                 self.sleep_until(operation.at)
-                self._at_work(operation)
+                administer(self, operation)
         last = max((each.at for each in self.world.plan.operations), default=0.0)  # type: ignore[attr-defined]
         self.wait(lambda: all(each.is_done for each in self.clients.values()), "the workload", last + QUIET_S)
-
-    def _at_work(self, operation: Revoke | Upkeep) -> None:
-        """Work of an administrator."""
 
     def calm(self) -> bool:
         """All faults are over: everything has to come to rest in time (L1)."""
         if any(isinstance(fault, HalfOpen) for fault in self.world.plan.faults):
             # Until then, a client need not notice that its connection is silent.
             self.world.conductor.sleep(SILENCE_S)
+        elif any(isinstance(fault, Cut) for fault in self.world.plan.faults):
+            self.world.conductor.sleep(LEARNS_S + 0.1)
         self.is_calm = True
         began = self.world.now
         if self.world.counts["kills"] or any(each.is_ended for each in self.clients.values()):
@@ -155,12 +156,15 @@ class SharedWorld:
         if not self.wait(lambda: all(each.is_quiet or each.is_ended for each in living), "quiet", QUIET_S):
             for each in living if not self.world.violations else ():
                 if not each.is_quiet and not each.is_ended:
-                    self.world.violate("L1", f"{each.name} is not quiet after {QUIET_S} s: {each.unfinished()}", each.name)
+                    self.world.violate(
+                        "L1", f"{each.name} is not quiet after {QUIET_S} s: {each.unfinished()}", each.name
+                    )
             return False
         while self.world.now < began + QUIET_S:
-            before = self.head()
+            before = self.head(), self.world.network.counts["writes"]
             self.world.conductor.sleep(REST_S)
-            if self.head() == before and all(each.is_quiet or each.is_ended for each in living):
+            after = self.head(), self.world.network.counts["writes"]
+            if after == before and all(each.is_quiet or each.is_ended for each in living):
                 return True
         if not self.world.violations:
             self.world.violate("L1", f"the log still grows after {QUIET_S} s: {self.head()}")
@@ -206,6 +210,7 @@ class SharedWorld:
         """The session of a client has ended for good."""
         if client.name in self.revoked:
             client.is_ended = True
+            self.last_looks[client.name] = look_at(client.space)
         else:
             self.world.violate("L1", f"the session of {client.name} is over: {connection.trouble}", client.name)
 
@@ -215,7 +220,9 @@ class SharedWorld:
         """All clients close."""
         self.is_over = True
         living = [self.world.node(each.name) for each in self.clients.values() if not each.is_ended]
-        if not self.wait(lambda: all(each.space is None for each in self.clients.values() if not each.is_ended), "closing", 120.0):
+        if not self.wait(
+            lambda: all(each.space is None for each in self.clients.values() if not each.is_ended), "closing", 120.0
+        ):
             for each in living if not self.world.violations else ():
                 self.world.violate("L1", f"{each.name} does not close", each.name)
 

@@ -9,7 +9,7 @@ import msgspec
 Step: TypeAlias = tuple[str, ...]
 """A read or write inside a transaction: its verb and its target. See sim/shared/shared_app.py."""
 
-READS: Final = ("reg", "rec", "key", "tree", "board", "of", "sum")
+READS: Final = ("reg", "rec", "key", "keys", "len", "tree", "board", "of", "loose", "sum", "cnt")
 """Verbs of reads. A transaction reads first, then writes."""
 
 FIRST_NUMBER: Final = 1_000_000
@@ -50,6 +50,10 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """A transaction block; an event; an event with an id, which several clients may send; a block per write."""
     key: str = ""
     """Of an event that is handled once: its id."""
+    pause: float = 0.0
+    """Seconds between the reads and the writes of a block."""
+    settles: bool = True
+    """Whether the client takes in what has arrived before it begins."""
 
 
 class Sync(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -95,9 +99,7 @@ Operation: TypeAlias = Act | Sync | Reopen | Revoke | Upkeep | Twin
 def numbers(act: Act) -> dict[int, int]:
     """The number that each writing step of a transaction writes, by the index of the step."""
     return {
-        index: FIRST_NUMBER + act.number * 100 + index
-        for index, step in enumerate(act.steps)
-        if step[0] not in READS
+        index: FIRST_NUMBER + act.number * 100 + index for index, step in enumerate(act.steps) if step[0] not in READS
     }
 
 

@@ -11,6 +11,8 @@ import headwater as hw
 from headwater.access.rights import Right
 from headwater.errors import RejectedError
 from headwater.server.server import Server, Serving
+from tests.client.world import storage_of
+from tests.server.running import until
 
 
 @pytest.fixture
@@ -96,6 +98,41 @@ def test_what_others_have_come_to_does_not_stand_in_for_what_a_reader_has(server
         settle_until(reading, lambda: reader.shown[-1] == (11, 22))
         assert all(gross == 2 * price for price, gross in reader.shown)
         assert reading.connection.pending == 0
+
+
+def test_a_reader_whose_write_was_rolled_back_still_follows_the_others(server: Server) -> None:
+    def shop(shown: list[int]) -> tuple[hw.App, hw.Cell[int]]:
+        app = hw.App("shop")
+        price = app.cell("price", 1)
+
+        # Without `self`: a function of equal code is not run if the result of another program can be taken over.
+        @app.computed
+        def gross() -> int:
+            return price.value * 2
+
+        @app.sink
+        def show() -> None:
+            shown.append(gross())
+
+        return app, price
+
+    shown: list[int] = []
+    (writer, price), (reader, own) = shop([]), shop(shown)
+    with (
+        writer.open(f"{server.url}/shop") as writing,
+        reader.open(f"{server.url}/shop", token=reader_token(server)) as reading,
+    ):
+        while 18 not in shown:
+            # Its function runs for the price of 9, and keeps the result here, unless the verdict is faster.
+            own.value = 9
+            with pytest.raises(RejectedError):
+                reading.sync()
+        for next_price in (3, 4):
+            price.value = next_price
+            writing.sync()
+            # The price and what the writer's function made of it are taken in together.
+            until(lambda: storage_of(reading).link.session.seq == rows(server), "the news of the writer")
+            settle_until(reading, lambda expected=2 * next_price: shown[-1] == expected)
 
 
 def settle_until(space: hw.Space, is_so: object) -> None:

@@ -119,6 +119,10 @@ class RemoteReplica(AttachedReplica):
             self._have_come((doc,))
             return False
 
+    def is_as_of(self, doc: DocKey, seq: Seq) -> bool:
+        """As above. Never for a result that is kept here: it hides that of another runtime, which is not adopted."""
+        return doc not in self._own and super().is_as_of(doc, seq)
+
     def is_loaded(self, doc: DocKey) -> bool:
         """Whether it is here, or known not to exist."""
         return (doc in self._documents and doc not in self.coming) or self._covers(doc)

@@ -1,0 +1,32 @@
+"""Small limits of the product, so that what happens at a limit happens in a short world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Final
+from unittest.mock import patch
+
+PLACES: Final = (
+    # More documents than one answer has: the rest is fetched when it is read.
+    ("client.document_fetch:PREFETCH_MAX", 4),
+    ("client.initial_fetch:PREFETCH_MAX", 4),
+    ("sync.server_session:PREFETCH_MAX", 4),
+    # A slow client is disconnected.
+    ("server.spaces.server_socket:OUT_BYTES_MAX", 6_000),
+    ("server.spaces.server_socket:OUT_MARK", 500),
+    # Spaces are closed when no client has them.
+    ("server.spaces.served_spaces:EMPTY_S", 0.4),
+    ("sync.client_session:ACK_EVERY", 3),
+)
+
+
+@contextmanager
+def small_limits(features: tuple[str, ...]) -> Iterator[None]:
+    """Inside, if the world has the feature, limits are small."""
+    with ExitStack() as stack:
+        for place, value in PLACES if "limits" in features else ():
+            module, _, name = place.partition(":")
+            stack.enter_context(patch.object(import_module(f"headwater.{module}"), name, value))
+        yield
