@@ -146,10 +146,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.minutes is not None or options.seeds is None:
         until = begin + (options.minutes * 60 if options.minutes is not None else DEFAULT_S)
     known = [] if options.fresh else failing.known()
-    names = itertools.chain(
-        ((each.kind, each.seed) for each in known if _is_wanted(each, options)),
-        itertools.islice(names_from(first, options.kind, small=options.small), options.seeds),
-    )
+    again = [(each.kind, each.seed) for each in known if _is_wanted(each, options)]
+    fresh = (name for name in names_from(first, options.kind, small=options.small) if name not in again)
+    names = itertools.chain(again, itertools.islice(fresh, options.seeds))
     line = _Progress(report, begin, until, options.seeds)
     new: list[Failure] = []
 

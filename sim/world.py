@@ -232,8 +232,8 @@ _playing: World | None = None
 
 
 def progress() -> int:
-    """A number that changes while actors hand over. The runner finds one that never does."""
-    return _playing.conductor.switches if _playing is not None else -1
+    """A number that changes while actors hand over or time passes. The runner finds an actor that never waits."""
+    return _playing.conductor.switches + _playing.conductor.jumps if _playing is not None else -1
 
 
 def play(plan: Plan, seed: int, *, record: bool = False) -> Outcome:
