@@ -12,7 +12,7 @@ from sim.program import operations as o
 from sim.program.program import ProgramWorld, Session
 from sim.program.told import SentEvent
 
-RESULT_S = 30.0
+RESULT_S = 2.0
 """Virtual seconds that a thread waits for an event."""
 
 
@@ -47,7 +47,8 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
             _piece(program, operation, session, thread)
         case o.Redeliver():
             for event in sorted(program.told.events.values(), key=lambda each: each.order):
-                if event.state == "failed" and event.life == program.world.node(program.spec.name).life:
+                is_own = event.thread >= 0 and program.spec.threads[event.thread] == program.spec.threads[thread]
+                if event.state == "failed" and is_own and event.opening == program.opening:
                     space.scheduler.redeliver(event.ticket.id)
                     event.state = "redelivered"
             space.settle()
@@ -102,8 +103,7 @@ def _send(program: ProgramWorld, operation: o.Send, handler: Any, thread: int) -
     tag = operation.once or operation.tag
     ticket = sender.send(operation.n, tag)
     program.order += 1
-    life = program.world.node(program.spec.name).life
-    program.told.sent(SentEvent(tag, thread, life, program.order, operation.once, ticket))
+    program.told.sent(SentEvent(tag, thread, program.opening, program.order, operation.once, ticket))
     if operation.wait:
         ticket.result(timeout=f"{int(RESULT_S)}s")
 
@@ -116,8 +116,7 @@ def _piece(program: ProgramWorld, operation: o.Piece, session: Session, thread: 
     elif operation.how == "tick":
         ticket = piece.outputs["tick"].send(operation.given, operation.tag)
         program.order += 1
-        life = program.world.node(program.spec.name).life
-        program.told.sent(SentEvent(operation.tag, -1 - thread, life, program.order, "", ticket))
+        program.told.sent(SentEvent(operation.tag, -1 - thread, program.opening, program.order, "", ticket))
 
 
 def _care(program: ProgramWorld, session: Session, how: str) -> None:

@@ -10,11 +10,13 @@ from types import ModuleType
 from typing import Any, Final
 
 from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import HeadwaterError
 from headwater.host.plain_space import Space
 from headwater.host.space_facade import runtime_of
 from headwater.host.storage import Storage, storage_of
 from headwater.machine import machine
+from headwater.runtime.options import Options
 from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.testing.invariants.scheduler_invariants import SchedulerWatch
 from sim.apps import parts as p
@@ -36,11 +38,11 @@ PATIENCE_S: Final = 0.5
 class Session:
     """One opening of the app."""
 
-    def __init__(self, space: Space, *, watched: bool) -> None:
+    def __init__(self, space: Space, watch: SchedulerWatch | None) -> None:
         self.space = space
         self.runtime: SpaceRuntime = runtime_of(space)
         self.stopped: set[str] = set()
-        self.watch = SchedulerWatch(space.scheduler) if watched else None
+        self.watch = watch
 
     @property
     def storage(self) -> Storage:
@@ -81,7 +83,7 @@ class ProgramWorld:
         """Whether the last life ended by closing, without faults."""
         self.perform: Callable[[ProgramWorld, o.Operation, Session, int], None]
         self.check: Callable[[ProgramWorld], None]
-        self.order = 0
+        self.order = self.opening = 0
         SCREENS.clear()
         logging.disable(logging.CRITICAL)
 
@@ -155,6 +157,7 @@ class ProgramWorld:
     def open(self) -> None:
         """Open all sessions, trying again while the disk fails."""
         self.load()
+        self.opening += 1
         self.sessions = []
         while True:
             try:
@@ -169,14 +172,21 @@ class ProgramWorld:
             return
 
     def session(self, **options: Any) -> Session:  # noqa: ANN401  # of app.open
-        space = self.module.app.open(
-            URL,
+        watches: list[SchedulerWatch] = []
+
+        def prepare(port: FunctionPort) -> None:
+            # Before anything is restored or runs.
+            if self.spec.watched:
+                watches.append(SchedulerWatch(port.scheduler))
+
+        given = Options(
             demand=self.spec.demand,
             durability=self.spec.durability,
             on_error=self.errors.append,
+            prepare=prepare,
             **options,
         )
-        return Session(space, watched=self.spec.watched)
+        return Session(self.module.app.open_with(URL, given), watches[0] if watches else None)
 
     def leave(self) -> None:
         """Close all sessions."""

@@ -18,7 +18,7 @@ class SentEvent(msgspec.Struct):
 
     tag: str
     thread: int
-    life: int
+    opening: int
     order: int
     once: str
     ticket: Any
