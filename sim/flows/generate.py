@@ -117,7 +117,7 @@ class _Draw:
             peek=100 if take in ("batch", "aged", "ready") else peek,
             tries=rng.choice((5, 5, 1, 0)),
             backoff_s=rng.choice((10, 1, 3)),
-            timeout_s=rng.choice((5, 20)) if self.has("short limits") or self.has("hangs") else 0,
+            timeout_s=rng.choice((5, 20)) if self.has("short limits", 0.5) or self.has("hangs") else 0,
             is_async=self.has("async", 0.5),
             counts=rng.random() < 0.7,
             prepare_s=rng.choice(times),
@@ -135,7 +135,7 @@ class _Draw:
             every_s=rng.choice((20, 60, 300)),
             cron=rng.choice(("", "", "*/2 * * * *")),
             items=tuple(sorted(self.moment() for _ in range(rng.randint(1, 4)))),
-            timeout_s=rng.choice((0, 10)),
+            timeout_s=10 if self.has("hangs") else rng.choice((0, 10)),
             is_async=self.has("async", 0.3),
         )
 

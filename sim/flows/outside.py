@@ -85,6 +85,8 @@ class Outside:
         # By workflow, while it is paused: the newest run at that time, and the runs that acted already.
         self.paused: dict[str, tuple[int, frozenset[str]]] = {}
         self.resuming: list[str] = []
+        # Plans that people have approved, and those whose approval is on its way to the disk.
+        self.approving: list[tuple[str, ...]] = []
         self.approved: set[tuple[str, ...]] = set()
         self.triggers: dict[tuple[str, str, int], list[Person]] = {}
         self.on_trigger: Callable[[Person], None] = lambda _person: None
@@ -149,7 +151,7 @@ class Outside:
         stopped = self._stopped(part.flow)
         if stopped is not None and key not in stopped[1]:
             world.violate("W14", f"{request.handler} acts ({request.data}), and {part.flow} is paused")
-        if part.ask and request.data not in self.approved:
+        if part.ask and request.data not in self.approved and request.data not in self.approving:
             world.violate("approval", f"{request.handler} acts as no person has approved: {request.data}")
         if request.data[0] != revision:
             world.violate("W3", f"{request.handler} of {revision} acts by a plan of {request.data[0]}: {request.data}")

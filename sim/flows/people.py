@@ -124,14 +124,12 @@ class People:
             case "approve":
                 plan = decode(run.prepare_result) if run.prepare_result else None
                 data = tuple(map(str, plan)) if isinstance(plan, list) else ()
-                is_known = data in self.outside.approved
-                self.outside.approved.add(data)
+                self.outside.approving.append(data)
                 try:
                     flow.approve(run.id, by="ann")
-                except HeadwaterError:
-                    if not is_known:
-                        self.outside.approved.discard(data)
-                    raise
+                    self.outside.approved.add(data)
+                finally:
+                    self.outside.approving.remove(data)
                 current = f"v{self.program.revision}"
                 self.world.sometimes["approval of an older version"] += bool(data) and data[0] != current
             case "reconcile":

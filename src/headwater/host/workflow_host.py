@@ -61,17 +61,19 @@ class Workflows:
         while line and (limit is None or done < limit):
             name = line.popleft()
             hosted = self.hosted[name]
+            has_run = False
             found: Next | None = self._next(hosted)
             while found is not None and not isinstance(found, IdleUntil):
+                has_run = True
                 done += isinstance(found, Begun)
                 goes_on = not line and (limit is None or done < limit)
                 found = self.perform(hosted, found, goes_on=goes_on)
                 self._space.catch_up()
-            if isinstance(found, IdleUntil):
-                continue
-            line.append(name)
-            # A run of one workflow may publish events for another.
-            line.extend(other for other in self.names if other not in line)
+            if found is None:
+                line.append(name)
+            if has_run:
+                # A run of one workflow may publish events for another.
+                line.extend(other for other in self.names if other not in line and other != name)
         return done
 
     @property
@@ -116,6 +118,11 @@ class Workflows:
 
     def _next(self, hosted: Hosted) -> Next:
         spec, flags = hosted.spec, hosted.flags
+        for run_id, name in list(self.hub.left.items()):
+            if name == spec.name:
+                # W8: the disk has refused the end of this run.
+                self.hub.do(lambda tables, run_id=run_id: recover(tables, run_id))  # type: ignore[misc]  # bound at once
+                del self.hub.left[run_id]
         return self.hub.do(lambda tables: transitions.begin(tables, spec.name, spec, flags))
 
     def perform(
@@ -155,6 +162,8 @@ class Workflows:
             performance.execute()
             return performance.followed_by
         except StoreError:
+            # Nothing can be written now. The run is recovered before the next one of its workflow.
+            hub.left[run_id] = hosted.spec.name
             raise
         except BaseException as error:
             log.error("run %s of %s was left in the middle: %s", run_id, hosted.spec.name, describe(error))

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, UnavailableError
 from headwater.machine import Thread, machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.timed_call import TimedCall
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _SOON_S: Final = 0.05
 """The pause before a late call that could not be abandoned is checked again."""
+
+_ROOM_MS: Final = 2_000
+"""The pause before a workflow whose write was refused is checked again: the disk may have room by then."""
 
 
 class Host:
@@ -116,8 +119,10 @@ class Host:
                 self._turn(name)
             except BaseException as error:  # noqa: BLE001  # whatever an author raises, this thread has others to serve
                 log.error("workflow %s stops here: %s", name, describe(error))
-                with self._changed:
-                    self._busy.discard(name)
+                if not self._is_lost():
+                    # Without room on the disk, the workflow has another turn a moment later.
+                    has_no_room = isinstance(error, UnavailableError)
+                    self._leave(name, self._hub.now() + _ROOM_MS if has_no_room else None, more=False)
             if me in self._lost:
                 # Another thread has replaced it.
                 with self._changed:
@@ -144,13 +149,8 @@ class Host:
                 # Its call has not returned, and may still have its effect. Its return wakes the workflow.
                 found = IdleUntil()
                 break
-            try:
-                # If another workflow waits, it has its turn; else the end of this run also begins the next one.
-                found = self._workflows.perform(hosted, found, self, goes_on=not self._line and not self.is_stopping)
-            except BaseException:
-                if not self._is_lost():
-                    self._leave(name, None, more=False)
-                raise
+            # If another workflow waits, it has its turn; else the end of this run also begins the next one.
+            found = self._workflows.perform(hosted, found, self, goes_on=not self._line and not self.is_stopping)
             if self._is_lost():
                 # The workflow has continued without this thread.
                 self._workflows.after_run()

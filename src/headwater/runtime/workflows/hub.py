@@ -58,6 +58,8 @@ class Hub:
         self._openings: dict[str, list[Hosted]] = {}
         # Runs that this process executes.
         self.alive: set[int] = set()
+        # Runs whose end could not be written, each with its workflow: no thread executes them.
+        self.left: dict[int, str] = {}
         self.wakers: list[Waker] = []
         # Counts of transactions and questions.
         self.transactions = 0
