@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from sim.faults import NODE, generate_faults
+from sim.faults import NODE, Clock, generate_faults
 from sim.flows.parts import (
     Away,
     ConsumerPart,
@@ -40,13 +40,16 @@ FEATURES: Final = (
         "people",
         "pauses",
     ),
-    *("answers", "revisions", "restarts", "drains", "again", "slow", "retention", "crash loop", "faults"),
+    *("answers", "revisions", "restarts", "drains", "again", "slow", "retention", "crash loop", "faults", "clock"),
 )
 
 FAILS: Final = ("transient", "transient", "logic", "denied")
 REFUSALS: Final = ("refuse", "denied", "not applied")
 UNKNOWN: Final = ("lost before", "lost after", "lost after", "unknown", "nonsense")
-PEOPLE: Final = ("resume", "now", "approve", "reject", "retry", "cancel", "abandon", "skip", "reprocess")
+PEOPLE: Final = (
+    *("resume", "now", "approve", "reject", "retry", "cancel", "cancel", "abandon", "skip", "reprocess"),
+    *("drain", "drain"),
+)
 ANSWERS: Final = ("reconcile", "reconcile", "reconcile skip", "reconcile again")
 PHASES: Final = ("prepare", "name", "mutate", "next")
 
@@ -152,11 +155,13 @@ class _Draw:
     def publish(self, app: FlowApp) -> None:
         rng = self.rng
         count = rng.randint(1, 5) if self.small else rng.randint(4, 14)
+        at = 0.0
         for number in range(count):
             part = rng.choice(app.consumers)
             second = part.second and rng.random() < 0.4
             value = -1 if part.take == "ready" and rng.random() < 0.6 else number
-            at = self.moment()
+            # Bursts: what is published in one instant meets the ends of runs.
+            at = at if number and rng.random() < 0.4 else self.moment()
             one = Publish(
                 at=at,
                 consumer=part.name,
@@ -179,6 +184,7 @@ class _Draw:
             drawn = self.mode(part)
             if drawn is not None:
                 phase, mode = drawn
+                count = rng.choice((1, 2, 4)) if mode == "transient" else count
                 seconds = rng.choice((0.2, 3.0))
                 self.operations.append(
                     Mood(handler=part.name, phase=phase, mode=mode, first=first, count=count, seconds=seconds)
@@ -232,7 +238,7 @@ class _Draw:
     def people(self, app: FlowApp) -> None:
         rng = self.rng
         verbs: list[str] = []
-        verbs += [rng.choice(PEOPLE) for _ in range(rng.randint(1, 4))] if self.has("people") else []
+        verbs += [rng.choice(PEOPLE) for _ in range(rng.randint(1, 5))] if self.has("people") else []
         verbs += [rng.choice(ANSWERS) for _ in range(rng.randint(1, 3))] if self.has("answers") else []
         verbs += ["approve"] * rng.randint(1, 3) if any(part.ask for part in app.consumers) else []
         for verb in verbs:
@@ -279,6 +285,10 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     faults: tuple[Fault, ...] = ()
     if draw.has("faults"):
         faults = generate_faults(rng, NODE, (node.name,), draw.horizon, least=1)
+    if draw.has("clock", 0.6):
+        # Longer than the time in which everything has to be done, and while something waits for its time.
+        jumps = [Clock(at=draw.moment(), node=node.name, jump=-rng.choice((700.0, 3_600.0, 100_000.0)))]
+        faults = (*faults, *jumps)
     return Plan(
         kind="workflow",
         features=draw.features,

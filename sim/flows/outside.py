@@ -84,6 +84,7 @@ class Outside:
         self.prepared: dict[int, float] = {}
         # By workflow, while it is paused: the newest run at that time, and the runs that acted already.
         self.paused: dict[str, tuple[int, frozenset[str]]] = {}
+        self.cancelled: set[int] = set()
         self.resuming: list[str] = []
         # Plans that people have approved, and those whose approval is on its way to the disk.
         self.approving: list[tuple[str, ...]] = []

@@ -77,7 +77,7 @@ class People:
         except StoreError as error:
             program.broke(error)
         except HeadwaterError as error:
-            self.world.say(program.part.name, f"{person.verb}: {error.code}")
+            program.refused(person.verb, error)
 
     def _act(self, person: Person) -> None:
         flow: Any = getattr(self.program.module, person.flow)
@@ -94,6 +94,8 @@ class People:
                 self._resume(person.flow, flow)
             case "now" | "archive" | "restore":
                 getattr(flow, person.verb)()
+            case "drain":
+                self.program.space.workflows.drain()
             case "reprocess":
                 flow.reprocess()
             case "skip":
@@ -148,6 +150,8 @@ class People:
             case _:
                 self._forgive(flow)
                 getattr(flow, verb)(run.id, by="ann")
+                if verb == "cancel":
+                    self.outside.cancelled.add(run.id)
 
     # -- finishing -----------------------------------------------------------------------------------------
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from headwater.errors import HeadwaterError, StoreError, UserCodeError
+from headwater.errors import HeadwaterError, InvariantError, StoreError, UserCodeError
 from headwater.runtime.options import Options
 from headwater.runtime.workflows.hub import Hub
 from headwater.workflow.tables import WorkflowTables
+from sim.faults import Clock, SlowDisk
 from sim.flows.hands import Hands
 from sim.flows.outside import Outside
 from sim.flows.parts import FlowNode
@@ -38,7 +39,8 @@ class Program:
         self.outside = outside
         self.node: Node = world.node(part.name)
         self.revision = 1
-        self.history = History(world, is_watched=part.watched)
+        is_moved = any(isinstance(fault, Clock) for fault in world.plan.faults)
+        self.history = History(world, outside.app, is_watched=part.watched, is_clock_moved=is_moved)
         self.module: Any = None
         self.hub: Hub | None = None
         self.space: Any = None
@@ -50,6 +52,8 @@ class Program:
         self.down_s = 0.1
         self._started = 0
         self._ended_itself = False
+        # While a sync takes time, something may become due behind the last look of `drain`.
+        self._is_slow = any(isinstance(fault, SlowDisk) for fault in world.plan.faults)
         self.opened = 0
         self._rng = world.rng(f"program-{part.name}")
         self._bell: list[str] = []
@@ -149,11 +153,11 @@ class Program:
         conductor, space = self.world.conductor, self.space
         while not (self.is_asked_to_stop or self.is_broken):
             self._bell.clear()
-            before, began = self.meddled, self.world.now
+            before = self.meddled
             try:
                 space.workflows.drain()
                 at = space.workflows.wake_at
-                # Only if nothing was done meanwhile by others, and in no time: else something may be due again.
+                # Only if nothing was done meanwhile by others: else something may be due again.
                 is_alone = before == self.meddled and not self.meddling
                 if is_alone:
                     self.history.rested(self)
@@ -162,7 +166,7 @@ class Program:
                 conductor.sleep(1.0)
                 continue
             now = self.node.machine.now_ms()
-            if is_alone and at is not None and at <= now and (began == self.world.now or at <= now - 1000):
+            if is_alone and at is not None and at <= now and not self._is_slow:
                 self.world.violate("W10", f"drain has ended, and something has been due since {now - at} ms")
             wait = 60.0 if at is None else min(max((at - now) / 1000, 0.001), 60.0)
             conductor.wait(lambda: bool(self._bell) or self.is_asked_to_stop or self.is_broken, "work", wait)
@@ -177,6 +181,12 @@ class Program:
         self.world.counts[f"store errors {error.code}"] += 1
         if error.code in ("HW204", "HW201"):
             self.is_broken = True
+
+    def refused(self, what: str, error: HeadwaterError) -> None:
+        """An action was refused, which is an answer; unless it is a defect of the product."""
+        self.world.say(self.part.name, f"{what}: {error.code} {error.message[:100]}")
+        if isinstance(error, InvariantError):
+            self.world.violate("T", f"{what}: {error.message[:400]}")
 
     def _on_error(self, error: Exception) -> None:
         if isinstance(error, UserCodeError):
@@ -222,7 +232,7 @@ class Program:
             except StoreError as error:
                 self.broke(error)
             except HeadwaterError as error:
-                self.world.say(self.part.name, f"{name}: {error.code} {error.message[:100]}")
+                self.refused(name, error)
             ended.append(True)
 
         process = self.node.machine.sim_process

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from headwater.errors import InvariantError
+from headwater.testing.invariants.workflow_invariants import w11_schedule
 from headwater.testing.simulation.conductor import Actor
+from sim.faults import Clock
 from sim.flows.generate import generate
 from sim.flows.outside import Outside
 from sim.flows.outside import World as Reports
@@ -23,6 +26,9 @@ QUIET_S: Final = 600.0
 """After the last fault, everything that needs no person has to be done within this time."""
 
 LOOK_S: Final = 4.0
+CLOCK_S: Final = 61.0
+"""A host looks at its clock once in a minute."""
+
 ROUNDS: Final = 80
 """How often people finish what waits for them, at the end."""
 
@@ -131,6 +137,8 @@ class FlowWorld:
             world.violate("L1", f"after {ROUNDS} rounds people are still asked")
             return
         self.outside.settle()
+        if any(isinstance(fault, Clock) for fault in self.plan.faults):
+            self._check_times()
         self._force_wake()
         program.ask("check", self._check)
         program.is_over = True
@@ -156,6 +164,23 @@ class FlowWorld:
     def _unsettled(self) -> list[str]:
         is_set = self.world.node(self.program.part.name).skew != 0
         return self.program.look(lambda tables: unsettled(tables, self.program, clock_set=is_set))
+
+    def _check_times(self) -> None:
+        """W11: a host that looks at its clock once a minute has mended the times that a clock set back has moved."""
+        found: list[str] = []
+        for _ in range(3):
+            self.world.conductor.sleep(CLOCK_S)
+            found = [text for texts in self.program.ask("times", self._times) for text in texts]
+            if not found:
+                return
+        self.world.violate("W11", "; ".join(found))
+
+    def _times(self) -> list[str]:
+        try:
+            self.program.look(w11_schedule)
+        except InvariantError as error:
+            return [error.message]
+        return []
 
     def _force_wake(self) -> None:
         """L2: if every workflow is woken, nothing changes."""

@@ -123,6 +123,9 @@ def check_end(tables: WorkflowTables, program: Program, sent: list[Sent], *, is_
     for one in sent:
         if one.acknowledged is not None and one.operation.id not in events.get(one.operation.consumer, {}):
             world.violate("S1", f"{one.operation} was acknowledged, and is not stored")
+    for run in sorted(program.outside.cancelled):
+        if tables.one("select 1 from flow_take where run = ? and disposition = 'consumed'", run) is not None:
+            world.violate("W14", f"run {run} was cancelled in time, and has consumed its events")
     _check_values(program, events, sent)
     _check_calls(tables, program)
 

@@ -14,6 +14,7 @@ from headwater.workflow.rows import RUN, EffectOutcome, FlowRow, Intent, RunPhas
 from headwater.workflow.table_checks import check_all, spec_of
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import CRASHES
+from sim.flows.parts import ConsumerPart, FlowApp, ProducerPart
 
 if TYPE_CHECKING:
     from headwater.runtime.workflows.hub import Hub
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 EARLY_MS: Final = 2
 """A time that is so near has come."""
+
+JITTER: Final = 0.2
+"""The part of a wait that is random, in generated programs."""
+
+CRON_MS: Final = 120_000
+"""The cron expression of generated programs means every second minute."""
 
 
 class Waiting(NamedTuple):
@@ -35,8 +42,12 @@ class Waiting(NamedTuple):
 class History:
     """What was seen of one file."""
 
-    def __init__(self, world: World, *, is_watched: bool) -> None:
+    def __init__(self, world: World, app: FlowApp, *, is_watched: bool, is_clock_moved: bool) -> None:
         self._world = world
+        self._parts: dict[str, ConsumerPart | ProducerPart] = {part.name: part for part in app.consumers}
+        self._parts |= {part.name: part for part in app.producers}
+        self._parks = {part.name for part in app.flows if part.on_poison == "park"}
+        self._is_clock_moved = is_clock_moved
         self._is_watched = is_watched
         self.watch = WorkflowWatch()
         self._newest = 0
@@ -112,6 +123,7 @@ class History:
             self._world.violate("W14", f"run {run.id} of {run.handler} begins, and {flow.name} is stopped")
         if run.retry_of is None:
             self._check_order(tables, run, flow, pending)
+            self._check_schedule(tables, run)
         else:
             self._check_retry(tables, run, before, tables.run(run.retry_of))
         if run.kind != "consumer" or run.phase != RunPhase.PREPARING:
@@ -154,6 +166,52 @@ class History:
         due = None if flow is None or flow.head != former.id else flow.retry_at
         if due is not None and run.created_at < due - EARLY_MS:
             self._world.violate("W14", f"run {run.id} begins {due - run.created_at} ms before its time")
+
+        if not self._is_clock_moved and former.error_kind == "transient" and run.why == "retry":
+            self._check_backoff(tables, run, former)
+
+    def _check_backoff(self, tables: WorkflowTables, run: RunRow, former: RunRow) -> None:
+        """L6: the waits double, and after the last try a person is asked. Counted by the runs, not by the tables."""
+        part = self._parts[run.handler]
+        failures, before = 1, former
+        while before.retry_of is not None and before.id > self.forgiven.get(tables.flow(run.flow).name, 0):
+            before = tables.run(before.retry_of)
+            if before.error_kind != "transient" or before.version != run.version:
+                break
+            failures += 1
+        else:
+            if before.retry_of is not None:
+                # A person has begun the count anew.
+                return
+        first = part.backoff_s if isinstance(part, ConsumerPart) else 10
+        least = min(first * 2 ** (failures - 1), 600) * 1000 * (1 - JITTER)
+        if part.flow in self._parks:
+            return
+        if failures > part.tries:
+            self._world.violate("L6", f"run {run.id} of {run.handler} is tried after {failures} failures")
+        if run.created_at - former.updated_at < least - EARLY_MS:
+            waited = run.created_at - former.updated_at
+            self._world.violate("L6", f"run {run.id} is tried {waited} ms after failure {failures} of {run.handler}")
+
+    def _check_schedule(self, tables: WorkflowTables, run: RunRow) -> None:
+        """W11: a producer runs once for all missed times, and its next time is counted from its end."""
+        part = self._parts[run.handler]
+        if self._is_clock_moved or run.why != "schedule" or not isinstance(part, ProducerPart):
+            return
+        query = f"select {RUN} from flow_run where flow = ? and handler = ? and id < ? order by id desc limit 1"  # noqa: S608
+        found = tables.one(query, run.flow, run.handler, run.id)
+        if found is None:
+            return
+        last = RunRow(*found)
+        if last.status != RunStatus.COMMITTED or last.version != run.version:
+            return
+        if part.cron:
+            is_early = run.created_at // CRON_MS == last.updated_at // CRON_MS
+        else:
+            is_early = run.created_at < last.updated_at + part.every_s * 1000 - EARLY_MS
+        if is_early:
+            waited = run.created_at - last.updated_at
+            self._world.violate("W11", f"producer run {run.id} of {run.handler} begins {waited} ms after the last one")
 
     # -- rows ----------------------------------------------------------------------------------------------
 
