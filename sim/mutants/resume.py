@@ -103,6 +103,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "True",
         "I1",
         SHARED,
+        PROGRAM,
     ),
     _m(
         "adopted_other_code",
@@ -111,5 +112,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "body is None or observation is None",
         "I7",
         SHARED,
+        PROGRAM,
     ),
 )
