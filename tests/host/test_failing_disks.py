@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -110,3 +111,51 @@ def test_disk_that_fills_up_at_any_point_keeps_every_acknowledged_commit() -> No
                 assert plain(bob.read(COUNT)) == plain(bob.read(doc_key("twin"))) == expected
                 assert again.call(lambda engine: verify(engine).ok)
     assert fulls > 20
+
+
+def killed(disk: Disk) -> Disk:
+    """The disk after the death of the process alone."""
+    disk.on_io = lambda _kind, _name: None
+    return disk.next_life(random.Random(0), 1.0)
+
+
+def test_commit_that_an_opening_finds_in_the_log_is_on_disk() -> None:
+    """A process died between writing it and the sync. It is shown, and confirmed if it is sent again."""
+    disk, lives = Disk(), list[Disk]()
+    with on_disk(disk) as storage:
+        ann = storage.attach()
+        ann.commit([put("count", {"n": 1})])
+        ann.sync()
+        disk.on_io = lambda kind, _: lives.append(killed(disk)) if kind == "sync" else None
+        ann.commit([edit("count", increment("n"))])
+        ann.sync()
+    [disk] = lives
+    for _ in range(2):
+        with on_disk(disk) as storage:
+            assert plain(storage.attach().read(COUNT)) == {"n": 2}
+            disk = disk.next_life(random.Random(0), 0.0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_after_a_failed_sync_the_next_opening_leaves_no_hole_in_the_log(count: int) -> None:
+    """The system has forgotten pages that are still in its memory: the log reads well until the power fails."""
+    disk = Disk()
+    with on_disk(disk) as storage:
+        ann = storage.attach()
+        ann.commit([put("count", {"n": 1})])
+        ann.sync()
+        disk.failing["sync"] = count
+        ann.commit([edit("count", increment("n"))])
+        ann.sync()
+    for _ in range(12):
+        with suppress(StoreError), on_disk(disk) as storage:
+            ann = storage.attach()
+            sent = [ann.commit([edit("count", increment("n")), put(f"large{at}", "x" * 9000)]) for at in range(3)]
+            ann.sync()
+            if all(each.accepted for each in sent):
+                expected = plain(ann.read(COUNT))
+                after = disk.next_life(random.Random(0), 0.0)
+                break
+    with on_disk(after) as storage:
+        assert plain(storage.attach().read(COUNT)) == expected
+        assert storage.call(lambda engine: verify(engine).ok)

@@ -31,6 +31,7 @@ from headwater.errors import (
 )
 from headwater.machine import machine
 from headwater.store.backends.sqlite_file import explain, holder
+from headwater.store.backends.sqlite_wal import make_durable
 from headwater.store.commit import Commit, Submission, adopt_operation
 from headwater.store.document import StoredDocument
 from headwater.sync.client_session import transact
@@ -117,6 +118,7 @@ class ClientFolder:
         self.kept: Callable[[list[Submission]], None] = lambda _: None
         self.failed: Callable[[list[Submission], HeadwaterError], None] = lambda *_: None
         self._real = machine().files.resolve(self.path)
+        self._wal_pages = 0
         self._db = self._connect()
         self._changed = machine().condition()
         self._batch = _Batch()
@@ -179,8 +181,11 @@ class ClientFolder:
             message = f"{self.path} cannot use a write-ahead log (SQLite kept {mode}); is it on a network file system?"
             raise UnavailableError(message, path=self._real)
         db.execute("pragma synchronous = full")
-        db.execute(f"pragma wal_autocheckpoint = {_WAL_PAGES}")
+        # Checkpoints are a step of their own: one that fails must not report the transaction before it as failed.
+        db.execute("pragma wal_autocheckpoint = 0")
         db.execute("begin immediate; commit")
+        make_durable(self._real, machine().files.vfs)
+        db.set_wal_hook(self._record_wal_pages)
         if is_new:
             marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
             db.execute(f"begin immediate; {_TABLES} {marks}; commit")
@@ -312,10 +317,22 @@ class ClientFolder:
                     batch, self._batch = self._batch, _Batch()
                     self._is_writing = True
                 self._write(batch)
+                if self._wal_pages >= _WAL_PAGES and self.trouble is None:
+                    self._checkpoint()
         finally:
             with suppress(apsw.Error):
                 self._db.close()
             machine().state(_OpenFiles).paths.discard(self._real)
+
+    def _record_wal_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move pages from the log to the main file. What was written is durable even if this fails."""
+        self._wal_pages = 0
+        with suppress(apsw.Error):
+            self._db.execute("pragma wal_checkpoint(passive)").fetchall()
 
     def _write(self, batch: _Batch) -> None:
         failure = self.trouble

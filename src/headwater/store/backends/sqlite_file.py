@@ -33,7 +33,7 @@ from headwater.machine import machine
 from headwater.store.backends import sqlite_schema
 from headwater.store.backends.checksums import sum_of
 from headwater.store.backends.sqlite_schema import check_schema
-from headwater.store.backends.sqlite_wal import lost_transactions
+from headwater.store.backends.sqlite_wal import lost_transactions, make_durable
 from headwater.store.features import check_known
 
 with suppress(ImportError):  # not every system has it
@@ -98,6 +98,7 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
                 message = f"{path} holds no space; if it should, its newest part (-wal) is missing: restore a backup"
                 raise NotFoundError(message, path=path)
             _configure(db, path, durability)
+            make_durable(path, vfs)
             db.create_scalar_function(sqlite_schema.SUM, sum_of, deterministic=True)
             if fresh:
                 _make(db)

@@ -1,4 +1,4 @@
-"""Committed transactions that SQLite does not read, because the write-ahead log is damaged before them.
+"""The write-ahead log at an opening: made durable, and checked for committed transactions that SQLite does not read.
 
 SQLite reads the log up to the first frame with a wrong checksum and takes that for its end. After a power cut that is
 right: the last transaction may be incomplete, and was not acknowledged. But a transaction is written only when the one
@@ -21,6 +21,9 @@ _MAGIC: Final = 0x377F0682
 """The last bit is the byte order for the checksum."""
 
 _WORD: Final = 0xFFFFFFFF
+
+_PART: Final = 1 << 16
+"""Bytes of the log in one write: SQLite's files take less than 128 KB at once."""
 
 Read = Callable[[int, int], bytes]
 """Reads a number of bytes at an offset; fewer at the end of the file."""
@@ -56,6 +59,28 @@ def lost_transactions(db: apsw.Connection, path: str, vfs: str | None) -> LostTr
     try:
         frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         return _lost(file.xRead, max(frames, 0))
+    finally:
+        file.xClose()
+
+
+def make_durable(path: str, vfs: str | None) -> None:
+    """Write the log of a database again, as it is, and sync it. The database is open, and locked.
+
+    After a process died, or a sync failed, SQLite reads transactions from the memory of the system that are not on
+    disk. Commits that are confirmed because they are in the log would be lost with the power; and if only the end of
+    the log were synced, a hole would be left before it. The system has forgotten that the pages of a failed sync are
+    not on disk, so a sync alone would not write them.
+    """
+    try:
+        file = apsw.VFSFile(vfs or "", f"{path}-wal", [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE, 0])
+    except apsw.CantOpenError:
+        return
+    try:
+        size = file.xFileSize()
+        for offset in range(0, size, _PART):
+            file.xWrite(file.xRead(min(_PART, size - offset), offset), offset)
+        if size:
+            file.xSync(apsw.SQLITE_SYNC_NORMAL)
     finally:
         file.xClose()
 
