@@ -369,6 +369,8 @@ class Disk:
                 above = folder_of(above)
         if other._base is self._base:
             other._file_count = self._file_count
+            # Also those without a name: a power failure may bring it back.
+            other._inodes = self._inodes
 
     def crash_image(self, k: int, rng: random.Random, keep: float = 0.5) -> dict[str, bytes]:
         """The files as they could be if power failed behind the first `k` operations.

@@ -1,0 +1,198 @@
+"""Compares the log and the documents of a space with what sessions sent and were told."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from headwater.errors import HeadwaterError, StoreFullError
+from headwater.host.storage import Storage
+from headwater.store.commit import CommitEntry, Committed, Conflict, Entry, ForkEntry, encode_operations
+from headwater.store.document import read_entry
+from headwater.store.engine import Engine
+from headwater.store.verification import verify
+from headwater.values.codec import digest
+from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.tree import freeze
+from sim.storage.model import MISSING, MisfitError, Model, plain
+from sim.storage.sessions import Sent, Session, rider_operations
+from sim.world import World
+
+
+class History:
+    """The log as it was found at each opening, also the part that compaction has dropped since."""
+
+    def __init__(self, world: World, sessions: Sequence[Session]) -> None:
+        self._world, self._sessions = world, sessions
+        self.entries: dict[int, Entry] = {}
+        # Branches whose making was acknowledged.
+        self.forks: dict[str, int] = {}
+        # Sequence numbers between which no decision was told.
+        self.gaps: list[tuple[int, int]] = []
+
+    def opened(self, storage: Storage) -> None:
+        """The process has opened the file."""
+        storage.call(self.read)
+
+    def read(self, engine: Engine) -> None:
+        """Note the log, which must hold everything that was acknowledged."""
+        found = {row.seq: read_entry(row) for row in engine.backend.log(engine.documents.horizon.seq, engine.head)}
+        for number in sorted(self.entries):
+            if number > engine.documents.horizon.seq:
+                # What was never acknowledged may be lost with the power.
+                del self.entries[number]
+        self.entries.update(found)
+        for session in self._sessions:
+            for name, sent in session.sent.items():
+                for number, each in sent.items():
+                    self._look_up(f"{name} {number}", each, engine.head)
+
+        for branch, seq in self.forks.items():
+            fork = self.entries.get(seq)
+            if not isinstance(fork, ForkEntry) or fork.name != branch:
+                self._world.violate("S1", f"branch {branch} was made at {seq}, where now is {fork}")
+
+    def _look_up(self, name: str, sent: Sent, head: int) -> None:
+        for verdict, _ in sent.verdicts:
+            if isinstance(verdict, Committed):
+                entry = self.entries.get(verdict.seq)
+                if verdict.seq > head:
+                    self._world.violate("S1", f"{name} was acknowledged at {verdict.seq}, and the log ends with {head}")
+                elif not isinstance(entry, CommitEntry) or (entry.session, entry.local_seq) != (
+                    sent.commit.session,
+                    sent.commit.local_seq,
+                ):
+                    self._world.violate("S1", f"{name} was acknowledged at {verdict.seq}, where now is {entry}")
+
+    # -- at the end --------------------------------------------------------------------------------------------
+
+    def check(self, storage: Storage) -> None:
+        """All rules of the store."""
+        report = storage.call(verify)
+        if not report.ok:
+            self._world.violate("INV-9", f"verify at the end: {report.findings}")
+        model = Model()
+        decided = self._decisions()
+        for seq in sorted(self.entries):
+            self._decide_before(model, decided, seq)
+            if seq != model.head + 1:
+                self._world.violate("INV-9", f"entry {seq} follows {model.head}")
+            entry = self.entries[seq]
+            if isinstance(entry, CommitEntry):
+                self._check_entry(model, seq, entry)
+            try:
+                model.add(seq, entry)
+            except MisfitError:
+                self._world.violate("INV-9", f"entry {seq} does not fit: {entry}")
+        self._decide_before(model, decided, model.head + 1)
+        for after, before in self.gaps:
+            for seq in range(after + 1, before):
+                if isinstance(entry := self.entries.get(seq), CommitEntry):
+                    self._world.violate("INV-6", f"entry {seq} was not told: {entry}")
+        self._check_documents(model, storage)
+
+    def _check_entry(self, model: Model, seq: int, entry: CommitEntry) -> None:
+        world, name = self._world, f"{entry.session} {entry.local_seq}"
+        if entry.merged is not None:
+            self._check_merge(model, seq, entry)
+            return
+        sent = self._sent(entry)
+        if sent is None:
+            world.violate("INV-11", f"entry {seq} is of {name}, which was never sent")
+            return
+        if (entry.session, entry.local_seq) in model.accepted:
+            before = model.accepted[entry.session, entry.local_seq]
+            world.violate("INV-11", f"{name} is in the log at {before} and at {seq}")
+        expected = sent.commit.operations
+        if sent.rides:
+            expected += rider_operations(sent.act)
+        if encode_operations(entry.operations) != encode_operations(expected) or entry.branch != sent.commit.branch:
+            world.violate("INV-11", f"{name} has other operations in the log: {entry}")
+        if sent.rides in ("refuses", "breaks"):
+            world.violate("INV-7", f"{name} is in the log at {seq}, and its table transaction did not succeed")
+        if (why := model.complaint(sent.commit, self._commits(entry), digest_of)) is not None:
+            world.violate("INV-1", f"{name} was accepted at {seq}: {why}")
+        for verdict, _ in sent.verdicts:
+            if not isinstance(verdict, Committed):
+                world.violate("S1", f"{name} is in the log at {seq}, and its session was told {verdict}")
+        if isinstance(sent.error, StoreFullError):
+            world.violate("S1", f"{name} is in the log at {seq}, and its session was told {sent.error}")
+
+    def _check_merge(self, model: Model, seq: int, entry: CommitEntry) -> None:
+        assert entry.merged is not None
+        source, through = entry.merged
+        into = entry.branch
+        branch = source if source != "main" else into
+        back = [each for name, each, _ in model.merges.get(source, ()) if name == into]
+        base = max([model.forks[branch][1], *back])
+        merges = {at for name, _, at in model.merges.get(into, ()) if name == source}
+        for operation in entry.operations:
+            ours = model.write_of(into, operation.doc, seq)
+            if ours[0] > base and ours[0] not in merges:
+                self._world.violate(
+                    "merge", f"{source} was merged at {seq} over {operation.doc} of {into}, at {ours[0]}"
+                )
+            theirs = model.value(source, operation.doc, through)
+            if plain(getattr(operation, "value", MISSING)) != theirs and theirs is not MISSING:
+                self._world.violate(
+                    "merge", f"{operation.doc} was merged at {seq} with another value than {source} has"
+                )
+
+    def _decisions(self) -> list[tuple[int, str, Sent]]:
+        """Rejections, by the newest commit before them."""
+        found = []
+        for session in self._sessions:
+            for name, sent in session.sent.items():
+                for number, each in sent.items():
+                    found += [
+                        (head, f"{name} {number}", each)
+                        for verdict, head in each.verdicts[:1]
+                        if not isinstance(verdict, Committed)
+                    ]
+        return sorted(found, key=lambda each: (-each[0], each[1]))
+
+    def _decide_before(self, model: Model, decided: list[tuple[int, str, Sent]], seq: int) -> None:
+        """Look whether the rejections before an entry had a reason."""
+        while decided and decided[-1][0] < seq:
+            head, name, sent = decided.pop()
+            verdict = sent.verdicts[0][0]
+            if sent.rides or head != model.head:
+                continue
+            if isinstance(verdict, Conflict) and verdict.reason.startswith("decided before"):
+                continue
+            pending = next(
+                each.sent[sent.commit.session] for each in self._sessions if sent.commit.session in each.sent
+            )
+            commits = {number: one.commit for number, one in pending.items()}
+            if sent.commit.branch in model.forks and model.excuse(sent.commit, commits, digest_of) is None:
+                self._world.violate("V", f"{name} was rejected at {head} without a reason: {verdict}, {sent.commit}")
+
+    def _check_documents(self, model: Model, storage: Storage) -> None:
+        first = storage.call(lambda engine: engine.documents.horizon.seq)
+        for branch in sorted(model.forks):
+            for doc in model.docs(branch):
+                for seq in {model.head, max(first, model.head // 2), max(first, model.head - 3)}:
+                    try:
+                        found = plain(storage.load(BranchId(branch), DocKey(doc), Seq(seq)).value)
+                    except HeadwaterError as error:
+                        self._world.violate("INV-9", f"{doc} of {branch} at {seq} cannot be read: {error}")
+                        continue
+                    expected = model.value(branch, doc, seq)
+                    if found != expected:
+                        self._world.violate("INV-9", f"{doc} of {branch} at {seq} is {found}, and should be {expected}")
+
+    def _sent(self, entry: CommitEntry) -> Sent | None:
+        for session in self._sessions:
+            if entry.session in session.sent:
+                return session.sent[entry.session].get(entry.local_seq)
+        return None
+
+    def _commits(self, entry: CommitEntry) -> dict[int, Any]:
+        sent = next(each.sent[entry.session] for each in self._sessions if entry.session in each.sent)
+        return {number: each.commit for number, each in sent.items()}
+
+
+def digest_of(value: object) -> bytes:
+    """The digest of a plain value."""
+    return digest(freeze(copy.deepcopy(value)))

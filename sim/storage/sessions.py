@@ -1,0 +1,215 @@
+"""The sessions of a storage world: what they sent and what they were told. They outlive the processes of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from headwater.cells.pending_commit import Failure
+from headwater.errors import HeadwaterError, NotFoundError, PoisonedError, StoreFullError
+from headwater.runtime.attached_replica import Decided
+from headwater.store.commit import (
+    Absent,
+    Commit,
+    Committed,
+    Operation,
+    OriginCommitted,
+    PendingRead,
+    Precondition,
+    Read,
+    SetDoc,
+    Submission,
+    Tables,
+    ValueIs,
+    Verdict,
+)
+from headwater.store.document import StoredDocument
+from headwater.values.address import Depth
+from headwater.values.codec import digest
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.tree import ABSENT, Maybe, freeze
+from sim.storage.workload import LANES, Act, Writer, operations, whole
+from sim.world import World
+
+RIDER = 9
+"""The last digit of values that table transactions write."""
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """One commit, from its first sending on."""
+
+    act: Act
+    commit: Commit
+    # Verdicts in the order in which they came, with the newest commit that was told before each.
+    verdicts: list[tuple[Verdict, int]] = field(default_factory=list)
+    # Not decided, and not sent again: the disk was full, or failed.
+    error: HeadwaterError | None = None
+    # What its table transaction does.
+    rides: str = ""
+    # Sent in this opening, and not decided.
+    is_out: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.verdicts) or self.error is not None
+
+
+class Session:
+    """A session, which one actor at a time uses."""
+
+    def __init__(self, world: World, writer: Writer, acts: Sequence[Act]) -> None:
+        self.world, self.writer = world, writer
+        self.acts = list(acts)
+        self.next = 0
+        self.life = 0
+        self.sent: dict[SessionId, dict[int, Sent]] = {}
+        self.id = SessionId("")
+        self.known = 0
+        # Resending: the first number that failed and was not sent again.
+        self.stalled: int | None = None
+        self.begin_life()
+
+    def begin_life(self) -> None:
+        """A process starts. Only a session that sends again goes on under its name."""
+        if self.writer.resends and self.id:
+            return
+        for each in self.current.values() if self.id else ():
+            if not each.is_over:
+                each.error = HeadwaterError("its process was killed")
+        self.life += 1
+        self.id = SessionId(f"{self.writer.name}{self.life}")
+        self.sent[self.id] = {}
+        self.stalled = None
+
+    @property
+    def current(self) -> dict[int, Sent]:
+        return self.sent[self.id]
+
+    @property
+    def is_done(self) -> bool:
+        return self.next >= len(self.acts) and not self.open()
+
+    def open(self) -> list[Sent]:
+        """What has no verdict, in order."""
+        return [each for each in self.current.values() if not each.is_over]
+
+    # -- commits -------------------------------------------------------------------------------------------
+
+    def make(self, act: Act, load: Callable[[str, DocKey, int], StoredDocument], head: int) -> Sent:
+        """Build the commit of an act on what the session knows."""
+        number = len(self.current) + 1
+        reads: list[Read] = []
+        pending: list[PendingRead] = []
+        for look in act.looks:
+            doc, depth = DocKey(look.doc), Depth.SHALLOW if look.shallow else Depth.DEEP
+            layers = tuple(
+                (each.commit.local_seq, each.commit.local_seq)
+                for each in self.open()
+                if each.act.branch == act.branch and any(op.doc == doc for op in each.commit.operations)
+            )
+            if layers:
+                pending.append(PendingRead(doc, look.path, Seq(head), layers, depth))
+            else:
+                reads.append(Read(doc, look.path, Seq(max(0, head - look.lag)), depth))
+        conditions: list[Precondition] = []
+        if act.absent:
+            conditions.append(Absent(DocKey(act.absent)))
+        if act.same:
+            value = load(act.branch, DocKey(act.same), head).value
+            conditions.append(ValueIs(DocKey(act.same), b"" if value is ABSENT else digest(value)))
+        if act.origin and number > act.origin:
+            conditions.append(OriginCommitted(LocalSeq(number - act.origin)))
+        commit = Commit(
+            self.id,
+            LocalSeq(number),
+            operations(act),
+            tuple(reads),
+            tuple(pending),
+            tuple(conditions),
+            BranchId(act.branch),
+        )
+        made = self.current[number] = Sent(act, commit, rides="" if self.writer.resends else act.rides)
+        return made
+
+    def submission(self, sent: Sent) -> Submission:
+        """What is given to the storage."""
+        rider = Rider(sent.act) if sent.rides else None
+        sent.is_out = True
+        if self.stalled is not None and sent.commit.local_seq <= self.stalled:
+            self.stalled = None
+        return Submission(sent.commit, table_transaction=rider, is_resent=self.writer.resends)
+
+    # -- what it is told -----------------------------------------------------------------------------------
+
+    def told(self, number: int, verdict: Verdict, head: int) -> None:
+        sent = self.current[number]
+        sent.is_out = False
+        if self.stalled is not None and number > self.stalled and isinstance(verdict, Committed):
+            self.world.violate("INV-5", f"{self.id} {number} was decided, and {self.stalled} before it was not")
+        sent.verdicts.append((verdict, head))
+
+    def failed(self, number: int, error: HeadwaterError) -> None:
+        sent = self.current[number]
+        sent.is_out = False
+        if self.writer.resends:
+            self.stalled = number if self.stalled is None else min(self.stalled, number)
+            if isinstance(error, StoreFullError):
+                self.world.counts["stalled"] += 1
+        else:
+            sent.error = error
+
+
+class Rider:
+    """A table transaction that rides along with a commit."""
+
+    def __init__(self, act: Act) -> None:
+        self._act = act
+
+    def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+        """Write nothing to tables: what it adds to the commit is in the log."""
+        del tables, look
+        if self._act.rides == "refuses":
+            raise NotFoundError("the table transaction refuses")
+        if self._act.rides == "breaks":
+            raise RuntimeError("the table transaction breaks")
+        return rider_operations(self._act)
+
+    def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        """The session is told by the receiver."""
+
+
+def rider_operations(act: Act) -> tuple[Operation, ...]:
+    """What a table transaction adds."""
+    return (SetDoc(DocKey("t0"), freeze(whole(act.number * LANES + RIDER))),)
+
+
+class Receiver:
+    """Gets all decisions of one opening, and passes them to the sessions."""
+
+    def __init__(self, world: World, sessions: Sequence[Session], gaps: list[tuple[int, int]]) -> None:
+        self._world, self._sessions, self._gaps = world, sessions, gaps
+        self.head = 0
+        # Nothing is decided by this opening any more.
+        self.is_poisoned = False
+
+    def deliver(self, decided: Decided) -> None:
+        """Called by the deciding thread, with the storage's lock."""
+        for each in decided:
+            commit = each.commit
+            session = next((one for one in self._sessions if one.id == commit.session), None)
+            if isinstance(each, Failure):
+                self.is_poisoned = self.is_poisoned or isinstance(each.error, PoisonedError)
+                if session is not None and commit.local_seq in session.current:
+                    session.failed(commit.local_seq, each.error)
+                continue
+            before = self.head
+            if isinstance(each.verdict, Committed):
+                seq = each.verdict.seq
+                if seq > self.head:
+                    if seq != self.head + 1:
+                        self._gaps.append((self.head, seq))
+                    self.head = seq
+            if session is not None and commit.local_seq in session.current:
+                session.told(commit.local_seq, each.verdict, before)
+        self._world.counts["decided"] += len(decided)

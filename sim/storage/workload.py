@@ -1,0 +1,187 @@
+"""What the sessions of a storage world do, as data, and the commits that it means."""
+
+from __future__ import annotations
+
+import random
+from typing import Final, Literal
+
+import msgspec
+
+from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
+from headwater.values.ids import DocKey
+from headwater.values.patch import Add, Append, Increment, PatchOp, Remove, Replace
+from headwater.values.tree import freeze
+
+Path = tuple[str | int, ...]
+How = Literal["set", "delete", "replace", "add", "insert", "remove", "append", "increment"]
+
+DOCS: Final = ("d0", "d1", "d2")
+KEYS: Final = ("k0", "k1", "k2")
+READS: Final[tuple[Path, ...]] = ((), ("n",), ("m",), ("m", "k0"), ("m", "k1"), ("l",), ("l", 0))
+LANES: Final = 10
+"""Values of one act: its number times this, and a bit more. So no two writes write the same value."""
+
+
+class Step(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """One operation on a document."""
+
+    how: How
+    doc: str
+    path: Path = ()
+
+
+class Look(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """One read that the commit depends on."""
+
+    doc: str
+    path: Path = ()
+    shallow: bool = False
+    lag: int = 0
+    """So many commits before the newest that the session knows."""
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """One commit of a session."""
+
+    at: float
+    number: int
+    session: str
+    steps: tuple[Step, ...]
+    looks: tuple[Look, ...] = ()
+    branch: str = "main"
+    absent: str = ""
+    """A document that must not have been written before."""
+    same: str = ""
+    """A document that must have the value that the session knows."""
+    origin: int = 0
+    """The commit so many before this one must have been accepted."""
+    waits: bool = False
+    """The session waits until it is decided."""
+    rides: Literal["", "adds", "refuses", "breaks"] = ""
+    """A table transaction rides along."""
+    node: str = "s"
+
+
+class Care(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """Something that is done to the whole space."""
+
+    at: float
+    what: Literal["fork", "merge", "merge back", "compact", "reopen", "release", "verify", "backup"]
+    branch: str = ""
+    node: str = "s"
+
+
+class Writer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """A session."""
+
+    name: str
+    resends: bool
+    """As a client of a server does: what is not decided is sent again. Otherwise the session ends with the process."""
+    window: int = 8
+    """Undecided commits."""
+
+
+def draw_acts(rng: random.Random, writers: tuple[Writer, ...], count: int, until: float) -> tuple[Act | Care, ...]:
+    """Draw what happens until a time, in the order of time."""
+    branches = ["main"]
+    found: list[Act | Care] = []
+    # Swarm: which kinds of operations there are at all.
+    hows = rng.sample(_HOWS, rng.randint(3, len(_HOWS)))
+    cares = rng.sample(_CARES, rng.randint(0, 4))
+    burst, rides = rng.choice((0.0, 0.5, 0.9)), rng.random() < 0.3
+    at = 0.0
+    for number in range(1, count + 1):
+        at += 0.0 if rng.random() < burst else rng.expovariate(count / until)
+        if cares and rng.random() < 0.08:
+            found.append(_draw_care(rng, round(at, 3), rng.choice(cares), branches))
+        else:
+            found.append(_draw_act(rng, round(at, 3), number, rng.choice(writers).name, branches, hows, rides=rides))
+    return tuple(found)
+
+
+_HOWS: Final[list[How]] = ["set", "set", "delete", "replace", "add", "insert", "remove", "append", "increment"]
+_CARES: Final = ["fork", "merge", "merge back", "compact", "reopen", "release", "verify", "backup"]
+
+
+def _draw_care(rng: random.Random, at: float, what: str, branches: list[str]) -> Care:
+    branch = ""
+    if what == "fork":
+        branch = f"b{len(branches)}"
+        branches.append(branch)
+    elif what.startswith("merge"):
+        branch = rng.choice(branches[1:]) if len(branches) > 1 else ""
+    return Care(at=at, what=what, branch=branch)  # type: ignore[arg-type]  # one of _CARES
+
+
+def _draw_act(
+    rng: random.Random, at: float, number: int, session: str, branches: list[str], hows: list[How], *, rides: bool
+) -> Act:
+    steps = tuple(_draw_step(rng, rng.choice(hows)) for _ in range(rng.choice((1, 1, 2, 3))))
+    looks = tuple(
+        Look(rng.choice(DOCS), rng.choice(READS), rng.random() < 0.3, rng.choice((0, 0, 0, 1, 3, 10)))
+        for _ in range(rng.choice((0, 0, 1, 1, 2)))
+    )
+    is_new = rng.random() < 0.1
+    return Act(
+        at=at,
+        number=number,
+        session=session,
+        steps=(*steps, Step("set", f"r{number // 3}")) if is_new else steps,
+        looks=looks,
+        branch=rng.choice(branches) if rng.random() < 0.4 else "main",
+        absent=f"r{number // 3}" if is_new else "",
+        same=rng.choice(DOCS) if rng.random() < 0.08 else "",
+        origin=rng.choice((1, 1, 2)) if rng.random() < 0.15 else 0,
+        waits=rng.random() < 0.3,
+        rides=rng.choice(("adds", "adds", "refuses", "breaks")) if rides and rng.random() < 0.2 else "",
+    )
+
+
+def _draw_step(rng: random.Random, how: How) -> Step:
+    doc = rng.choice(DOCS)
+    match how:
+        case "set" | "delete":
+            return Step(how, doc)
+        case "replace":
+            return Step(how, doc, rng.choice((("n",), ("m", "k0"), ("m", "k1"), ("l", 0), ("m",))))
+        case "add":
+            return Step(how, doc, ("m", rng.choice(KEYS)))
+        case "insert":
+            return Step(how, doc, ("l", rng.choice((0, 1))))
+        case "remove":
+            return Step(how, doc, rng.choice((("m", "k0"), ("m", "k1"), ("l", 0), ("m", "k2"))))
+        case "append":
+            return Step(how, doc, ("l",))
+        case _:
+            return Step(how, doc, rng.choice((("n",), ("m", "k1"))))
+
+
+def operations(act: Act) -> tuple[Operation, ...]:
+    """The operations of an act."""
+    return tuple(_operation(step, act.number * LANES + index) for index, step in enumerate(act.steps))
+
+
+def whole(value: int) -> dict[str, object]:
+    """A whole document."""
+    return {"n": value, "m": {"k0": value, "k1": value}, "l": [value, value]}
+
+
+def _operation(step: Step, value: int) -> Operation:
+    doc, path = DocKey(step.doc), step.path
+    op: PatchOp
+    match step.how:
+        case "set":
+            return SetDoc(doc, freeze(whole(value)))
+        case "delete":
+            return DeleteDoc(doc)
+        case "replace":
+            op = Replace(path, freeze({"k1": value} if path == ("m",) else value))
+        case "add" | "insert":
+            op = Add(path, freeze(value))
+        case "remove":
+            op = Remove(path)
+        case "append":
+            op = Append(path, freeze([value]))  # type: ignore[arg-type]  # a list
+        case _:
+            op = Increment(path, value)
+    return PatchDoc(doc, (op,))
