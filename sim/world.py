@@ -22,6 +22,7 @@ from headwater.testing.simulation.sim_network import SimNetwork
 from sim.isolation import isolated
 from sim.kinds import module_of
 from sim.knobs import applied
+from sim.oracles import admission
 from sim.plan import Line, Outcome, Plan, Violation
 from sim.watchpoints import watched
 
@@ -244,7 +245,7 @@ def play(plan: Plan, seed: int, *, record: bool = False) -> Outcome:
     with isolated(seed), applied(plan.knobs):
         world = _playing = World(plan, seed, record=record)
         try:
-            with watched(world.sometimes, world.nodes):
+            with watched(world.sometimes, world.nodes), admission.watched(world.violate):
                 kind.play(world)
         except WorldStuckError as error:
             world.violate("stuck", str(error))
