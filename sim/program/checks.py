@@ -17,6 +17,7 @@ from sim.apps.source import SCREENS
 from sim.faults import Eio, Full
 from sim.oracles import values
 from sim.oracles.moments import SCOPE, Moment, moments, whole_log
+from sim.program.operations import Gate
 from sim.program.program import ProgramWorld, Session
 
 ROUNDS_MAX = 60
@@ -123,7 +124,8 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
         with session.entered():
             values.check_calls(program.app, program.module, Model(program.app, documents, at_rest=True), complain)
     if is_whole and program.version == 0 and len(program.sessions) == 1:
-        values.check_history(program.app, log, program.told.blocks, complain)
+        gated = {each.fn for each in program.world.plan.operations if isinstance(each, Gate)}
+        values.check_history(program.app, log, program.told.blocks, complain, gated=gated)
     program.world.counts["commits"] += len(log)
     _check_log(program, log, complain)
     return documents

@@ -1,0 +1,28 @@
+"""Defects that worlds of one program have found, as plans."""
+
+from __future__ import annotations
+
+from sim.apart import play_all
+from sim.apps import parts as p
+from sim.faults import KillInIo
+from sim.plan import Plan
+from sim.program import operations as o
+
+
+def test_space_opens_after_a_kill_before_a_sync_and_a_power_cut_in_the_next_life() -> None:
+    """Two transactions were in one log without a sync between them: the loss of the first read as a damaged log."""
+    plan = Plan(
+        kind="program",
+        nodes=(o.Program(),),
+        app=p.App(parts=(p.IntCell("i1"), p.ListCell("l1"))),
+        operations=tuple(
+            o.Block(tag=f"x{n}", gap=0.01, steps=(p.Count("i1", p.Const(1)), p.Push("l1", p.Const(n))))
+            for n in range(12)
+        ),
+        faults=(
+            KillInIo(at=0.03, node="p", kind="sync", nth=1, after=False, keep=1.0, down=0.01),
+            KillInIo(at=0.035, node="p", kind="sync", nth=1, after=False, keep=0.5, down=0.01),
+        ),
+    )
+    for outcome in play_all([(plan, seed) for seed in (15, 26, 34, 35, 37, 39)]):
+        assert outcome.violations == ()
