@@ -26,6 +26,7 @@ import msgspec
 PROGRAM: Final = "program"
 SHARED: Final = "shared"
 WORKFLOW: Final = "workflow"
+STORAGE: Final = "storage"
 
 _FUTURE: Final = __future__.annotations.compiler_flag
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.mutants.mutant import PROGRAM, SHARED, WORKFLOW, Mutant, maker
+from sim.mutants.mutant import PROGRAM, SHARED, STORAGE, WORKFLOW, Mutant, maker
 
-_m = maker("store", SHARED, PROGRAM)
+_m = maker("store", STORAGE, SHARED, PROGRAM)
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # Checks of a commit.
@@ -101,6 +101,7 @@ if batch.rows or batch.fold is not None or batch.observed or batch.has_table_wri
         "self.backend.end_savepoint(keep=accepted)",
         "self.backend.end_savepoint(keep=True)",
         "W9",
+        STORAGE,
         WORKFLOW,
     ),
     _m(
@@ -141,6 +142,7 @@ if batch.rows or batch.fold is not None or batch.observed or batch.has_table_wri
         "ours.seq > met.into and not _unchanged(engine, doc, ours, met.there, source)",
         "False",
         "merge",
+        STORAGE,
         PROGRAM,
     ),
     _m(
