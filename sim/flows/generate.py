@@ -9,6 +9,7 @@ import msgspec
 
 from sim.faults import NODE, Clock, generate_faults
 from sim.flows.parts import (
+    CLOCK_BACK,
     Away,
     ConsumerPart,
     Effect,
@@ -100,19 +101,19 @@ class _Draw:
         effects += ["call", "call"] if self.has("call") else []
         effects += ["blind"] if self.has("blind") else []
         effects += ["call blind"] if self.has("blind") and self.has("call") else []
-        effects += ["none"] if self.has("quiet consumers") else []
+        effects += ["none", "none"] if self.has("quiet consumers") else []
         takes += ["batch", "aged"] if self.has("batches") else []
         takes += ["ready"] if self.has("ready") else []
         later = [f"c{other}" for other in range(number + 1, count)]
         slow = self.has("slow")
         times = (0.0, 0.0, 0.01, 0.3, 2.0) if slow else (0.0, 0.0, 0.0, 0.005)
-        take = rng.choice(takes)
+        take, effect = rng.choice(takes), rng.choice(effects)
         peek = rng.choice((100, 100, 2, 1))
         return ConsumerPart(
             flow=flow,
             name=f"c{number}",
             take=take,
-            effect=rng.choice(effects),
+            effect=effect,
             ask=self.has("ask", 0.6),
             targets=tuple(one for one in later if rng.random() < 0.4),
             second=self.has("second topics", 0.5),
@@ -126,7 +127,8 @@ class _Draw:
             prepare_s=rng.choice(times),
             name_s=rng.choice(times),
             act_s=rng.choice(times),
-            next_s=rng.choice(times),
+            # So that the end of a run that has no effect can be met.
+            next_s=rng.choice((0.0, 0.1)) if effect == "none" else rng.choice(times),
         )
 
     def producer(self, number: int, target: ConsumerPart) -> ProducerPart:
@@ -171,6 +173,12 @@ class _Draw:
                 in_tx=rng.random() < 0.2,
             )
             self.operations.append(one)
+            if value >= 0 and rng.random() < 0.3:
+                # While a run of the consumer ends.
+                late = msgspec.structs.replace(
+                    one, id=f"{one.id}l", handler=part.name, phase="next", nth=rng.randint(1, 3), in_tx=False
+                )
+                self.operations.append(late)
             if value < 0 or self.has("again", 0.3):
                 again = at + rng.choice((0.0, 0.01, 1.0, 10.0))
                 self.operations.append(msgspec.structs.replace(one, at=again, value=100 + number))
@@ -185,6 +193,12 @@ class _Draw:
             if drawn is not None:
                 phase, mode = drawn
                 count = rng.choice((1, 2, 4)) if mode == "transient" else count
+                if mode == "transient" and self.has("clock", 0.5):
+                    # In the wait for the next try.
+                    back = Person(
+                        flow=part.flow, verb=CLOCK_BACK, handler=part.name, phase=phase, nth=first, delay_s=0.6
+                    )
+                    self.operations.append(back)
                 seconds = rng.choice((0.2, 3.0))
                 self.operations.append(
                     Mood(handler=part.name, phase=phase, mode=mode, first=first, count=count, seconds=seconds)
@@ -243,6 +257,13 @@ class _Draw:
         verbs += ["approve"] * rng.randint(1, 3) if any(part.ask for part in app.consumers) else []
         for verb in verbs:
             self.operations.append(self.person(app, verb))
+        quiet = [part for part in app.consumers if part.effect == "none"]
+        if quiet and self.has("people", 0.7):
+            part = rng.choice(quiet)
+            cancel = Person(flow=part.flow, verb="cancel", handler=part.name, phase="next", nth=rng.randint(1, 2))
+            self.operations.append(cancel)
+        if self.has("people", 0.6):
+            self.operations.append(self.person(app, "drain", chance=1.0))
         if self.has("pauses"):
             for _ in range(rng.randint(1, 2)):
                 pause = self.person(app, "pause", chance=0.7)

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from sim.flows.parts import Away, ConsumerPart, FlowApp, Mood, Person
+from sim.flows.parts import Away, ConsumerPart, FlowApp, Mood, Person, Publish
 
 LATE_S: Final = 60.0
 """How long a request that arrives late is on its way."""
@@ -89,8 +89,8 @@ class Outside:
         # Plans that people have approved, and those whose approval is on its way to the disk.
         self.approving: list[tuple[str, ...]] = []
         self.approved: set[tuple[str, ...]] = set()
-        self.triggers: dict[tuple[str, str, int], list[Person]] = {}
-        self.on_trigger: Callable[[Person], None] = lambda _person: None
+        self.triggers: dict[tuple[str, str, int], list[Person | Publish]] = {}
+        self.on_trigger: Callable[[Person | Publish], None] = lambda _what: None
         self.keys: dict[str, int] = {}
         # Deaths of processes in a phase, by the run.
         self.deaths: Counter[str] = Counter()
@@ -103,8 +103,8 @@ class Outside:
         number = self.entries[handler, phase]
         if self.is_calm:
             return None
-        for person in self.triggers.get((handler, phase, number), ()):
-            self.on_trigger(person)
+        for what in self.triggers.get((handler, phase, number), ()):
+            self.on_trigger(what)
         for mood in self._moods:
             if (mood.handler, mood.phase) == (handler, phase) and mood.first <= number < mood.first + mood.count:
                 return mood

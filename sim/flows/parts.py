@@ -133,6 +133,10 @@ class Publish(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     """To the second topic."""
     in_tx: bool = False
     """As a part of a transaction that also writes a cell."""
+    handler: str = ""
+    phase: str = ""
+    nth: int = 0
+    """With a handler and a phase: instead of the time."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -149,6 +153,11 @@ class Person(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True)
     phase: str = ""
     nth: int = 0
     """With a handler and a phase: instead of the time."""
+    delay_s: float = 0.0
+
+
+CLOCK_BACK: Final = "set the clock back"
+"""A verb of people: longer than the time in which everything has to be done."""
 
 
 class Mood(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

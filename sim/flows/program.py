@@ -17,7 +17,7 @@ from headwater.workflow.tables import WorkflowTables
 from sim.faults import Clock, SlowDisk
 from sim.flows.hands import Hands
 from sim.flows.outside import Outside
-from sim.flows.parts import FlowNode
+from sim.flows.parts import CLOCK_BACK, FlowNode, Person
 from sim.flows.people import note_pauses
 from sim.flows.source import load, source_of
 from sim.oracles.flow_watch import FlowObserver, History
@@ -39,8 +39,10 @@ class Program:
         self.outside = outside
         self.node: Node = world.node(part.name)
         self.revision = 1
-        is_moved = any(isinstance(fault, Clock) for fault in world.plan.faults)
-        self.history = History(world, outside.app, is_watched=part.watched, is_clock_moved=is_moved)
+        self.is_clock_moved = any(isinstance(fault, Clock) for fault in world.plan.faults) or any(
+            isinstance(one, Person) and one.verb == CLOCK_BACK for one in world.plan.operations
+        )
+        self.history = History(world, outside.app, is_watched=part.watched, is_clock_moved=self.is_clock_moved)
         self.module: Any = None
         self.hub: Hub | None = None
         self.space: Any = None

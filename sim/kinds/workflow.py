@@ -8,11 +8,10 @@ from typing import Final
 from headwater.errors import InvariantError
 from headwater.testing.invariants.workflow_invariants import w11_schedule
 from headwater.testing.simulation.conductor import Actor
-from sim.faults import Clock
 from sim.flows.generate import generate
 from sim.flows.outside import Outside
 from sim.flows.outside import World as Reports
-from sim.flows.parts import Away, FlowApp, FlowNode, Mood, Person, Publish, Restart
+from sim.flows.parts import CLOCK_BACK, Away, FlowApp, FlowNode, Mood, Person, Publish, Restart
 from sim.flows.people import People
 from sim.flows.program import Program
 from sim.oracles.flow_ledger import check_end, stored_events, unsettled
@@ -26,6 +25,7 @@ QUIET_S: Final = 600.0
 """After the last fault, everything that needs no person has to be done within this time."""
 
 LOOK_S: Final = 4.0
+CLOCK_BACK_S: Final = 3_600.0
 CLOCK_S: Final = 61.0
 """A host looks at its clock once in a minute."""
 
@@ -69,8 +69,18 @@ class FlowWorld:
         found = self.world.node(node)
         return found.life == life and found.is_alive
 
-    def _trigger(self, person: Person) -> None:
-        self.world.node(person.node).start(person.verb, lambda: self.people.act(person))
+    def _trigger(self, what: Person | Publish) -> None:
+        if isinstance(what, Publish):
+            self._publish(what)
+        elif what.verb == CLOCK_BACK:
+            self.world.conductor.begin("clock", lambda: self._set_clock(what), self.world.conductor.main.process)
+        else:
+            self.world.node(what.node).start(what.verb, lambda: self.people.act(what))
+
+    def _set_clock(self, what: Person) -> None:
+        self.world.conductor.sleep(what.delay_s)
+        self.world.node(what.node).set_clock(jump=-CLOCK_BACK_S)
+        self.world.sometimes["clock set back in a wait"] += 1
 
     # -- its course ----------------------------------------------------------------------------------------
 
@@ -97,11 +107,13 @@ class FlowWorld:
         timed: list[tuple[float, Callable[[], None]]] = []
         for operation in self.plan.operations:
             match operation:
-                case Publish() if any(part.name == operation.consumer for part in self.outside.app.consumers):
+                case Publish() if not any(part.name == operation.consumer for part in self.outside.app.consumers):
+                    pass
+                case Publish() if not operation.handler:
                     timed.append((operation.at, lambda one=operation: self._publish(one)))  # type: ignore[misc]
                 case Person() if not any(part.name == operation.flow for part in self.outside.app.flows):
                     pass
-                case Person() if operation.handler:
+                case Person() | Publish() if operation.handler:
                     place = operation.handler, operation.phase, operation.nth
                     self.outside.triggers.setdefault(place, []).append(operation)
                 case Person():
@@ -113,7 +125,10 @@ class FlowWorld:
         return sorted(timed, key=lambda each: each[0])
 
     def _publish(self, operation: Publish) -> None:
-        self._publishers.append(self.world.conductor.begin("publisher", lambda: self.people.publish(operation)))
+        actor = self.world.conductor.begin(
+            "publisher", lambda: self.people.publish(operation), self.world.conductor.main.process
+        )
+        self._publishers.append(actor)
 
     def _end(self) -> None:
         world, program, conductor = self.world, self.program, self.world.conductor
@@ -137,7 +152,7 @@ class FlowWorld:
             world.violate("L1", f"after {ROUNDS} rounds people are still asked")
             return
         self.outside.settle()
-        if any(isinstance(fault, Clock) for fault in self.plan.faults):
+        if self.program.is_clock_moved:
             self._check_times()
         self._force_wake()
         program.ask("check", self._check)
