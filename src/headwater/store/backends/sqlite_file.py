@@ -103,7 +103,6 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
             if fresh:
                 _make(db)
             else:
-                _restart_log(db)
                 _migrate(db)
         except BaseException:
             abandon(db, path)
@@ -152,17 +151,6 @@ def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
     db.execute("pragma wal_autocheckpoint = 0")
     # Takes the lock now, not at the first write: a second opening fails at once.
     db.execute("begin immediate; commit")
-
-
-def _restart_log(db: apsw.Connection) -> None:
-    """Empty a write-ahead log that an earlier process has left.
-
-    That process may have died before a sync, and what follows in the log would be synced together with it. A power cut
-    could then lose the first of several transactions and keep the others, which reads as a damaged log. Without room,
-    the log stays as it is: the next checkpoint empties it.
-    """
-    with suppress(apsw.FullError):
-        db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
 def _is_fresh(db: apsw.Connection, path: str) -> bool:

@@ -67,9 +67,9 @@ def make_durable(path: str, vfs: str | None) -> None:
     """Write the log of a database again, as it is, and sync it. The database is open, and locked.
 
     After a process died, or a sync failed, SQLite reads transactions from the memory of the system that are not on
-    disk. Commits that are confirmed because they are in the log would be lost with the power; and if only the end of
-    the log were synced, a hole would be left before it. The system has forgotten that the pages of a failed sync are
-    not on disk, so a sync alone would not write them.
+    disk. Commits that are confirmed because they are in the log would be lost with the power. And a power cut could
+    lose them and keep those that follow in the log, which reads as damage. The system has forgotten that the pages of a
+    failed sync are not on disk, so a sync alone would not write them.
     """
     try:
         file = apsw.VFSFile(vfs or "", f"{path}-wal", [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE, 0])
