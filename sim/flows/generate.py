@@ -128,7 +128,7 @@ class _Draw:
             name_s=rng.choice(times),
             act_s=rng.choice(times),
             # So that the end of a run that has no effect can be met.
-            next_s=rng.choice((0.0, 0.1)) if effect == "none" else rng.choice(times),
+            next_s=rng.choice((0.0, 0.1, 0.1)) if effect == "none" else rng.choice(times),
         )
 
     def producer(self, number: int, target: ConsumerPart) -> ProducerPart:
@@ -258,9 +258,9 @@ class _Draw:
         for verb in verbs:
             self.operations.append(self.person(app, verb))
         quiet = [part for part in app.consumers if part.effect == "none"]
-        if quiet and self.has("people", 0.7):
+        if quiet and rng.random() < 0.5:
             part = rng.choice(quiet)
-            cancel = Person(flow=part.flow, verb="cancel", handler=part.name, phase="next", nth=rng.randint(1, 2))
+            cancel = Person(flow=part.flow, verb="cancel", handler=part.name, phase="next", nth=1)
             self.operations.append(cancel)
         if self.has("people", 0.6):
             self.operations.append(self.person(app, "drain", chance=1.0))
@@ -306,10 +306,10 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     faults: tuple[Fault, ...] = ()
     if draw.has("faults"):
         faults = generate_faults(rng, NODE, (node.name,), draw.horizon, least=1)
-    if draw.has("clock", 0.6):
+    if draw.has("clock", 0.8):
         # Longer than the time in which everything has to be done, and while something waits for its time.
-        jumps = [Clock(at=draw.moment(), node=node.name, jump=-rng.choice((700.0, 3_600.0, 100_000.0)))]
-        faults = (*faults, *jumps)
+        at = draw.moment() if rng.random() < 0.5 else draw.horizon
+        faults = (*faults, Clock(at=at, node=node.name, jump=-rng.choice((700.0, 3_600.0, 100_000.0))))
     return Plan(
         kind="workflow",
         features=draw.features,
