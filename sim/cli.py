@@ -18,7 +18,7 @@ from sim import failing
 from sim.kinds import KINDS, SEED_MAX, SMALL, UnknownWorldError, check_kind, kind_of, make_plan, parse, play_seed
 from sim.plan import Outcome
 from sim.report import Failure, Report
-from sim.runner import Limits, Name, Result, run
+from sim.runner import LIMIT_S, Limits, Name, Result, run
 from sim.sometimes import STRICT_MINUTES
 
 CLEAN, FAILED, MISUSE, DIFFERENT, STUCK, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -262,7 +262,9 @@ def _play_one(kind: str, seed: int) -> Result:
     def play(kind: str, seed: int) -> Outcome:
         return play_seed(kind, seed, record=True)
 
-    if not run([(kind, seed)], play, jobs=1, on_result=found.append, progress=progress):
+    # Shown to a person, who may wait longer than a run of many worlds.
+    patient = Limits(real_s=10 * LIMIT_S)
+    if not run([(kind, seed)], play, jobs=1, on_result=found.append, progress=progress, limits=patient):
         raise KeyboardInterrupt
     return found[0]
 
