@@ -11,7 +11,7 @@ from sim.shared.records import Record
 
 Violate = Callable[[str, str], None]
 
-DEFAULTS = {"reg": [], "rec": {}, "board": 0, "cnt": 0}
+DEFAULTS = {"reg": [], "rec": {}, "board": 0, "cnt": 0, "chain": []}
 
 
 def check_commits(history: History, records: Iterable[Record], violate: Violate) -> None:

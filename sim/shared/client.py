@@ -59,6 +59,7 @@ class SharedClient:
         # The token was revoked, or the plan ends it.
         self.is_ended = False
         self.is_poisoned = False
+        self.has_failed_run = False
         self.app = SharedApp()
         self.space: Any = None
         self.asked: list[Callable[[], None]] = []
@@ -71,6 +72,7 @@ class SharedClient:
         """The main thread of a life of the node."""
         self.life += 1
         self.app = SharedApp()
+        self.app.inconsistent = self.inconsistent
         self.is_quiet = False
         self.asked.clear()
         if self.node.mode == "plain":
@@ -87,6 +89,7 @@ class SharedClient:
                 await self._sleep(AGAIN_S)
                 continue
             self.openings += 1
+            self.has_failed_run = False
             self.app.space = self.space
             self.say(f"opened ({self.openings}), {self.space.connection.state}")
             after = 0.0
@@ -234,7 +237,13 @@ class SharedClient:
 
     def user_error(self, error: BaseException) -> None:
         """`on_error` of the space."""
+        # A run that read a document which could not be fetched is not repeated by itself.
+        self.has_failed_run = self.has_failed_run or isinstance(error.__cause__, OfflineError)
         self.shared.told(self, error)
+
+    def inconsistent(self, text: str) -> None:
+        """A function has seen what cannot be."""
+        self.world.violate("INV-6", f"{self.name}: {text}", self.name)
 
     def say(self, text: str) -> None:
         self.world.say(self.name, text)

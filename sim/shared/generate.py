@@ -6,8 +6,20 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from sim.faults import NETWORK, NODE, generate_faults
-from sim.plan import Knobs, Plan
+from sim.faults import (
+    NETWORK,
+    NODE,
+    Cut,
+    Eio,
+    Full,
+    HalfOpen,
+    Kill,
+    KillInIo,
+    SlowDisk,
+    generate_faults,
+    time_of,
+)
+from sim.plan import Fault, Knobs, Plan
 from sim.shared.shared_app import COUNTERS, LISTS, LOOSE, RECORDS, REGISTERS
 from sim.shared.workload import Act, ClientNode, Operation, Reopen, Revoke, ServerNode, Step, Sync, Upkeep
 
@@ -52,6 +64,8 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     kinds = [*NETWORK, *(each for each in NODE if each != "code")]
     nodes = ["s", *(each.name for each in clients)]
     faults = generate_faults(rng, rng.sample(kinds, 2) if small else kinds, nodes, until, servers=("s",))
+    if rng.random() < 0.6:
+        faults = tuple(sorted((*faults, *aimed(rng, operations, 2 if small else 4)), key=time_of))
     return Plan(
         kind="shared",
         features=features,
@@ -60,6 +74,51 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
         operations=operations,
         faults=faults,
     )
+
+
+def aimed(rng: random.Random, operations: tuple[Operation, ...], most: int) -> list[Fault]:
+    """Faults at the moment of a transaction: its commit is on its way, is being written, or its verdict is."""
+    acts = [each for each in operations if isinstance(each, Act)]
+    found: list[Fault] = []
+    kind = rng.choice(AIMED)
+    for _ in range(rng.randint(1, most)):
+        act = rng.choice(acts)
+        found += rng.choice((kind, kind, rng.choice(AIMED)))(
+            rng, act.at + rng.choice((0.0, 0.02, 0.06)) * rng.random(), act.node
+        )
+    return found
+
+
+AIMED: Final[tuple[Callable[[random.Random, float, str], list[Fault]], ...]] = (
+    lambda _, at, node: [Cut(at=at, node=node, every=True)],
+    # Also while the client connects again.
+    lambda r, at, node: [
+        Cut(at=at + i * r.choice((0.02, 0.12)), node=node, every=True) for i in range(r.randint(2, 5))
+    ],
+    lambda r, at, _: [Full(at=at, node="s", seconds=r.choice((0.3, 2.0, 12.0)), room=r.choice((0, 100, 5_000)))],
+    lambda r, at, _: [Eio(at=at, node="s", kind=r.choice(("sync", "write")), count=r.choice((1, 1, 3)))],
+    lambda r, at, _: [Kill(at=at, node="s", keep=r.choice((0.0, 0.5, 1.0)), down=r.choice((0.1, 1.0)))],
+    lambda r, at, _: [
+        KillInIo(
+            at=at,
+            node="s",
+            kind=r.choice(("sync", "write")),
+            nth=r.randint(1, 3),
+            after=r.random() < 0.5,
+            keep=r.choice((0.0, 0.5)),
+            down=0.3,
+            again=r.choice((0, 1)),
+        )
+    ],
+    lambda r, at, node: [Kill(at=at, node=node, keep=r.choice((0.0, 0.5, 1.0)), down=r.choice((0.1, 1.0)))],
+    lambda r, at, node: [Full(at=at, node=node, seconds=r.choice((0.3, 2.0)), room=r.choice((0, 100, 5_000)))],
+    # The server decides slowly, and the connection breaks meanwhile.
+    lambda r, at, node: [
+        SlowDisk(at=at, node="s", seconds=2.0, sync_ms=r.choice((100.0, 600.0))),
+        Cut(at=at + 0.03, node=node, every=True),
+    ],
+    lambda r, at, node: [HalfOpen(at=at, node=node, seconds=r.choice((3.0, 30.0)), inward=r.random() < 0.5)],
+)
 
 
 def draw_clients(rng: random.Random, features: tuple[str, ...], count: int) -> tuple[ClientNode, ...]:
@@ -156,6 +215,9 @@ CONTENDED: Final[tuple[Callable[[str], list[Step]], ...]] = (
     lambda i: [("same", i, "a"), ("append", i)],
     lambda i: [("put", i, "a")],
     lambda i: [("grow", i)],
+    lambda _: [("chain",)],
+    lambda _: [("chain",)],
+    lambda _: [("chain",), ("pair",)],
     lambda i: [("tally", i), ("append", i)],
     lambda _: [("keys",), ("append", "0")],
     lambda _: [("vote", "a")],
@@ -191,6 +253,7 @@ def draw_write(rng: random.Random, features: tuple[str, ...], node: ClientNode) 
     found: list[tuple[str, Step]] = [(f"reg{i}", ("append", i))] * 3
     i = str(rng.randrange(COUNTERS))
     found += [(f"cnt{i}", (rng.choice(("incr", "incr", "tally")), i))]
+    found += [("pair", ("pair",)), ("chain", ("chain",))]
     if "loose" in features:
         i = str(rng.randrange(LOOSE))
         found += [(f"loose{i}", ("lput", i))] * 2

@@ -91,7 +91,7 @@ class Record:
         return self.readings
 
 
-UNSURE = ("send", "incr", "tally", "same", "drop", "delete", "tdel", "edit", "fail", "reject")
+UNSURE = ("send", "incr", "tally", "same", "pair", "drop", "delete", "tdel", "edit", "fail", "reject")
 """Steps that write no number, or only if there is something to write it to."""
 
 

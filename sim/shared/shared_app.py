@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -56,6 +57,11 @@ class SharedApp:
         self.counters = [app.cell(f"cnt{i}", 0) for i in range(COUNTERS)]
         self.lists = [app.cell(f"lst{i}", type=list[int], default=[]) for i in range(LISTS)]
         self.tree = app.cell("tree", type=dict[str, Any], default={})
+        # Written together, so equal in all that is ever seen; and the length of the list beside it.
+        self.pair = [app.cell(f"pair{i}", 0) for i in range(2)]
+        self.chain = app.cell("chain", type=list[int], default=[])
+        self.chain_size = app.cell("chain_size", 0)
+        self.inconsistent: Callable[[str], None] = lambda _text: None
         self.ledger = app.cell("ledger", type=list[int], default=[])
         self.paid = app.cell("paid", type=list[int], default=[])
         self.draft = app.cell("draft", 0, scope="user")
@@ -97,6 +103,10 @@ class SharedApp:
             key = "abc"[counters[1].value % 3]
             seen.append((total(), careful(), lengths(), one(key)))
 
+        @app.sink
+        def consistent() -> None:
+            self.check_consistent()
+
         self.total = total
 
         # Payloads are text: an event that is kept would be taken for what it was to write.
@@ -117,6 +127,19 @@ class SharedApp:
             return number
 
         self.note, self.act, self.pay = note, act, pay
+
+    def check_consistent(self) -> None:
+        """What a function or transaction sees is the result of whole transactions, each once (I1, INV-6)."""
+        left, right = (each.value for each in self.pair)
+        if left != right:
+            self.inconsistent(f"two cells that are written together are seen as {left} and {right}")
+        chain, size = self.chain.value, self.chain_size.value
+        if len(chain) != size:
+            self.inconsistent(f"a list of {len(chain)} numbers is seen with its length as {size}: {list(chain)}")
+        for each in (*self.registers, self.chain):
+            seen = each.value
+            if len(set(seen)) != len(seen):
+                self.inconsistent(f"{each.address} is seen with a number twice: {list(seen)}")
 
     # -- steps ---------------------------------------------------------------------------------------------
 
@@ -192,6 +215,14 @@ class SharedApp:
                 register = self.registers[int(i)]
                 register.append(number)
                 readings.append((f"shared.reg{i}", (), list(register.value)[:-1]))
+            case ("pair",):
+                for each in self.pair:
+                    each.increment()
+            case ("chain",):
+                chain = list(self.chain.value)
+                readings.append(("shared.chain", (), chain))
+                self.chain.append(number)
+                self.chain_size.value = len(chain) + 1
             case ("lput", j):
                 self.space.cell(f"loose{j}", int).value = number
             case ("tset", *path):

@@ -15,6 +15,7 @@ import pytest
 import headwater as hw
 from headwater.client import server_link as links
 from headwater.client.client_folder import ClientFolder
+from headwater.client.remote_storage import RemoteStorage
 from headwater.client.server_link import ServerLink
 from headwater.errors import (
     AccessError,
@@ -475,6 +476,30 @@ def test_in_an_event_loop_it_is_the_same(at: Behind, tmp_path: Path) -> None:
     asyncio.run(count([1, 2], away=True))
     at.come_back()
     asyncio.run(count([2, 3], away=False))
+
+
+def test_an_event_loop_that_ends_while_the_server_is_away_does_not_ask_again_and_again(
+    at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[None] = []
+    wait = RemoteStorage.wait
+
+    def counted(self: RemoteStorage, timeout: float | None = None) -> None:
+        asked.append(None)
+        wait(self, timeout)
+
+    async def main() -> None:
+        counter = Counter()
+        async with counter.app.aopen(at.url, token=at.token, actor="ann", local=tmp_path / "local") as space:
+            at.go_away()
+            while space.connection:
+                await asyncio.sleep(0.01)
+            counter.add.send(1)
+            await space.idle()
+            monkeypatch.setattr(RemoteStorage, "wait", counted)
+
+    asyncio.run(main())
+    assert len(asked) < 10
 
 
 def test_other_actors_apps_and_spaces_have_files_of_their_own(at: Behind, tmp_path: Path) -> None:

@@ -353,6 +353,9 @@ class AsyncRuntime(AsyncLoading):
                     elif not self.scheduler.events.waiting:
                         await machine().to_thread(self._lease.storage.wait)
                         self._pass()
+                        if not self._lease.storage.connection():
+                            # The server is away, and the folder keeps what it has not decided.
+                            break
                     elif self.events.is_in_vain(end):
                         break
                     else:

@@ -22,10 +22,10 @@ from headwater.testing.simulation.sim_network import SimListener, SimNetwork
 
 T = TypeVar("T")
 
-BUSY_TURNS: Final = 100
-"""Turns of a loop without waiting, before time passes: code that polls with `sleep(0)` takes time as well."""
+BUSY_TURNS: Final = 300
+"""Turns of a loop at one moment, before time passes: code that polls takes time as well."""
 
-BUSY_S: Final = 1e-4
+BUSY_S: Final = 1e-3
 """How much time passes then."""
 
 RESOLUTION_S: Final = 1e-9
@@ -53,7 +53,8 @@ class ActorLoop(BaseEventLoop):
         self._numbers = count()
         # The actor that waits in `select`.
         self._waiting: Actor | None = None
-        self._busy = 0
+        # How many turns at one moment.
+        self._busy, self._busy_at = 0, -1.0
         self._pool: Executor | None = None
         self._has_ended_pool = False
 
@@ -65,15 +66,15 @@ class ActorLoop(BaseEventLoop):
     def select(self, timeout: float | None) -> list[object]:
         """Wait for a timer, a call from another thread, or bytes."""
         conductor = self._conductor
-        if timeout is not None and timeout <= 0:
-            self._busy += 1
-            if self._busy < BUSY_TURNS:
-                conductor.maybe()
-            else:
-                self._busy = 0
-                conductor.sleep(BUSY_S)
-        elif not self._rung and not self._is_due():
+        if conductor.now != self._busy_at:
+            self._busy_at, self._busy = conductor.now, 0
+        self._busy += 1
+        if self._busy > BUSY_TURNS:
             self._busy = 0
+            conductor.sleep(BUSY_S)
+        elif timeout is not None and timeout <= 0:
+            conductor.maybe()
+        elif not self._rung and not self._is_due():
             self._wait(timeout)
         self._rung = False
         self._take_arrivals()
