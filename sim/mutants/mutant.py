@@ -25,6 +25,7 @@ import msgspec
 
 PROGRAM: Final = "program"
 SHARED: Final = "shared"
+STORAGE: Final = "storage"
 WORKFLOW: Final = "workflow"
 STORAGE: Final = "storage"
 

@@ -46,7 +46,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if self._waiting:\n    self._bell.set()",
         "pass",
         "L2",
-        STORAGE,
         WORKFLOW,
     ),
     _m(

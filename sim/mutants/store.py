@@ -143,9 +143,9 @@ if batch.rows or batch.fold is not None or batch.observed or batch.has_table_wri
         "False",
         "merge",
         STORAGE,
-        PROGRAM,
+        STORAGE,
     ),
     _m(
-        "compacted_past_fork", "store.compaction:compact", "Seq(min([before, *forks]))", "Seq(before)", "INV-9", PROGRAM
+        "compacted_past_fork", "store.compaction:compact", "Seq(min([before, *forks]))", "Seq(before)", "INV-9", STORAGE
     ),
 )

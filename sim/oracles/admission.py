@@ -48,6 +48,7 @@ class Accepted(msgspec.Struct, frozen=True):
     seq: int | None
     """None: elided."""
     operations: tuple[Operation, ...]
+    """On the main branch: only that is looked at."""
 
 
 class Admission:
@@ -80,9 +81,10 @@ class Admission:
             return
         for row in engine.backend.log(Seq(self.head), Seq(through)):
             entry = read_entry(row)
-            if isinstance(entry, CommitEntry) and entry.branch == MAIN:
-                self._apply(int(row.seq), entry.operations)
-                self._accepted[entry.session, entry.local_seq] = Accepted(int(row.seq), entry.operations)
+            if isinstance(entry, CommitEntry):
+                operations = entry.operations if entry.branch == MAIN else ()
+                self._apply(int(row.seq), operations)
+                self._accepted[entry.session, entry.local_seq] = Accepted(int(row.seq), operations)
         self.head = through
 
     def look(self, submission: Submission, outcome: CommitOutcome) -> None:
@@ -91,6 +93,8 @@ class Admission:
         assert engine is not None
         key = (asked.session, asked.local_seq)
         if asked.branch != MAIN:
+            if type(verdict) is Committed:
+                self._accepted.setdefault(key, Accepted(int(verdict.seq), ()))
             return
         if type(verdict) is not Committed:
             if key in self._accepted and asked.local_seq != UNNUMBERED and self._accepted[key].seq is not None:

@@ -4,7 +4,7 @@ from collections import Counter
 from types import CodeType
 
 from sim.mutants.catalog import AREAS, MUTANTS
-from sim.mutants.mutant import PROGRAM, SHARED, WORKFLOW, RottenError, mutated
+from sim.mutants.mutant import PROGRAM, SHARED, STORAGE, WORKFLOW, RottenError, mutated
 
 
 def _meaning(code: CodeType) -> tuple[object, ...]:
@@ -31,4 +31,4 @@ def test_a_mutant_is_named_once_and_says_what_it_breaks_and_which_worlds_can_sho
             assert mutant.area == area
             assert mutant.breaks
             assert mutant.kinds
-            assert set(mutant.kinds) <= {PROGRAM, SHARED, WORKFLOW}
+            assert set(mutant.kinds) <= {PROGRAM, SHARED, STORAGE, WORKFLOW}
