@@ -25,7 +25,7 @@ from sim.world import Node, World
 
 T = TypeVar("T")
 
-URL: Final = "flows.db"
+URL: Final = "/flows.db"
 OPEN_AGAIN_S: Final = 2.0
 """Between two attempts to open a file whose disk is full or fails."""
 

@@ -173,20 +173,18 @@ class History:
     def _check_backoff(self, tables: WorkflowTables, run: RunRow, former: RunRow) -> None:
         """L6: the waits double, and after the last try a person is asked. Counted by the runs, not by the tables."""
         part = self._parts[run.handler]
-        failures, before = 1, former
-        while before.retry_of is not None and before.id > self.forgiven.get(tables.flow(run.flow).name, 0):
-            before = tables.run(before.retry_of)
+        forgiven = self.forgiven.get(tables.flow(run.flow).name, 0)
+        failures = 0
+        before: RunRow | None = former
+        while before is not None and before.id > forgiven:
             if before.error_kind != "transient" or before.version != run.version:
                 break
             failures += 1
-        else:
-            if before.retry_of is not None:
-                # A person has begun the count anew.
-                return
+            before = None if before.retry_of is None else tables.run(before.retry_of)
         first = part.backoff_s if isinstance(part, ConsumerPart) else 10
-        least = min(first * 2 ** (failures - 1), 600) * 1000 * (1 - JITTER)
-        if part.flow in self._parks:
+        if part.flow in self._parks or not failures:
             return
+        least = min(first * 2 ** (failures - 1), 600) * 1000 * (1 - JITTER)
         if failures > part.tries:
             self._world.violate("L6", f"run {run.id} of {run.handler} is tried after {failures} failures")
         if run.created_at - former.updated_at < least - EARLY_MS:

@@ -279,7 +279,7 @@ class SimVFS(DiskVFS):
         return _normal(name)
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
-        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        path = name.filename() if isinstance(name, apsw.URIFilename) else None if name is None else _normal(name)
         if path is not None and (path in self.disk.folders or folder_of(path) not in self.disk.folders):
             raise apsw.CantOpenError(f"cannot open {path}: it is a folder, or its folder does not exist")
         return super().xOpen(path, flags)
