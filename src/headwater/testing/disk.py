@@ -358,7 +358,7 @@ class Disk:
         other.folders = dict(self.folders)
         for name, (number, data) in contents.items():
             if name not in other._files:
-                file = DiskFile(other, name, number, recorded=True, syncs_directory=False)
+                file = DiskFile(other, name, number, recorded=True)
                 other._link(name, file, data)
             file = other._files[name]
             file.inode = other._inodes[file.number] = self._inodes[number]
@@ -426,13 +426,15 @@ class Disk:
         if file is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, f"cannot open {name}: no such file, and not asked to create it")
-            file = self._new_file(name, syncs_directory=is_journal)
+            file = self._new_file(name)
             file.inode.mtime = self.clock()
             if mode is not None:
                 file.inode.mode = mode
             self._link(name, file, b"")
             self.record(LinkOp(name, file.number))
             self.after_io("open", name)
+        if is_journal:
+            file.syncs_directory = True
         return file
 
     def unlink(self, name: str) -> None:
@@ -514,9 +516,9 @@ class Disk:
         self.used_bytes -= len(file.data)
         return file
 
-    def _new_file(self, name: str, *, recorded: bool = True, syncs_directory: bool = False) -> DiskFile:
+    def _new_file(self, name: str, *, recorded: bool = True) -> DiskFile:
         self._file_count += 1
-        file = DiskFile(self, name, self._file_count, recorded=recorded, syncs_directory=syncs_directory)
+        file = DiskFile(self, name, self._file_count, recorded=recorded)
         self._inodes[file.number] = file.inode = self._new_inode(_MODE)
         return file
 
@@ -534,7 +536,7 @@ def _described(operation: Operation) -> tuple[object, ...]:
 class DiskFile:
     """One file as running processes see it, whatever of it is durable; also the object that SQLite holds."""
 
-    def __init__(self, disk: Disk, name: str, number: int, *, recorded: bool, syncs_directory: bool) -> None:
+    def __init__(self, disk: Disk, name: str, number: int, *, recorded: bool) -> None:
         self.name = name
         self.number = number
         self.data = bytearray()
@@ -543,8 +545,8 @@ class DiskFile:
         self.is_linked = False
         self._disk = disk
         self._recorded = recorded
-        # As on Unix: the first sync of a new journal syncs the directory too, that of a new database not.
-        self._syncs_directory = syncs_directory
+        # As on Unix: the first sync of a journal that may be created syncs the directory too, that of a database not.
+        self.syncs_directory = False
 
     # -- for plain files: OSError --------------------------------------------------------------------------
 
@@ -587,9 +589,9 @@ class DiskFile:
             raise
         if self._recorded and not disk.lying_fsync:
             disk.record(SyncOp(self.number))
-        if self._syncs_directory:
+        if self.syncs_directory:
             disk.sync_directory()
-            self._syncs_directory = False
+            self.syncs_directory = False
         disk.after_io("sync", self.name)
 
     def change(self, change: FileChange) -> None:
@@ -691,7 +693,8 @@ class DiskVFS(apsw.VFS):
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         flags[1] = wanted = flags[0]
-        create, is_journal = bool(wanted & apsw.SQLITE_OPEN_CREATE), bool(wanted & JOURNALS)
+        create = bool(wanted & apsw.SQLITE_OPEN_CREATE)
+        is_journal = create and bool(wanted & JOURNALS)
         # APSW asks only for the methods; not being a VFSFile is what says that there is no shared memory.
         with _as_sqlite("open"):
             return cast("apsw.VFSFile", self.disk.open(path, create=create, is_journal=is_journal))

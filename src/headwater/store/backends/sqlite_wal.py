@@ -71,10 +71,9 @@ def make_durable(path: str, vfs: str | None) -> None:
     lose them and keep those that follow in the log, which reads as damage. The system has forgotten that the pages of a
     failed sync are not on disk, so a sync alone would not write them.
     """
-    try:
-        file = apsw.VFSFile(vfs or "", f"{path}-wal", [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE, 0])
-    except apsw.CantOpenError:
-        return
+    # As SQLite opens it: its first sync then includes its name.
+    flags = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    file = apsw.VFSFile(vfs or "", f"{path}-wal", [flags, 0])
     try:
         size = file.xFileSize()
         for offset in range(0, size, _PART):
