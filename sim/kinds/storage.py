@@ -6,7 +6,10 @@ Below programs: commits are made by hand, so reads, preconditions and repetition
 from __future__ import annotations
 
 import random
+import sys
 from typing import Final
+
+import msgspec
 
 from headwater.errors import (
     ClosedError,
@@ -33,7 +36,8 @@ from sim.faults import DISK, Eio, Full, generate_faults
 from sim.performer import perform
 from sim.plan import Plan, draw_knobs
 from sim.storage.checking import History
-from sim.storage.sessions import Receiver, Session
+from sim.storage.interruption import Interruption
+from sim.storage.sessions import Receiver, Rider, Sent, Session
 from sim.storage.workload import Act, Care, Writer, draw_acts
 from sim.world import World
 
@@ -41,6 +45,7 @@ URL: Final = "/store/"
 SPACE: Final = "main"
 NODE: Final = "s"
 CALM_S: Final = 600.0
+LASTS_S: Final = 60.0
 PATIENCE_S: Final = 0.2
 
 
@@ -83,6 +88,8 @@ class _Play:
         world.on_restart[NODE] = self.live
         performer = perform(world)
         node.start("main", self.live)
+        # What lasts may last until the workload is done.
+        world.conductor.wait(lambda: self.has_sent, "the workload", LASTS_S)
         performer.calm()
         self.is_calm = True
         if not world.conductor.wait(lambda: self.is_closed, "the end of the workload", CALM_S):
@@ -99,6 +106,13 @@ class _Play:
             world.conductor.join(actor)
 
     @property
+    def has_sent(self) -> bool:
+        """Whether all acts were begun, after the last fault."""
+        faults = self.world.plan.faults
+        is_late = not faults or self.world.now > faults[-1].at
+        return is_late and self.care >= len(self.cares) and all(each.is_done for each in self.sessions)
+
+    @property
     def is_done(self) -> bool:
         return self.is_calm and self.care >= len(self.cares) and all(each.is_done for each in self.sessions)
 
@@ -108,6 +122,7 @@ class _Play:
         """One life of the process."""
         for session in self.sessions:
             session.begin_life()
+        self.history.begin_life()
         while not self.is_done:
             storage = self.open()
             if storage is not None:
@@ -159,6 +174,8 @@ class _Opening:
         self.receiver = Receiver(play.world, play.sessions, play.history.gaps)
         self.receiver.head = storage.join(self.receiver)
         self.is_over = False
+        for session in play.sessions:
+            session.openings += 1
 
     def run(self) -> None:
         node, conductor = self.world.node(NODE), self.world.conductor
@@ -168,12 +185,23 @@ class _Opening:
         self.take_care()
         conductor.wait(lambda: self.is_over or self.play.is_done, "sessions")
         self.is_over = True
-        for actor in actors:
-            conductor.join(actor)
         try:
+            # Some threads are still about to submit: that is refused, or decided.
             self.storage.close()
+            self.check_decided()
         except HeadwaterError as error:
             self.play.excuse(error, "closing")
+        for actor in actors:
+            conductor.join(actor)
+
+    def check_decided(self) -> None:
+        """After the close, nothing that was taken is without a decision."""
+        for session in self.play.sessions:
+            for each in session.open():
+                if each.is_out and each.is_taken:
+                    self.world.violate(
+                        "S1", f"{session.id} {each.commit.local_seq} was taken and not decided at the close"
+                    )
 
     def end(self, error: HeadwaterError, doing: str) -> None:
         """The opening is broken, or was closed by another thread."""
@@ -208,7 +236,7 @@ class _Opening:
                 return False
             machine().sleep(PATIENCE_S if session.stalled is not None else 0.0)
             for each in again:
-                storage.submit(session.submission(each), helps=False)
+                self.submit(session, each, helps=False)
             return True
         if session.next >= len(session.acts) or len(waiting) >= session.writer.window:
             return False
@@ -216,13 +244,51 @@ class _Opening:
         if act.at > self.world.now:
             machine().sleep(min(act.at - self.world.now, PATIENCE_S))
             return True
-        sent = session.make(act, self.load, receiver.head)
         session.next += 1
-        storage.submit(session.submission(sent), helps=not session.writer.resends)
+        if act.alone:
+            self.serve(act)
+            return True
+        if act.reuses and (other := session.reused()) is not None:
+            storage.submit(other, helps=not session.writer.resends)
+        sent = session.make(act, self.load, receiver.head)
+        self.submit(session, sent, helps=not session.writer.resends)
         self.world.counts["commits"] += 1
-        if act.waits:
-            storage.wait()
+        if act.waits or act.interrupt:
+            self.wait(session, act)
         return True
+
+    def submit(self, session: Session, sent: Sent, *, helps: bool) -> None:
+        sent.is_taken = False
+        self.storage.submit(session.submission(sent), helps=helps)
+        sent.is_taken = True
+
+    def wait(self, session: Session, act: Act) -> None:
+        """As a program does that needs the verdict, and may be interrupted."""
+        taken = [each for each in session.open() if each.is_out]
+        try:
+            if act.interrupt:
+                sys.settrace(Interruption(act.interrupt).trace)
+            self.storage.wait()
+        except KeyboardInterrupt:
+            self.world.counts["interrupts"] += 1
+            return
+        finally:
+            sys.settrace(None)
+        if late := [each.commit.local_seq for each in taken if each.is_out]:
+            self.world.violate("S1", f"{session.id} has waited, and {late} are not decided")
+
+    def serve(self, act: Act) -> None:
+        """A table transaction alone, as workflows have them."""
+        ended = machine().lock()
+        ended.acquire()
+        rider = Rider(msgspec.structs.replace(act, rides="adds"), ended)
+        self.play.history.riders.append(rider)
+        self.storage.submit_tables(rider)
+        self.storage.serve(ended)
+        if rider.verdict is None and rider.error is None:
+            self.world.violate("L1", "a table transaction was served, and not decided")
+        if isinstance(rider.error, PoisonedError):
+            self.is_over = True
 
     def load(self, branch: str, doc: DocKey, seq: int) -> StoredDocument:
         """An act on a branch that could not be made is refused."""
@@ -262,19 +328,21 @@ class _Opening:
             case "merge back":
                 storage.merge("main", care.branch)
             case "compact":
-                storage.call(self.compact)
+                storage.call(lambda engine: self.compact(engine, care.keep))
             case "reopen":
                 self.is_over = True
             case "release":
                 storage.let_go(BranchId("main"), [DocKey("d0"), DocKey("d1")])
             case "backup":
-                storage.call(lambda engine: engine.backend.backup(f"/store/{self.play.care}-{world.now}.copy", lambda *_: None))
+                storage.call(
+                    lambda engine: engine.backend.backup(f"/store/{self.play.care}-{world.now}.copy", lambda *_: None)
+                )
             case "verify":
                 report = storage.call(verify)
                 if not report.ok:
                     world.violate("INV-9", f"verify: {report.findings}", NODE)
 
-    def compact(self, engine: Engine) -> None:
+    def compact(self, engine: Engine, keep: int) -> None:
         self.play.history.read(engine)
-        compaction.compact(engine, Seq(max(engine.documents.horizon.seq, engine.head - 5)))
+        compaction.compact(engine, Seq(max(engine.documents.horizon.seq, engine.head - keep)))
         self.play.world.counts["compactions"] += 1

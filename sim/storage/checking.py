@@ -7,8 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from headwater.errors import HeadwaterError, StoreFullError
-from headwater.host.storage import Storage
-from headwater.store.commit import CommitEntry, Committed, Conflict, Entry, ForkEntry, encode_operations
+from headwater.host.storage import TABLE_SESSION, Storage
+from headwater.store.commit import (
+    CommitEntry,
+    Committed,
+    Conflict,
+    Entry,
+    ForkEntry,
+    OriginCommitted,
+    encode_operations,
+)
 from headwater.store.document import read_entry
 from headwater.store.engine import Engine
 from headwater.store.verification import verify
@@ -16,7 +24,7 @@ from headwater.values.codec import digest
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import freeze
 from sim.storage.model import MISSING, MisfitError, Model, plain
-from sim.storage.sessions import Sent, Session, rider_operations
+from sim.storage.sessions import Rider, Sent, Session, rider_operations
 from sim.world import World
 
 
@@ -26,10 +34,16 @@ class History:
     def __init__(self, world: World, sessions: Sequence[Session]) -> None:
         self._world, self._sessions = world, sessions
         self.entries: dict[int, Entry] = {}
+        self._numbers: set[tuple[str, int]] = set()
+        # Table transactions alone.
+        self.riders: list[Rider] = []
         # Branches whose making was acknowledged.
         self.forks: dict[str, int] = {}
         # Sequence numbers between which no decision was told.
         self.gaps: list[tuple[int, int]] = []
+
+    def begin_life(self) -> None:
+        """Table transactions of a process that was killed may be stored or not."""
 
     def opened(self, storage: Storage) -> None:
         """The process has opened the file."""
@@ -43,6 +57,9 @@ class History:
                 # What was never acknowledged may be lost with the power.
                 del self.entries[number]
         self.entries.update(found)
+        self._numbers = {
+            (each.session, each.local_seq) for each in self.entries.values() if isinstance(each, CommitEntry)
+        }
         for session in self._sessions:
             for name, sent in session.sent.items():
                 for number, each in sent.items():
@@ -57,6 +74,8 @@ class History:
         for verdict, _ in sent.verdicts:
             if isinstance(verdict, Committed):
                 entry = self.entries.get(verdict.seq)
+                if sent.is_elided and self._number(sent) not in self._numbers:
+                    continue  # its result was stored before
                 if verdict.seq > head:
                     self._world.violate("S1", f"{name} was acknowledged at {verdict.seq}, and the log ends with {head}")
                 elif not isinstance(entry, CommitEntry) or (entry.session, entry.local_seq) != (
@@ -92,10 +111,17 @@ class History:
                     self._world.violate("INV-6", f"entry {seq} was not told: {entry}")
         self._check_documents(model, storage)
 
+    @staticmethod
+    def _number(sent: Sent) -> tuple[str, int]:
+        return sent.commit.session, sent.commit.local_seq
+
     def _check_entry(self, model: Model, seq: int, entry: CommitEntry) -> None:
         world, name = self._world, f"{entry.session} {entry.local_seq}"
         if entry.merged is not None:
             self._check_merge(model, seq, entry)
+            return
+        if entry.session == TABLE_SESSION:
+            self._check_rider(model, seq, entry)
             return
         sent = self._sent(entry)
         if sent is None:
@@ -139,21 +165,28 @@ class History:
                     "merge", f"{operation.doc} was merged at {seq} with another value than {source} has"
                 )
 
+    def _check_rider(self, model: Model, seq: int, entry: CommitEntry) -> None:
+        found = [each for each in self.riders if rider_operations(each.act) == entry.operations]
+        if not found or any(each.error is not None and isinstance(each.error, StoreFullError) for each in found):
+            self._world.violate("W9", f"entry {seq} is of a table transaction that was refused or never sent: {entry}")
+        elif ("rider", found[0].act.number) in model.accepted:
+            self._world.violate("W9", f"entry {seq} is of a table transaction that was stored before: {entry}")
+        else:
+            model.accepted["rider", found[0].act.number] = seq
+
     def _decisions(self) -> list[tuple[int, str, Sent]]:
-        """Rejections, by the newest commit before them."""
+        """Decisions without an entry, by the newest commit before them."""
         found = []
         for session in self._sessions:
             for name, sent in session.sent.items():
                 for number, each in sent.items():
-                    found += [
-                        (head, f"{name} {number}", each)
-                        for verdict, head in each.verdicts[:1]
-                        if not isinstance(verdict, Committed)
-                    ]
+                    for verdict, head in each.verdicts[:1]:
+                        if not isinstance(verdict, Committed) or (name, number) not in self._numbers:
+                            found.append((head, f"{name} {number}", each))
         return sorted(found, key=lambda each: (-each[0], each[1]))
 
     def _decide_before(self, model: Model, decided: list[tuple[int, str, Sent]], seq: int) -> None:
-        """Look whether the rejections before an entry had a reason."""
+        """Look whether decisions before an entry had a reason."""
         while decided and decided[-1][0] < seq:
             head, name, sent = decided.pop()
             verdict = sent.verdicts[0][0]
@@ -161,12 +194,32 @@ class History:
                 continue
             if isinstance(verdict, Conflict) and verdict.reason.startswith("decided before"):
                 continue
-            pending = next(
+            session = next(
                 each.sent[sent.commit.session] for each in self._sessions if sent.commit.session in each.sent
             )
-            commits = {number: one.commit for number, one in pending.items()}
-            if sent.commit.branch in model.forks and model.excuse(sent.commit, commits, digest_of) is None:
+            commits = {number: one.commit for number, one in session.items()}
+            if isinstance(verdict, Committed):
+                self._check_elided(model, name, sent)
+            elif sent.commit.branch not in model.forks or self._rests_on_elided(sent, session):
+                continue
+            elif model.excuse(sent.commit, commits, digest_of) is None:
                 self._world.violate("V", f"{name} was rejected at {head} without a reason: {verdict}, {sent.commit}")
+
+    def _check_elided(self, model: Model, name: str, sent: Sent) -> None:
+        """Accepted without an entry: the result was stored before."""
+        commit = sent.commit
+        [operation] = commit.operations
+        if model.value(commit.branch, operation.doc, model.head) != plain(getattr(operation, "value", MISSING)):
+            self._world.violate("INV-11", f"{name} was accepted without an entry, and changes {operation.doc}")
+        model.elided.add((commit.session, commit.local_seq))
+
+    @staticmethod
+    def _rests_on_elided(sent: Sent, session: dict[int, Sent]) -> bool:
+        """On a commit without an entry, which a later opening does not know."""
+        numbers = {each.local_seq for each in sent.commit.preconditions if isinstance(each, OriginCommitted)}
+        for read in sent.commit.pending_reads:
+            numbers.update(number for first, last in read.layers for number in range(first, last + 1))
+        return any(session[each].is_elided and session[each].opening != sent.opening for each in numbers)
 
     def _check_documents(self, model: Model, storage: Storage) -> None:
         first = storage.call(lambda engine: engine.documents.horizon.seq)

@@ -129,6 +129,8 @@ class Model:
         # By branch: (source, newest commit of the source, the merge commit).
         self.merges: dict[str, list[tuple[str, int, int]]] = {}
         self.accepted: dict[tuple[str, int], int] = {}
+        # Accepted without an entry.
+        self.elided: set[tuple[str, int]] = set()
 
     def write_of(self, branch: str, doc: str, seq: int) -> tuple[int, Any, str, int]:
         """The newest write of a document as of a sequence number."""
@@ -196,7 +198,7 @@ class Model:
     def _undermined(self, commit: Commit, read: PendingRead, pending: dict[int, Commit]) -> str | None:
         numbers = [number for first, last in read.layers for number in range(first, last + 1)]
         for number in numbers:
-            if (commit.session, number) not in self.accepted and pending[number].seen is None:
+            if (commit.session, number) not in self.accepted and (commit.session, number) not in self.elided:
                 return f"it rests on {number}, which was not accepted"
         value = self.value(commit.branch, read.doc, read.basis)
         for number in numbers:
@@ -220,7 +222,7 @@ class Model:
                 if (b"" if value is MISSING else digest_of(value)) != digest:
                     return f"{doc} has another value: {value}"
             case OriginCommitted(number):
-                if (commit.session, number) not in self.accepted:
+                if (commit.session, number) not in self.accepted and (commit.session, number) not in self.elided:
                     return f"{number} was not accepted"
         return None
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from headwater.cells.pending_commit import Failure
-from headwater.errors import HeadwaterError, NotFoundError, PoisonedError, StoreFullError
+from headwater.errors import (
+    HeadwaterError,
+    LocalProtocolError,
+    NotFoundError,
+    PoisonedError,
+    StoreError,
+    StoreFullError,
+)
+from headwater.machine import Lock
 from headwater.runtime.attached_replica import Decided
 from headwater.store.commit import (
     Absent,
     Commit,
+    CommitOutcome,
     Committed,
     Operation,
     OriginCommitted,
@@ -24,6 +35,7 @@ from headwater.store.commit import (
     Verdict,
 )
 from headwater.store.document import StoredDocument
+from headwater.store.observations import encode_observation
 from headwater.values.address import Depth
 from headwater.values.codec import digest
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -45,10 +57,19 @@ class Sent:
     verdicts: list[tuple[Verdict, int]] = field(default_factory=list)
     # Not decided, and not sent again: the disk was full, or failed.
     error: HeadwaterError | None = None
+    # The opening in which it was decided first.
+    opening: int = 0
     # What its table transaction does.
     rides: str = ""
     # Sent in this opening, and not decided.
     is_out: bool = False
+    # `submit` has returned.
+    is_taken: bool = False
+
+    @property
+    def is_elided(self) -> bool:
+        """Whether it may be accepted without an entry in the log."""
+        return self.commit.seen is not None
 
     @property
     def is_over(self) -> bool:
@@ -65,7 +86,7 @@ class Session:
         self.life = 0
         self.sent: dict[SessionId, dict[int, Sent]] = {}
         self.id = SessionId("")
-        self.known = 0
+        self.openings = 0
         # Resending: the first number that failed and was not sent again.
         self.stalled: int | None = None
         self.begin_life()
@@ -128,9 +149,20 @@ class Session:
             tuple(pending),
             tuple(conditions),
             BranchId(act.branch),
+            (0, _observation(reads, pending)) if act.steps[0].how == "result" else None,
         )
         made = self.current[number] = Sent(act, commit, rides="" if self.writer.resends else act.rides)
         return made
+
+    def reused(self) -> Submission | None:
+        """A commit that was accepted, with other operations."""
+        for each in reversed(self.current.values()):
+            if any(isinstance(verdict, Committed) for verdict, _ in each.verdicts) and not each.rides:
+                other = SetDoc(DocKey("d0"), freeze(whole(each.act.number * LANES + RIDER)))
+                return Submission(
+                    msgspec.structs.replace(each.commit, operations=(other,)), is_resent=self.writer.resends
+                )
+        return None
 
     def submission(self, sent: Sent) -> Submission:
         """What is given to the storage."""
@@ -147,11 +179,14 @@ class Session:
         sent.is_out = False
         if self.stalled is not None and number > self.stalled and isinstance(verdict, Committed):
             self.world.violate("INV-5", f"{self.id} {number} was decided, and {self.stalled} before it was not")
+        sent.opening = sent.opening or self.openings
         sent.verdicts.append((verdict, head))
 
     def failed(self, number: int, error: HeadwaterError) -> None:
         sent = self.current[number]
         sent.is_out = False
+        if not isinstance(error, StoreError) and sent.rides != "breaks":
+            self.world.violate("INV-7", f"{self.id} {number} was told {type(error).__name__}: {error}")
         if self.writer.resends:
             self.stalled = number if self.stalled is None else min(self.stalled, number)
             if isinstance(error, StoreFullError):
@@ -160,23 +195,34 @@ class Session:
             sent.error = error
 
 
-class Rider:
-    """A table transaction that rides along with a commit."""
+def _observation(reads: Sequence[Read], pending: Sequence[PendingRead]) -> bytes:
+    """What a run with these reads is stored with."""
+    seen = [(each.doc, each.path, int(each.depth is Depth.SHALLOW)) for each in (*reads, *pending)]
+    return encode_observation(b"code", seen)
 
-    def __init__(self, act: Act) -> None:
-        self._act = act
+
+class Rider:
+    """A table transaction, with a commit or alone."""
+
+    def __init__(self, act: Act, ended: Lock | None = None) -> None:
+        self.act, self._ended = act, ended
+        self.verdict: Verdict | None = None
+        self.error: HeadwaterError | None = None
 
     def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """Write nothing to tables: what it adds to the commit is in the log."""
         del tables, look
-        if self._act.rides == "refuses":
+        if self.act.rides == "refuses":
             raise NotFoundError("the table transaction refuses")
-        if self._act.rides == "breaks":
+        if self.act.rides == "breaks":
             raise RuntimeError("the table transaction breaks")
-        return rider_operations(self._act)
+        return rider_operations(self.act)
 
     def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """The session is told by the receiver."""
+        """The session of a commit is told by the receiver."""
+        self.verdict, self.error = verdict, error
+        if self._ended is not None:
+            self._ended.release()
 
 
 def rider_operations(act: Act) -> tuple[Operation, ...]:
@@ -198,6 +244,15 @@ class Receiver:
         for each in decided:
             commit = each.commit
             session = next((one for one in self._sessions if one.id == commit.session), None)
+            if session is not None and _is_reused(session, commit):
+                # Of a commit that compaction has dropped, the operations are not known any more.
+                is_known = not self._world.counts["compactions"]
+                if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and is_known:
+                    text = f"{commit.session} {commit.local_seq} with other operations: {each.verdict}"
+                    self._world.violate("INV-11", text)
+                elif isinstance(each, Failure) and isinstance(each.error, LocalProtocolError):
+                    self._world.counts["number reused"] += 1
+                continue
             if isinstance(each, Failure):
                 self.is_poisoned = self.is_poisoned or isinstance(each.error, PoisonedError)
                 if session is not None and commit.local_seq in session.current:
@@ -213,3 +268,9 @@ class Receiver:
             if session is not None and commit.local_seq in session.current:
                 session.told(commit.local_seq, each.verdict, before)
         self._world.counts["decided"] += len(decided)
+
+
+def _is_reused(session: Session, commit: Commit) -> bool:
+    sent = session.current.get(commit.local_seq)
+    count = 0 if sent is None else len(sent.commit.operations)
+    return sent is not None and commit.operations[:count] != sent.commit.operations

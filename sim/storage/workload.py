@@ -13,9 +13,13 @@ from headwater.values.patch import Add, Append, Increment, PatchOp, Remove, Repl
 from headwater.values.tree import freeze
 
 Path = tuple[str | int, ...]
-How = Literal["set", "delete", "replace", "add", "insert", "remove", "append", "increment"]
+How = Literal["set", "delete", "replace", "add", "insert", "remove", "append", "increment", "result"]
 
 DOCS: Final = ("d0", "d1", "d2")
+RARE: Final = ("r0", "r1", "r2", "r3")
+"""Documents that are mostly written once."""
+RESULTS: Final = ("q0", "q1")
+"""Results of runs: they have one of two values, so that many runs find theirs stored."""
 KEYS: Final = ("k0", "k1", "k2")
 READS: Final[tuple[Path, ...]] = ((), ("n",), ("m",), ("m", "k0"), ("m", "k1"), ("l",), ("l", 0))
 LANES: Final = 10
@@ -59,6 +63,12 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The session waits until it is decided."""
     rides: Literal["", "adds", "refuses", "breaks"] = ""
     """A table transaction rides along."""
+    alone: bool = False
+    """A table transaction that is no part of a commit: its thread waits for it."""
+    interrupt: int = 0
+    """While the session waits, it is interrupted as by Ctrl-C, after so many lines of the code that decides."""
+    reuses: bool = False
+    """Before it, the number of an earlier commit is used for other operations."""
     node: str = "s"
 
 
@@ -68,6 +78,8 @@ class Care(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     at: float
     what: Literal["fork", "merge", "merge back", "compact", "reopen", "release", "verify", "backup"]
     branch: str = ""
+    keep: int = 5
+    """Commits that a compaction leaves in the log."""
     node: str = "s"
 
 
@@ -88,18 +100,24 @@ def draw_acts(rng: random.Random, writers: tuple[Writer, ...], count: int, until
     # Swarm: which kinds of operations there are at all.
     hows = rng.sample(_HOWS, rng.randint(3, len(_HOWS)))
     cares = rng.sample(_CARES, rng.randint(0, 4))
-    burst, rides = rng.choice((0.0, 0.5, 0.9)), rng.random() < 0.3
+    burst = rng.choice((0.0, 0.5, 0.9))
+    odd = frozenset(rng.sample(_ODD, rng.randint(0, 3)))
+    last = {each.name: DOCS[0] for each in writers}
     at = 0.0
     for number in range(1, count + 1):
         at += 0.0 if rng.random() < burst else rng.expovariate(count / until)
         if cares and rng.random() < 0.08:
             found.append(_draw_care(rng, round(at, 3), rng.choice(cares), branches))
         else:
-            found.append(_draw_act(rng, round(at, 3), number, rng.choice(writers).name, branches, hows, rides=rides))
+            session = rng.choice(writers).name
+            act = _draw_act(rng, hows, odd, branches, last[session])
+            last[session] = act.steps[0].doc
+            found.append(msgspec.structs.replace(act, at=round(at, 3), number=number, session=session))
     return tuple(found)
 
 
 _HOWS: Final[list[How]] = ["set", "set", "delete", "replace", "add", "insert", "remove", "append", "increment"]
+_ODD: Final = ["riders", "alone", "interrupts", "reuses", "results"]
 _CARES: Final = ["fork", "merge", "merge back", "compact", "reopen", "release", "verify", "backup"]
 
 
@@ -110,50 +128,60 @@ def _draw_care(rng: random.Random, at: float, what: str, branches: list[str]) ->
         branches.append(branch)
     elif what.startswith("merge"):
         branch = rng.choice(branches[1:]) if len(branches) > 1 else ""
-    return Care(at=at, what=what, branch=branch)  # type: ignore[arg-type]  # one of _CARES
+    return Care(at=at, what=what, branch=branch, keep=rng.choice((0, 1, 5)))  # type: ignore[arg-type]  # one of _CARES
 
 
-def _draw_act(
-    rng: random.Random, at: float, number: int, session: str, branches: list[str], hows: list[How], *, rides: bool
-) -> Act:
-    steps = tuple(_draw_step(rng, rng.choice(hows)) for _ in range(rng.choice((1, 1, 2, 3))))
+def _draw_act(rng: random.Random, hows: list[How], odd: frozenset[str], branches: list[str], last: str) -> Act:
+    """`last` is the document that the session wrote before: it is read more often, through what is pending."""
+    steps = [_draw_step(rng, rng.choice(hows)) for _ in range(rng.choice((1, 1, 2, 3)))]
     looks = tuple(
-        Look(rng.choice(DOCS), rng.choice(READS), rng.random() < 0.3, rng.choice((0, 0, 0, 1, 3, 10)))
+        Look(
+            last if rng.random() < 0.5 else rng.choice(DOCS),
+            rng.choice(READS),
+            rng.random() < 0.3,
+            rng.choice((0, 0, 0, 1, 3, 10, 30)),
+        )
         for _ in range(rng.choice((0, 0, 1, 1, 2)))
     )
-    is_new = rng.random() < 0.1
+    absent = ""
+    if rng.random() < 0.15:
+        absent = rng.choice((*DOCS, *RARE))
+        steps.append(Step("set", absent))
+    chance = rng.random()
+    if "results" in odd and chance < 0.3:
+        return Act(at=0.0, number=0, session="", steps=(Step("result", rng.choice(RESULTS)),), looks=looks)
     return Act(
-        at=at,
-        number=number,
-        session=session,
-        steps=(*steps, Step("set", f"r{number // 3}")) if is_new else steps,
+        at=0.0,
+        number=0,
+        session="",
+        steps=tuple(steps),
         looks=looks,
         branch=rng.choice(branches) if rng.random() < 0.4 else "main",
-        absent=f"r{number // 3}" if is_new else "",
+        absent=absent,
         same=rng.choice(DOCS) if rng.random() < 0.08 else "",
         origin=rng.choice((1, 1, 2)) if rng.random() < 0.15 else 0,
         waits=rng.random() < 0.3,
-        rides=rng.choice(("adds", "adds", "refuses", "breaks")) if rides and rng.random() < 0.2 else "",
+        rides=rng.choice(("adds", "adds", "refuses", "breaks")) if "riders" in odd and chance < 0.2 else "",
+        alone="alone" in odd and chance > 0.8,
+        interrupt=int(10 ** rng.uniform(0, 2.7)) if "interrupts" in odd and 0.2 < chance < 0.4 else 0,
+        reuses="reuses" in odd and 0.4 < chance < 0.6,
     )
 
 
 def _draw_step(rng: random.Random, how: How) -> Step:
-    doc = rng.choice(DOCS)
-    match how:
-        case "set" | "delete":
-            return Step(how, doc)
-        case "replace":
-            return Step(how, doc, rng.choice((("n",), ("m", "k0"), ("m", "k1"), ("l", 0), ("m",))))
-        case "add":
-            return Step(how, doc, ("m", rng.choice(KEYS)))
-        case "insert":
-            return Step(how, doc, ("l", rng.choice((0, 1))))
-        case "remove":
-            return Step(how, doc, rng.choice((("m", "k0"), ("m", "k1"), ("l", 0), ("m", "k2"))))
-        case "append":
-            return Step(how, doc, ("l",))
-        case _:
-            return Step(how, doc, rng.choice((("n",), ("m", "k1"))))
+    return Step(how, rng.choice((*DOCS, RARE[0]) if how == "delete" else DOCS), rng.choice(_PLACES[how]))
+
+
+_PLACES: Final[dict[How, tuple[Path, ...]]] = {
+    "set": ((),),
+    "delete": ((),),
+    "replace": (("n",), ("m", "k0"), ("m", "k1"), ("l", 0), ("m",)),
+    "add": tuple(("m", key) for key in KEYS),
+    "insert": (("l", 0), ("l", 1)),
+    "remove": (("m", "k0"), ("m", "k1"), ("l", 0), ("m", "k2")),
+    "append": (("l",),),
+    "increment": (("n",), ("m", "k1")),
+}
 
 
 def operations(act: Act) -> tuple[Operation, ...]:
@@ -172,6 +200,8 @@ def _operation(step: Step, value: int) -> Operation:
     match step.how:
         case "set":
             return SetDoc(doc, freeze(whole(value)))
+        case "result":
+            return SetDoc(doc, freeze({"n": value // LANES % 2}))
         case "delete":
             return DeleteDoc(doc)
         case "replace":
