@@ -64,7 +64,7 @@ DECLARED: Final = (
     Sometimes("workflow paused in a run", "workflow"),
     Sometimes("wake clamped", "workflow"),
     Sometimes("clock set back in a wait", "workflow"),
-    Sometimes("kill in migration", "workflow"),
+    Sometimes("kill in migration", "storage"),
 )
 
 

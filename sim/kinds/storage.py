@@ -1,4 +1,4 @@
-"""Worlds of one process with one space file: sessions commit, the disk fails, the process dies, branches and compaction.
+"""Worlds of one process with one space file: sessions commit, the disk fails, the process dies, branches, compaction.
 
 Below programs: commits are made by hand, so reads, preconditions and repetitions are drawn freely.
 """
@@ -23,7 +23,7 @@ from headwater.errors import (
     StoreFullError,
     UnavailableError,
 )
-from headwater.host.space_files import open_space
+from headwater.host.space_files import locate, open_space
 from headwater.host.storage import Storage
 from headwater.machine import machine
 from headwater.store import compaction
@@ -35,6 +35,7 @@ from headwater.values.tree import ABSENT
 from sim.faults import DISK, Eio, Full, generate_faults
 from sim.performer import perform
 from sim.plan import Plan, draw_knobs
+from sim.storage import earlier
 from sim.storage.checking import History
 from sim.storage.interruption import Interruption
 from sim.storage.sessions import Receiver, Rider, Sent, Session
@@ -59,7 +60,10 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     until = count * rng.choice((0.005, 0.05, 0.3))
     acts = draw_acts(rng, writers, count, until)
     faults = generate_faults(rng, DISK, (NODE,), until, least=0 if rng.random() < 0.2 else 1)
-    return Plan(kind="storage", knobs=knobs, nodes=writers, operations=acts, faults=faults)
+    features: tuple[str, ...] = ()
+    if rng.random() < 0.1:
+        features, faults = (earlier.FEATURE,), (*earlier.draw(rng, NODE), *faults)
+    return Plan(kind="storage", features=features, knobs=knobs, nodes=writers, operations=acts, faults=faults)
 
 
 def play(world: World) -> None:
@@ -85,6 +89,11 @@ class _Play:
     def run(self) -> None:
         world = self.world
         node = world.node(NODE)
+        if earlier.FEATURE in world.plan.features:
+            path, version = locate(URL, SPACE).path, earlier.draw_version(world.rng("earlier"))
+            assert path is not None
+            world.say(NODE, f"a file of format {version}")
+            world.conductor.join(node.start("earlier", lambda: earlier.make(path, version)))
         world.on_restart[NODE] = self.live
         performer = perform(world)
         node.start("main", self.live)
@@ -120,6 +129,8 @@ class _Play:
 
     def live(self) -> None:
         """One life of the process."""
+        if earlier.FEATURE in self.world.plan.features:
+            machine().sleep(earlier.BEGIN_S)
         for session in self.sessions:
             session.begin_life()
         self.history.begin_life()
