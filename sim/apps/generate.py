@@ -26,6 +26,8 @@ FEATURES: Final = (
     "targets",
     "quiet",
     "restless",
+    "rings",
+    "slow",
     "materializers",
     "handlers",
     "follow-ups",
@@ -63,6 +65,8 @@ class Draft:
         self.boards: list[str] = []
         self.kept: list[str] = []
         """Cells that functions write."""
+        self.indexes: list[str] = []
+        """Map cells that materializers write."""
         self.calls: list[p.Part] = []
         self.handlers: list[str] = []
         self.patterns: list[str] = []
@@ -96,11 +100,20 @@ class Draft:
             options += [self.call] * 3
         if self.kept:
             options += [lambda: p.Read(self.pick(self.kept))]
+        if self.indexes:
+            options += [
+                lambda: p.Sum(self.pick(self.indexes)),
+                lambda: p.At(self.pick(self.indexes), self.pick("0123")),
+            ]
         if self.lists:
             options += [lambda: self.pick((p.Read, p.Sum))(self.pick(self.lists))]
             options += [lambda: p.At(self.pick(self.lists), self.rng.randrange(3))]
         if self.maps:
-            options += [lambda: p.Sum(self.pick(self.maps)), lambda: p.At(self.pick(self.maps), self.pick("abc"))]
+            options += [
+                lambda: p.Read(self.pick(self.maps)),
+                lambda: p.Sum(self.pick(self.maps)),
+                lambda: p.At(self.pick(self.maps), self.pick("abc")),
+            ]
         if self.boards:
             options += [lambda: p.Field(self.pick(self.boards), self.pick(_FIELDS))] * 2
         if "peeks" in self.features:
@@ -243,11 +256,16 @@ def _computed(draft: Draft) -> None:
         throttle=draft.pick((0, 200)) if gate else 0,
         eager=draft.has("eager", 0.25) and plain,
         target=target,
+        slow=_slow(draft),
     )
     draft.add(part)
     draft.calls.append(part)
     if target:
         draft.kept.append(target)
+
+
+def _slow(draft: Draft) -> int:
+    return draft.pick((1, 5, 20)) if draft.has("slow", 0.4) else 0
 
 
 def _sink(draft: Draft) -> None:
@@ -272,6 +290,8 @@ def _sink(draft: Draft) -> None:
             throttle=draft.pick((0, 200)) if gate else 0,
             waits=draft.pick((1, 20)) if draft.has("async", 0.2) else 0,
             sends=sends,
+            rereads=draft.rng.random() < 0.5,  # noqa: PLR2004
+            slow=_slow(draft),
         )
     )
     draft.kept += [each for each in (target, noted) if each]
@@ -314,7 +334,7 @@ def _restless(draft: Draft) -> None:
         seed = draft.name("i")
         draft.add(p.IntCell(seed))
         draft.ints.append(seed)
-        draft.add(p.Restless(draft.name("q"), seed, draft.pick((4, 12, 30))))
+        draft.add(p.Restless(draft.name("q"), seed, draft.pick((4, 12, 60))))
 
 
 def _materializer(draft: Draft) -> None:
@@ -322,6 +342,12 @@ def _materializer(draft: Draft) -> None:
         target = draft.name("t")
         draft.add(p.MapCell(target))
         draft.add(p.Materializer(draft.name("w"), draft.pick(draft.lists), target))
+        draft.indexes.append(target)
+
+
+def _ring(draft: Draft) -> None:
+    if not any(isinstance(part, p.Ring) for part in draft.parts):
+        draft.add(p.Ring(draft.name("g"), draft.pick(draft.ints), draft.pick(draft.ints)))
 
 
 def _handler(draft: Draft) -> None:
@@ -333,7 +359,7 @@ def _handler(draft: Draft) -> None:
     reads = (draft.pick(draft.ints),) if draft.rng.random() < 0.2 else ()  # noqa: PLR2004
     look = draft.steps(1, param=True)[0]
     result = look.value if isinstance(look, p.Put | p.Look) else p.Param()
-    draft.add(p.Handler(name, tuple(steps), result, reads))
+    draft.add(p.Handler(name, tuple(steps), result, reads, _slow(draft)))
     draft.handlers.append(name)
 
 
@@ -357,6 +383,7 @@ _MAKERS: Final[dict[str, Callable[[Draft], None]]] = {
     "derived": _derived,
     "choices": _choice,
     "restless": _restless,
+    "rings": _ring,
     "materializers": _materializer,
     "handlers": _handler,
     "patterns": _pattern,

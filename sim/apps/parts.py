@@ -235,6 +235,8 @@ class Computed(Part, frozen=True):
     eager: bool = False
     version: int = 0
     target: str = ""
+    slow: int = 0
+    """Milliseconds that a run takes: others commit meanwhile."""
 
 
 class Listing(Part, frozen=True):
@@ -272,6 +274,9 @@ class Sink(Part, frozen=True):
     sends: str = ""
     """A handler that gets the sum, whenever the sink runs."""
     group: str = ""
+    rereads: bool = False
+    """Whether it reads the cell that it writes."""
+    slow: int = 0
 
 
 class Restless(Part, frozen=True):
@@ -279,6 +284,13 @@ class Restless(Part, frozen=True):
 
     seed: str
     limit: int = 5
+
+
+class Ring(Part, frozen=True):
+    """Two functions, each of which reads what the other writes; a sink reads them while a cell is not 0."""
+
+    seed: str
+    lit: str
 
 
 class Materializer(Part, frozen=True):
@@ -294,6 +306,7 @@ class Handler(Part, frozen=True):
     steps: tuple[Step, ...]
     result: Expr
     reads: tuple[str, ...] = ()
+    slow: int = 0
 
 
 class Pattern(Part, frozen=True):

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Final
 
 from headwater.cells.context import CONTEXT
+from headwater.machine import machine
 from sim.apps import parts as p
 
 MODULE: Final = "simulated_app"
@@ -28,7 +29,7 @@ import asyncio
 
 import headwater as hw
 from headwater.errors import SchemaError
-from simulated_outside import ask, called, show
+from simulated_outside import ask, called, show, work
 
 app = hw.App("sim")
 ledger = app.cell("ledger", type=list[dict[str, object]], default=[])
@@ -278,12 +279,14 @@ def declaration(app: p.App, part: p.Part) -> str:  # noqa: PLR0911  # one for ea
             return _sink(app, part)
         case p.Restless(_, seed, limit):
             return _RESTLESS.format(name=name, seed=seed, limit=limit)
+        case p.Ring(_, seed, lit):
+            return _RING.format(name=name, seed=seed, lit=lit)
         case p.Materializer(_, cell, target):
             return _MATERIALIZER.format(name=name, source=cell, target=target)
         case p.Handler():
             body = _Body(app)
             options = f"(reads=[{', '.join(part.reads)}])" if part.reads else ""
-            _logged(body, part.steps, part.result, name)
+            _logged(body, part.steps, part.result, name, part.slow)
             return _function(f"app.handler{options}", f"def {name}(n: int, tag: str) -> int:", body)
         case p.Pattern():
             return _pattern(app, part)
@@ -319,6 +322,7 @@ def _computed(app: p.App, part: p.Computed) -> str:
     param = {"": "", "int": "n: int", "item": "item: Item"}[part.takes]
     body = _Body(app, waits=part.waits, param="item.n" if part.takes == "item" else "n")
     text = body.expr(part.body)
+    _work(body, part.slow)
     if part.target:
         body.add(f"{part.target}.value = ({text} * 2) % {MODULUS}")
     body.add(f"return {text}")
@@ -350,6 +354,9 @@ def _derived(app: p.App, part: p.Derived) -> str:
 def _sink(app: p.App, part: p.Sink) -> str:
     body = _Body(app, waits=part.waits)
     shown = [body.expr(each) for each in part.shows]
+    _work(body, part.slow)
+    if part.target and part.rereads:
+        body.add(f"{part.target}.value  # noqa: B018")
     body.add(f"show({part.name!r}, ({', '.join(shown)},))")
     total = " + ".join(shown)
     if part.target:
@@ -366,11 +373,17 @@ def _sink(app: p.App, part: p.Sink) -> str:
     return _function(decorator, f"{'async ' if part.waits else ''}def {part.name}() -> None:", body)
 
 
-def _logged(body: _Body, steps: Sequence[p.Step], result: p.Expr, by: str) -> None:
+def _work(body: _Body, slow: int) -> None:
+    if slow:
+        body.add(f"work({slow})")
+
+
+def _logged(body: _Body, steps: Sequence[p.Step], result: p.Expr, by: str, slow: int = 0) -> None:
     """Steps of a transaction that ends with its entry in the ledger."""
     body.add("called(tag)")
     body.add("sent: list[str] = []")
     body.steps(steps)
+    _work(body, slow)
     body.add(f"result = {body.expr(result)}")
     body.add(f'ledger.append({{"tag": tag, "by": {by!r}, "n": n, "sent": sent, "result": result}})')
     body.add("return result")
@@ -418,6 +431,28 @@ def {name}_left() -> None:
 def {name}_right() -> None:
     if {name}.value < {limit} and {seed}.value != {name}.value + 1:
         {seed}.value = {name}.value + 1
+"""
+
+_RING: Final = """\
+{name}_a = app.cell("{name}_a", 0)
+{name}_b = app.cell("{name}_b", 0)
+
+
+@app.computed(writes=[{name}_a])
+def {name}_first() -> int:
+    {name}_a.value = min({name}_b.value, 3)
+    return {seed}.value
+
+
+@app.computed(writes=[{name}_b])
+def {name}_second() -> int:
+    {name}_b.value = min({name}_a.value, 3)
+    return {seed}.value + 1
+
+
+@app.sink
+def {name}() -> None:
+    show("{name}", {name}_first() + {name}_second() if {lit}.value else -1)
 """
 
 _MATERIALIZER: Final = """\
@@ -531,6 +566,10 @@ def called(tag):
     screens.call(tag)
 
 
+def work(ms):
+    machine().sleep(ms / 1000)
+
+
 async def ask(name, n):
     return n
 """
@@ -540,7 +579,7 @@ def _outside() -> None:
     """A module without a file counts as a library: fingerprints name its functions, and do not follow them."""
     if "simulated_outside" not in sys.modules:
         module = ModuleType("simulated_outside")
-        module.__dict__["screens"] = SCREENS
+        module.__dict__.update(screens=SCREENS, machine=machine)
         exec(_OUTSIDE, module.__dict__)  # noqa: S102  # the text above
         sys.modules["simulated_outside"] = module
 

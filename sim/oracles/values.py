@@ -46,9 +46,13 @@ def check_screens(
                 _check_sink(model, part, shown, complain)
             case p.Materializer(name, source, target):
                 found = [str(each % 5) for each in model.cell(source)]
-                wanted = {each: found.count(each) for each in found}
-                if model.cell(target) != wanted:
-                    complain("V", f"materializer {name}: {target} is {model.cell(target)}, expected {wanted}")
+                counts = {each: found.count(each) for each in found}
+                if model.cell(target) != counts:
+                    complain("V", f"materializer {name}: {target} is {model.cell(target)}, expected {counts}")
+            case p.Ring(name, seed, lit):
+                wanted = model.cell(seed) * 2 + 1 if model.cell(lit) else -1
+                if shown.get(name) != wanted:
+                    complain("V", f"ring {name} shows {shown.get(name)}, expected {wanted}")
             case p.Restless(name, seed, limit):
                 here, there = model.cell(seed), model.cell(name)
                 if (here < limit and there != here + 1) or (there < limit and here != there + 1):

@@ -112,6 +112,8 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
         with session.entered():
             _check_replica(session, documents, complain)
             _check_scheduler(session, complain)
+            for rule, text in session.spy.found:
+                complain(rule, text)
             _check_forced_pass(program, session, complain)
             model = Model(program.app, documents, at_rest=True)
             values.check_screens(

@@ -19,7 +19,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     features = draw_features(rng, frozenset() if in_loop else frozenset({"async"}))
     draft = draw(rng, features, rng.randrange(3, 9) if small else rng.randrange(12, 41))
     count = rng.randrange(12, 28) if small else rng.randrange(60, 120)
-    sessions = rng.choice((1, 1, 1, 2))
+    sessions = rng.choice((1, 1, 2))
     threads = tuple(range(sessions)) + tuple(rng.randrange(sessions) for _ in range(rng.choice((0, 0, 1, 2))))
     drawing = _Drawing(rng, draft, len(threads), small=small)
     operations = tuple(drawing.operation() for _ in range(count))
@@ -36,7 +36,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
                 threads=threads,
                 in_loop=in_loop,
                 demand=rng.choice(("lazy", "lazy", "lazy", "eager")),
-                watched=rng.random() < 0.25,
+                watched=rng.random() < 0.6,
             ),
         ),
         app=p.App(parts=tuple(draft.parts), edits=edits),
@@ -74,7 +74,7 @@ class _Drawing:
     def operation(self) -> o.Operation:
         rng = self._rng
         self._count += 1
-        gap = rng.choice((0.0, 0.0, 0.0, 0.001, 0.01, 0.1, 0.5))
+        gap = rng.choice((0.0, 0.0, 0.0, 0.0, 0.001, 0.01, 0.1, 0.5))
         return rng.choice(self._options)(thread=rng.randrange(self._threads), gap=gap)
 
     def _write(self, **place: float) -> o.Operation:

@@ -59,6 +59,7 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
             _care(program, session, how)
         case o.Gate(fn=fn) if fn in names:
             node = session.space.nodes.get(getattr(module, fn))
+            session.spy.loosened(fn)
             if node is not None:
                 _gate(session, node, operation)
 

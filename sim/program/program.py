@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.declare.functions.function_port import FunctionPort
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, UnavailableError
 from headwater.host.plain_space import Space
 from headwater.host.space_facade import runtime_of
 from headwater.host.storage import Storage, storage_of
@@ -23,6 +23,7 @@ from sim.apps import parts as p
 from sim.apps.generate import version
 from sim.apps.source import SCREENS, load, source
 from sim.program import operations as o
+from sim.program.spy import Spy
 from sim.program.told import Told
 from sim.program.trouble import is_over, is_told
 from sim.world import World
@@ -38,8 +39,9 @@ PATIENCE_S: Final = 0.5
 class Session:
     """One opening of the app."""
 
-    def __init__(self, space: Space, watch: SchedulerWatch | None) -> None:
+    def __init__(self, space: Space, watch: SchedulerWatch | None, spy: Spy) -> None:
         self.space = space
+        self.spy = spy
         self.runtime: SpaceRuntime = runtime_of(space)
         self.stopped: set[str] = set()
         self.watch = watch
@@ -173,20 +175,27 @@ class ProgramWorld:
 
     def session(self, **options: Any) -> Session:  # noqa: ANN401  # of app.open
         watches: list[SchedulerWatch] = []
+        spies: list[Spy] = []
 
         def prepare(port: FunctionPort) -> None:
             # Before anything is restored or runs.
+            spies.append(Spy(port.scheduler, self.app))
             if self.spec.watched:
                 watches.append(SchedulerWatch(port.scheduler))
 
         given = Options(
             demand=self.spec.demand,
             durability=self.spec.durability,
-            on_error=self.errors.append,
+            on_error=lambda error: self._heard(error, spies[0]),
             prepare=prepare,
             **options,
         )
-        return Session(self.module.app.open_with(URL, given), watches[0] if watches else None)
+        return Session(self.module.app.open_with(URL, given), watches[0] if watches else None, spies[0])
+
+    def _heard(self, error: HeadwaterError, spy: Spy) -> None:
+        self.errors.append(error)
+        if "could not be stored" in str(error) and isinstance(error.__cause__, UnavailableError):
+            spy.gave_up(str(error.facts["node"]))
 
     def leave(self) -> None:
         """Close all sessions."""

@@ -1,0 +1,77 @@
+"""Listens to the trace of one opening: delays of functions, retries after a failure of the store, adopted runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from headwater.scheduler.runs.runner import REJECTED
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.scheduler_limits import FAILURES_MAX
+from headwater.scheduler.trace import (
+    NodeInvalidated,
+    RunDiscarded,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TraceRecord,
+)
+from sim.apps import parts as p
+
+SLACK_MS = 0.01
+"""Times are rounded."""
+
+
+class Spy:
+    """What the trace says of the functions of one opening."""
+
+    def __init__(self, scheduler: Scheduler, app: p.App) -> None:
+        self.found: list[tuple[str, str]] = []
+        """Rules that were broken."""
+        self.rejected: Counter[str] = Counter()
+        """By node, commits that were rejected in a row."""
+        self._gates = {
+            part.name: (part.debounce, part.throttle)
+            for part in app.parts
+            if isinstance(part, p.Computed | p.Sink) and (part.debounce or part.throttle)
+        }
+        self._changed: dict[str, float] = {}
+        self._ended: dict[str, float] = {}
+        scheduler.trace.listen(self._heard)
+
+    def loosened(self, name: str) -> None:
+        """The delay of a function was set by hand."""
+        self._gates.pop(name, None)
+
+    def _heard(self, record: TraceRecord) -> None:
+        node = record.node
+        match record:
+            case RunDiscarded(reason=reason):
+                self.rejected[node] += reason == REJECTED
+            case NodeInvalidated():
+                self._changed[node] = record.at_ms
+            case RunStarted():
+                self._started(record)
+            case RunFinished() | RunFailed():
+                self._ended[node] = record.at_ms
+
+    def _started(self, record: RunStarted) -> None:
+        name = record.node.partition("#")[0]
+        gate = self._gates.get(name)
+        if gate is None or record.first or record.demand != "live":
+            return
+        debounce, throttle = gate
+        since_change = record.at_ms - self._changed.get(record.node, -1e9)
+        since_run = record.at_ms - self._ended.get(record.node, -1e9)
+        if debounce and since_change < debounce - SLACK_MS:
+            self.found.append(
+                ("I6", f"{name} runs {since_change:.3f} ms after a change, with a debounce of {debounce} ms")
+            )
+        if throttle and since_run < throttle - SLACK_MS:
+            self.found.append(("I6", f"{name} runs {since_run:.3f} ms after a run, with a throttle of {throttle} ms"))
+
+    def gave_up(self, title: str) -> None:
+        """The store failed: a function is tried again some times before it is given up."""
+        name = title.partition("(")[0]
+        tries = max((count for node, count in self.rejected.items() if node.startswith(name)), default=0)
+        if tries < FAILURES_MAX:
+            self.found.append(("I1", f"{title} was given up after {tries} rejected commits"))
