@@ -25,7 +25,7 @@ import threading
 import time
 from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
@@ -59,6 +59,7 @@ __all__ = [
     "File",
     "Files",
     "Future",
+    "InvalidStateError",
     "Lock",
     "Machine",
     "Process",

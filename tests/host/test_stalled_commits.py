@@ -54,3 +54,29 @@ def test_no_later_commit_is_decided_before_one_that_has_to_come_again(error: Hea
         storage.wait()
         told = [each.verdict for each in heard.decided if isinstance(each, CommitOutcome)]
         assert told == [Committed(1), Committed(2)]
+
+
+def test_a_commit_that_arrives_again_while_the_disk_is_full_does_not_stall_its_session() -> None:
+    backend = MemoryBackend()
+    heard = Heard()
+    with Storage(backend, SimClock(), machine(), group_max=1) as storage:
+        storage.join(heard)
+        storage.submit(commit(1), helps=False)
+        storage.wait()
+        fold = storage._engine._due_fold
+
+        def fail() -> None:
+            raise StoreFullError("no room")
+
+        # A fold is due, and there is no room for it: this fails also for a commit that only gets its verdict again.
+        storage._engine._due_fold = fail  # type: ignore[method-assign]  # until there is room
+        storage.submit(commit(1), helps=False)
+        storage.wait()
+        storage._engine._due_fold = fold  # type: ignore[method-assign]  # as it was
+        heard.decided.clear()
+        # The session has the verdict on the first one, and does not send it again.
+        storage.submit(commit(2), helps=False)
+        storage.wait()
+    [decided] = heard.decided
+    assert isinstance(decided, CommitOutcome)
+    assert isinstance(decided.verdict, Committed)

@@ -23,7 +23,7 @@ from headwater.client.client_socket import ClientSocket
 from headwater.client.credentials import Credentials, check_audience
 from headwater.client.server_url import ServerUrl
 from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError, ServerLimitError
-from headwater.machine import Future, machine
+from headwater.machine import Future, InvalidStateError, machine
 from headwater.store.commit import NewObservation, Submission
 from headwater.sync.client_session import Answer, ClientPhase, ClientSession, Item
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, OFFLINE_MAX
@@ -218,7 +218,13 @@ class ServerLink:
             # A server that has been away for long gets less time.
             timeout = max(min(timeout, lost_at + PATIENCE_S - self._loop.time()), 0.0)
         answer: Future[Answer | HeadwaterError] = machine().future()
-        self.ask_soon(frame, lambda found: None if answer.done() else answer.set_result(found))
+
+        def done(found: Answer | HeadwaterError) -> None:
+            # The caller may give up at any moment.
+            with suppress(InvalidStateError):
+                answer.set_result(found)
+
+        self.ask_soon(frame, done)
         try:
             found = answer.result(timeout)
         except TimeoutError:

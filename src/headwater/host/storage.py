@@ -383,8 +383,11 @@ class Storage:
     def _stall(self, group: list[Submission], error: HeadwaterError) -> None:
         """Later commits of these sessions wait until these are sent again: decided first, they would conflict."""
         for each in group if isinstance(error, StoreError) else ():
-            if each.is_resent:
-                self._stalled.setdefault(each.commit.session, (each.commit.local_seq, error))
+            commit = each.commit
+            # One that arrived twice may be decided: its session has the verdict, and does not send it again.
+            was_decided = isinstance(error, StoreFullError) and commit.local_seq <= self._engine.last_of(commit.session)
+            if each.is_resent and not was_decided:
+                self._stalled.setdefault(commit.session, (commit.local_seq, error))
 
     def _stalled_by(self, submission: Submission) -> HeadwaterError | None:
         """Why a commit is not decided: there was no room for an earlier one, which was not sent again yet."""
