@@ -19,6 +19,7 @@ PLACES: Final[dict[str, tuple[str, ...]]] = {
     "fold_after": ("store.engine:FOLD_COMMITS",),
     "cache": ("store.state_cache:CACHE_BYTES",),
     "checkpoint_pages": ("store.backends.sqlite_file:CHECKPOINT_PAGES",),
+    "out_bytes": ("server.spaces.server_socket:OUT_BYTES_MAX", "testing.simulation.wire:KERNEL_BYTES"),
 }
 """For each knob, the constants it replaces, as `module:NAME`: each module that imports a name has its own."""
 

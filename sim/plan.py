@@ -43,6 +43,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Documents that the store keeps in memory."""
     checkpoint_pages: int | None = None
     """Pages in the WAL of SQLite, before it is copied into the file."""
+    out_bytes: int | None = None
+    """Bytes that wait for a client that does not read, in the server and in the system, before it is cut off."""
 
 
 def draw_knobs(rng: random.Random) -> Knobs:
@@ -54,6 +56,9 @@ def draw_knobs(rng: random.Random) -> Knobs:
     fold_after = rng.choice((None, None, 2))
     cache = rng.choice((None, None, 0, 2))
     checkpoint_pages = rng.choice((None, None, 4))
+    # From a stream of its own, which takes nothing of the plan's: plans of known seeds stay as they are.
+    more = random.Random(f"knobs-{rng.getstate()[1][:2]}")
+    out_bytes = more.choice((None,) * 9 + (400,))
     return Knobs(
         switch=switch,
         pct=depth if is_pct else 0,
@@ -62,6 +67,7 @@ def draw_knobs(rng: random.Random) -> Knobs:
         fold_after=fold_after,
         cache=cache,
         checkpoint_pages=checkpoint_pages,
+        out_bytes=out_bytes,
     )
 
 
