@@ -50,9 +50,9 @@ def check_replica(name: str, look: Look, history: History, violate: Violate) -> 
     for doc, (confirmed, visible) in look.documents.items():
         expected = body(history.now(DocKey(doc)))
         if confirmed != expected:
-            violate("INV-9", f"{name} has {doc} confirmed as {_shown(confirmed)}, the log says {_shown(expected)}")
+            violate("INV-9", f"{name} has {doc} confirmed as {shown(confirmed)}, the log says {shown(expected)}")
         elif visible != confirmed and not look.pending:
-            violate("INV-9", f"{name} shows {doc} as {_shown(visible)}, and nothing is pending: {_shown(confirmed)}")
+            violate("INV-9", f"{name} shows {doc} as {shown(visible)}, and nothing is pending: {shown(confirmed)}")
     for doc in history.docs:
         is_held = doc.startswith(look.prefixes)
         if is_held and doc not in look.documents and doc not in look.own and history.now(doc) is not ABSENT:
@@ -69,7 +69,7 @@ def difference(before: Look | None, after: Look) -> str:
     for doc in sorted(before.documents.keys() | after.documents.keys()):
         one, two = before.documents.get(doc), after.documents.get(doc)
         if one != two:
-            shown = [_shown(each[0]) if each is not None else "not held" for each in (one, two)]
+            shown = [shown(each[0]) if each is not None else "not held" for each in (one, two)]
             found.append(f"{doc} {shown[0]}, then {shown[1]}")
     return "; ".join(found)
 
@@ -82,7 +82,7 @@ def check_engine(engine: Engine, history: History) -> list[str]:
     for doc in history.docs:
         found, expected = body(engine.states.get(MAIN, doc).value), body(history.now(doc))
         if found != expected:
-            wrong.append(f"the engine has {doc} as {_shown(found)}, the log says {_shown(expected)}")
+            wrong.append(f"the engine has {doc} as {shown(found)}, the log says {shown(expected)}")
     return wrong
 
 
@@ -112,7 +112,8 @@ def left_at(server: Server) -> Iterator[str]:
                 yield f"space {name} has {len(left)} {what}"
 
 
-def _shown(data: bytes) -> str:
+def shown(data: bytes) -> str:
+    """A document for a message."""
     if not data:
         return "none"
     text = repr(msgspec.msgpack.decode(data))

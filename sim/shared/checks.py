@@ -8,8 +8,10 @@ from headwater.values.ids import DocKey
 from sim.faults import HalfOpen, Isolate, Pause
 from sim.oracles.commits import check_commits
 from sim.oracles.cycles import cycle_in, describe, edges_of
-from sim.oracles.history import History, Mirror, lookup
-from sim.oracles.replicas import Look, check_engine, check_replica, difference, left_at
+from sim.oracles.history import History, Mirror, body, lookup
+from sim.oracles.replicas import Look, check_engine, check_replica, difference, left_at, shown
+from sim.oracles.watches import wrong_session, wrong_watches
+from sim.shared.client import reload
 from sim.shared.records import Record
 from sim.shared.shared_app import REGISTERS
 from sim.shared.shared_world import SharedWorld
@@ -27,13 +29,16 @@ def check(shared: SharedWorld) -> None:
     for space, history in histories.items():
         for wrong in shared.on_server(space, lambda engine, history=history: check_engine(engine, history)):
             shared.world.violate("INV-9", f"space {space}: {wrong}")
+    _check_sessions(shared)
     if shared.world.violations:
         return
     shared.close()
     _check_left(shared)
     shared.stop()
+    ended = {space: _history(shared, space, "at the end") for space in shared.spaces}
+    _check_folders(shared, ended)
     for space in shared.spaces:
-        history = _history(shared, space, "at the end")
+        history = ended[space]
         mine = [each for client in shared.clients.values() if client.node.space == space for each in client.records]
         check_commits(history, mine, shared.world.violate)
         _check_cycles(shared, history, mine)
@@ -64,6 +69,53 @@ def _history(shared: SharedWorld, space: str, when: str) -> History:
     for wrong in shared.on_server(space, mirror.look):
         shared.world.violate("S1", f"space {space} {when}: {wrong}")
     return mirror.history()
+
+
+def _check_sessions(shared: SharedWorld) -> None:
+    """Both sides of each session agree (M)."""
+    server = shared.server
+    assert server is not None
+    assert server.spaces is not None
+    for space, channel in sorted(server.spaces.channels.items()):
+        for wrong in wrong_watches(channel):
+            shared.world.violate("M", f"space {space} at rest: {wrong}", shared.name)
+        for client in shared.clients.values():
+            link = None if client.space is None else client.space._runtime._lease.storage._link  # noqa: SLF001
+            if client.node.space != space or client.is_ended or link is None or link.session.opened is None:
+                continue
+            held = client.space._runtime.replica._documents  # noqa: SLF001
+            for wrong in wrong_session(channel, link.session.opened.session, link.session, held):
+                shared.world.violate("M", f"{client.name} at rest: {wrong}", client.name)
+
+
+def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None:
+    """What a folder has is what the log says (INV-9); commits that an opening left in it were decided or are listed."""
+    for name, client in shared.clients.items():
+        if not client.node.local or client.is_ended:
+            continue
+        history = histories[client.node.space]
+        node = shared.world.node(name)
+        found: list[tuple[Look, bytes, int]] = []
+        node.start("folder", lambda client=client: found.append(reload(client)))  # type: ignore[misc]
+        shared.world.conductor.wait(lambda: bool(found) or bool(shared.world.violations), "the folder", 60.0)  # noqa: B023
+        if not found:
+            continue
+        look, refused, outbox = found[0]
+        if outbox:
+            shared.world.violate("L1", f"the folder of {name} has {outbox} commits at the end", name)
+        for doc, (confirmed, _) in look.documents.items():
+            expected = body(history.before(DocKey(doc), look.seq + 1))
+            if client.node.can == "read" and not confirmed:
+                continue  # a result that it keeps to itself, and not in the folder
+            if confirmed != expected:
+                text = f"the folder of {name} has {doc} as of {look.seq} otherwise than the log"
+                shared.world.violate("INV-9", f"{text}: {shown(confirmed)}, {shown(expected)}", name)
+        for record in client.records:
+            places = [history.written.get(number) for number in record.written]
+            is_listed = any(str(number).encode() in refused for number in record.written)
+            if record.was_closed and record.act.how == "block" and places and not any(places) and not is_listed:
+                text = f"transaction {record.act.number} of {name} was left in its folder"
+                shared.world.violate("INV-7", f"{text}, and is neither in the log nor among the rejected", name)
 
 
 def _check_seen(shared: SharedWorld, name: str, look: Look, history: History) -> None:

@@ -23,6 +23,7 @@ from headwater.errors import (
 )
 from headwater.machine import machine
 from headwater.runtime.connection import Connection
+from sim.oracles.replicas import Look, look_at
 from sim.shared.records import Record, begin
 from sim.shared.shared_app import Reading, SharedApp, StepError
 from sim.shared.workload import FIRST_NUMBER, READS, Act, ClientNode, Operation, Reopen, Sync
@@ -73,6 +74,7 @@ class SharedClient:
         self.life += 1
         self.app = SharedApp()
         self.app.inconsistent = self.inconsistent
+        self.app.has_reconnected = self.has_reconnected
         self.is_quiet = False
         self.asked.clear()
         if self.node.mode == "plain":
@@ -100,9 +102,13 @@ class SharedClient:
                 after = AGAIN_S
             finally:
                 self.is_quiet = False
+            left = [each for each in self.records if each.opening == self.openings and not each.is_over]
             try:
                 await self._close(opening)
                 self.say("closed")
+                for each in left:
+                    # In the folder, if it has one.
+                    each.was_closed = True
             except HeadwaterError as error:
                 self._failed(error)
             self.space = None
@@ -241,6 +247,10 @@ class SharedClient:
         self.has_failed_run = self.has_failed_run or isinstance(error.__cause__, OfflineError)
         self.shared.told(self, error)
 
+    def has_reconnected(self) -> bool:
+        """Whether this opening had another connection, or another opening of its folder, before."""
+        return self.space is None or self.node.local or self.space.connection.tries > 1
+
     def inconsistent(self, text: str) -> None:
         """A function has seen what cannot be."""
         self.world.violate("INV-6", f"{self.name}: {text}", self.name)
@@ -299,3 +309,17 @@ def _run_plain(work: Coroutine[Any, Any, None]) -> None:
     except StopIteration:
         return
     raise AssertionError("a plain client has suspended")
+
+
+def reload(client: SharedClient) -> tuple[Look, bytes, int]:
+    """What the folder of a client has when no server is there: documents, rejected commits, commits in its outbox."""
+    app = SharedApp()
+    options: dict[str, Any] = {"token": client.shared.tokens[client.name], "actor": client.node.actor or None}
+    local = f"/home/{client.name}/replica"
+    files = machine().files
+    with app.app.open(URL + client.node.space, local=local, on_error="log", **options) as space:
+        outbox = len(space._runtime._lease.storage._link.session.outbox)  # noqa: SLF001  # an oracle looks inside
+        # Results of functions that run now are not stored yet.
+        look = look_at(space)
+    refused = [files.read(f"{local}/{name}") for name in files.names(local) if name.endswith(".refused.jsonl")]
+    return look, b"".join(refused), outbox

@@ -34,6 +34,8 @@ class Record:
     # The numbers it has written, and those of events that it has sent.
     written: tuple[int, ...] = ()
     sent: tuple[int, ...] = ()
+    # The opening was closed in order before its verdict came.
+    was_closed: bool = False
 
     @property
     def is_over(self) -> bool:
