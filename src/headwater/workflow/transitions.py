@@ -140,12 +140,7 @@ def _correct_clock(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> Flo
         return flow
     _correct_times(tables, flow, spec)
     # From here on, times are measured by the corrected clock.
-    retry_at = flow.retry_at
-    if retry_at is not None and retry_at > tables.now:
-        retry_at = Millis(min(retry_at, tables.now + max(retry_at - flow.updated_at, 0)))
-    sooner = "update flow_call set next_at = min(next_at, ? + max(next_at - ?, 0)) where run = ? and next_at > ?"
-    tables.execute(sooner, tables.now, flow.updated_at, flow.head, tables.now)
-    return set_flow(tables, flow, retry_at=retry_at)
+    return set_flow(tables, flow)
 
 
 def _correct_times(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> bool:
