@@ -13,7 +13,7 @@ from sim.kinds import make_plan
 from sim.plan import Plan
 
 FLOW = FlowPart(name="f0")
-LATER = Person(at=8.0, flow="f0", verb="resume")
+LATER = Person(at=8.0, flow="f0", verb="restore")
 """Is refused. The world lasts until then."""
 
 
