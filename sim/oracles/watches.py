@@ -29,9 +29,7 @@ def wrong_watches(channel: Channel) -> Iterator[str]:
                 yield f"{connection!r} is told about {sorted(told ^ held)} and watches otherwise"
 
 
-def wrong_session(
-    channel: Channel, session: SessionId, client: ClientSession, held: Container[str]
-) -> Iterator[str]:
+def wrong_session(channel: Channel, session: SessionId, client: ClientSession, held: Container[str]) -> Iterator[str]:
     """Differences between both sides of a session at rest. `held`: the documents of the replica."""
     connection: Any = channel.connections.get(session)
     if connection is None:

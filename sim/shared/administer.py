@@ -41,6 +41,13 @@ def _perform(shared: SharedWorld, operation: Revoke | Upkeep) -> bool:
                 shared.revoked[operation.node] = shared.world.now
                 shared.world.say(shared.name, f"revoked the token of {operation.node}")
             return True
+        if operation.what == "restart":
+            # As a new version of the server is deployed: clients are asked to come again.
+            shared.server = None
+            server.stop()
+            shared.world.say(shared.name, "ended, to be started again")
+            shared.serve()
+            return True
         for space in shared.spaces:
             storage = shared.storage(space)
             if storage is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from headwater.server.server_limits import PING_S
 from headwater.store.verification import verify
 from headwater.values.ids import DocKey
@@ -16,6 +18,9 @@ from sim.shared.records import Record
 from sim.shared.shared_app import REGISTERS
 from sim.shared.shared_world import SharedWorld
 
+
+REVOKED_S = 0.2
+"""Within this time, a revoked token has stopped working."""
 
 DERIVED = ("total", "risky", "careful", "lengths", "one:")
 """Documents that are results of functions."""
@@ -45,6 +50,7 @@ def check(shared: SharedWorld) -> None:
         history = ended[space]
         mine = [each for client in shared.clients.values() if client.node.space == space for each in client.records]
         check_commits(history, mine, shared.world.violate)
+        _check_access(shared, space, mine)
         _check_cycles(shared, history, mine)
         report = shared.at_server(lambda space=space: shared._use_file(space, verify), "verify")  # noqa: SLF001
         for finding in report.findings:
@@ -145,6 +151,21 @@ def _check_seen(shared: SharedWorld, name: str, look: Look, history: History) ->
 
 def _sized(value: object) -> list[object] | dict[str, object]:
     return value if isinstance(value, list | dict) else []
+
+
+def _check_access(shared: SharedWorld, space: str, records: list[Record]) -> None:
+    """A client whose token was revoked has nothing that was written afterwards."""
+    for name, look in sorted(shared.last_looks.items()):
+        if shared.clients[name].node.space != space:
+            continue
+        had = b"".join(confirmed for confirmed, _ in look.documents.values())
+        limit = shared.revoked[name] + REVOKED_S
+        for record in records:
+            if record.began <= limit or record.client == name:
+                continue
+            if any(msgspec.msgpack.encode(number) in had for number in record.written):
+                text = f"{name} has what transaction {record.act.number} wrote at {record.began:.3f}"
+                shared.world.violate("access", f"{text}, and its token was revoked at {shared.revoked[name]:.3f}", name)
 
 
 def _check_left(shared: SharedWorld) -> None:

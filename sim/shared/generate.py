@@ -144,7 +144,9 @@ def with_administration(
     found: list[Operation] = list(operations)
     if "upkeep" in features:
         found += [
-            Upkeep(at=rng.uniform(0, end), what=rng.choice(("compact", "compact", "backup", "fold")))
+            Upkeep(
+                at=rng.uniform(0, end), what=rng.choice(("compact", "compact", "backup", "fold", "restart", "restart"))
+            )
             for _ in range(rng.randint(1, 3))
         ]
     if "rights" in features and len(clients) > 2:

@@ -48,6 +48,9 @@ class SharedWorld:
     def __init__(self, world: World) -> None:
         self.world = world
         world.network.again_mark = COMMIT_MARK
+        if "limits" in world.plan.features:
+            # A client that does not read is soon noticed.
+            world.network.window = 800
         self.is_calm = self.is_over = False
         self.tokens: dict[str, str] = {}
         self.grants: dict[str, str] = {}

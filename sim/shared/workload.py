@@ -83,7 +83,7 @@ class Upkeep(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True)
 
     at: float
     node: str = "s"
-    what: Literal["backup", "compact", "fold"] = "backup"
+    what: Literal["backup", "compact", "fold", "restart"] = "backup"
 
 
 class Twin(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

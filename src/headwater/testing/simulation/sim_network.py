@@ -17,7 +17,7 @@ from typing import Final
 from zlib import crc32
 
 from headwater.testing.simulation.conductor import Conductor
-from headwater.testing.simulation.wire import Wire, WireLoop
+from headwater.testing.simulation.wire import KERNEL_BYTES, Wire, WireLoop
 
 NAMES: Final = {"localhost": "127.0.0.1"}
 """All other names are unknown."""
@@ -130,6 +130,8 @@ class SimNetwork:
         # The probability that a message of a client arrives twice, and what such a message begins with.
         self.again: float = 0.0
         self.again_mark = b""
+        # How many bytes of one direction the system takes before the other side has read them.
+        self.window = KERNEL_BYTES
 
     # -- listening and connecting --------------------------------------------------------------------------
 

@@ -41,7 +41,9 @@ class WireNetwork(Protocol):
     """What a wire needs of the network it is part of."""
 
     conductor: Conductor
+    window: int
     again: float
+    again_mark: bytes
 
     def delay(self, wire: Wire) -> float:
         """How long bytes take now."""
@@ -211,9 +213,10 @@ class Wire(asyncio.Transport):
             self._loop.arrive_at(self._conductor.now + self._network.delay(self), self._drain, self._context)
 
     def _drain(self) -> None:
-        while self._unsent and self._flying < KERNEL_BYTES and not self.is_gone:
+        window = self._network.window
+        while self._unsent and self._flying < window and not self.is_gone:
             data = self._unsent.popleft()
-            room = KERNEL_BYTES - self._flying
+            room = window - self._flying
             if len(data) > room:
                 self._unsent.appendleft(data[room:])
                 data = data[:room]
@@ -298,7 +301,8 @@ class Wire(asyncio.Transport):
         self._unsent_bytes = 0
         if not self.is_cut:
             self.is_cut = True
-            if not self.other.is_gone:
+            # Where nothing arrives, the reset is lost: the other side learns it when it sends, or by a time-out.
+            if not self.other.is_gone and self._network.silent_until(self.other) <= self._conductor.now:
                 self.other.learn(ConnectionResetError(104, "Connection reset by peer"), self._network.delay(self))
         self._error = ConnectionAbortedError(103, "Connection aborted")
         self.learn(None, 0.0)
