@@ -187,6 +187,8 @@ class _Opening:
         self.is_over = False
         for session in play.sessions:
             session.openings += 1
+            for sent in session.open():
+                sent.is_out = False
 
     def run(self) -> None:
         node, conductor = self.world.node(NODE), self.world.conductor
@@ -224,8 +226,6 @@ class _Opening:
 
     def work(self, session: Session) -> None:
         """Send what is not decided again, then go on."""
-        for sent in session.open():
-            sent.is_out = False
         while not self.is_over and not session.is_done:
             try:
                 if not self.step(session):
@@ -251,6 +251,8 @@ class _Opening:
             return True
         if session.next >= len(session.acts) or len(waiting) >= session.writer.window:
             return False
+        if any(each.opening != session.openings for each in waiting):
+            return False  # it does not know yet which of them are in what it reads
         act = session.acts[session.next]
         if act.at > self.world.now:
             machine().sleep(min(act.at - self.world.now, PATIENCE_S))
@@ -345,15 +347,20 @@ class _Opening:
             case "release":
                 storage.let_go(BranchId("main"), [DocKey("d0"), DocKey("d1")])
             case "backup":
-                storage.call(
-                    lambda engine: engine.backend.backup(f"/store/{self.play.care}-{world.now}.copy", lambda *_: None)
-                )
+                storage.call(self.back_up)
             case "verify":
                 report = storage.call(verify)
                 if not report.ok:
                     world.violate("INV-9", f"verify: {report.findings}", NODE)
 
+    def back_up(self, engine: Engine) -> None:
+        try:
+            engine.backend.backup(f"/store/{self.play.care}-{self.world.now}.copy", lambda *_: None)
+        except SystemError as error:
+            # From apsw, if a file written in Python fails at the end of a copy.
+            raise UnavailableError("the copy failed") from error
+
     def compact(self, engine: Engine, keep: int) -> None:
         self.play.history.read(engine)
+        self.world.counts["compactions"] += 1
         compaction.compact(engine, Seq(max(engine.documents.horizon.seq, engine.head - keep)))
-        self.play.world.counts["compactions"] += 1

@@ -92,6 +92,7 @@ class History:
         if not report.ok:
             self._world.violate("INV-9", f"verify at the end: {report.findings}")
         model = Model()
+        model.is_compacted = self._world.counts["compactions"] > 0
         decided = self._decisions()
         for seq in sorted(self.entries):
             self._decide_before(model, decided, seq)
@@ -213,13 +214,13 @@ class History:
             self._world.violate("INV-11", f"{name} was accepted without an entry, and changes {operation.doc}")
         model.elided.add((commit.session, commit.local_seq))
 
-    @staticmethod
-    def _rests_on_elided(sent: Sent, session: dict[int, Sent]) -> bool:
-        """On a commit without an entry, which a later opening does not know."""
+    def _rests_on_elided(self, sent: Sent, session: dict[int, Sent]) -> bool:
+        """On a commit without an entry, which a later opening does not know, nor an engine that was started again."""
         numbers = {each.local_seq for each in sent.commit.preconditions if isinstance(each, OriginCommitted)}
         for read in sent.commit.pending_reads:
             numbers.update(number for first, last in read.layers for number in range(first, last + 1))
-        return any(session[each].is_elided and session[each].opening != sent.opening for each in numbers)
+        forgets = self._world.counts["interrupts"] or any(each.rides for each in session.values())
+        return any(session[each].is_elided and (forgets or session[each].opening != sent.opening) for each in numbers)
 
     def _check_documents(self, model: Model, storage: Storage) -> None:
         first = storage.call(lambda engine: engine.documents.horizon.seq)

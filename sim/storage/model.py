@@ -129,6 +129,8 @@ class Model:
         # By branch: (source, newest commit of the source, the merge commit).
         self.merges: dict[str, list[tuple[str, int, int]]] = {}
         self.accepted: dict[tuple[str, int], int] = {}
+        # The log of some time was dropped: which paths were written then is not known to the store.
+        self.is_compacted = False
         # Accepted without an entry.
         self.elided: set[tuple[str, int]] = set()
 
@@ -201,10 +203,13 @@ class Model:
             if (commit.session, number) not in self.accepted and (commit.session, number) not in self.elided:
                 return f"it rests on {number}, which was not accepted"
         value = self.value(commit.branch, read.doc, read.basis)
-        for number in numbers:
-            for operation in pending[number].operations:
-                if operation.doc == read.doc:
-                    value = applied(value, operation)
+        try:
+            for number in numbers:
+                for operation in pending[number].operations:
+                    if operation.doc == read.doc:
+                        value = applied(value, operation)
+        except MisfitError:
+            return None  # it fits only with what others have written in between: its view is not known here
         before, now = (
             look(each, read.path, read.depth) for each in (value, self.value(commit.branch, read.doc, self.head))
         )
@@ -235,7 +240,8 @@ class Model:
         for read, since in reads:
             # A write elsewhere in the document, or of the same value, may count.
             for seq, _, session, number in self.writes_of(commit.branch, read.doc):
-                if seq > since and (isinstance(read, Read) or session != commit.session or not _names(read, number)):
+                is_own = session == commit.session and isinstance(read, PendingRead) and _names(read, number)
+                if seq > since and (not is_own or self.is_compacted):
                     return f"{read.doc} was written at {seq}"
         try:
             values: dict[str, Any] = {}

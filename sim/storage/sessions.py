@@ -57,7 +57,7 @@ class Sent:
     verdicts: list[tuple[Verdict, int]] = field(default_factory=list)
     # Not decided, and not sent again: the disk was full, or failed.
     error: HeadwaterError | None = None
-    # The opening in which it was decided first.
+    # The opening in which it was made, or decided first.
     opening: int = 0
     # What its table transaction does.
     rides: str = ""
@@ -152,12 +152,15 @@ class Session:
             (0, _observation(reads, pending)) if act.steps[0].how == "result" else None,
         )
         made = self.current[number] = Sent(act, commit, rides="" if self.writer.resends else act.rides)
+        made.opening = self.openings
         return made
 
     def reused(self) -> Submission | None:
         """A commit that was accepted, with other operations."""
         for each in reversed(self.current.values()):
-            if any(isinstance(verdict, Committed) for verdict, _ in each.verdicts) and not each.rides:
+            if each.rides or each.is_elided:
+                continue  # of the second kind, a later opening knows nothing
+            if any(isinstance(verdict, Committed) for verdict, _ in each.verdicts):
                 other = SetDoc(DocKey("d0"), freeze(whole(each.act.number * LANES + RIDER)))
                 return Submission(
                     msgspec.structs.replace(each.commit, operations=(other,)), is_resent=self.writer.resends
@@ -179,7 +182,8 @@ class Session:
         sent.is_out = False
         if self.stalled is not None and number > self.stalled and isinstance(verdict, Committed):
             self.world.violate("INV-5", f"{self.id} {number} was decided, and {self.stalled} before it was not")
-        sent.opening = sent.opening or self.openings
+        if not sent.verdicts:
+            sent.opening = self.openings
         sent.verdicts.append((verdict, head))
 
     def failed(self, number: int, error: HeadwaterError) -> None:

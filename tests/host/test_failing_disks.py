@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import pytest
 
 from headwater.cells.pending_commit import PendingCommit
-from headwater.errors import PoisonedError, StoreError, StoreFullError
+from headwater.errors import HeadwaterError, PoisonedError, StoreError, StoreFullError
+from headwater.store.commit import Operation, Tables, Verdict
 from headwater.store.verification import verify
 from headwater.testing import Disk
 from headwater.values.address import doc_key
+from headwater.values.ids import DocKey
+from headwater.values.tree import Maybe
 from tests.support.hosts import on_disk, reopened
 from tests.support.limits import small_limits
 from tests.support.naive import plain
@@ -159,3 +163,36 @@ def test_after_a_failed_sync_the_next_opening_leaves_no_hole_in_the_log(count: i
     with on_disk(after) as storage:
         assert plain(storage.attach().read(COUNT)) == expected
         assert storage.call(lambda engine: verify(engine).ok)
+
+
+class Broken:
+    """A table transaction with a mistake."""
+
+    def __init__(self) -> None:
+        self.told: list[HeadwaterError | None] = []
+
+    def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+        raise RuntimeError(f"not with {tables} and {look}")
+
+    def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        assert verdict is None
+        self.told.append(error)
+
+
+@pytest.mark.parametrize("still", [True, False])
+def test_mistake_of_a_table_transaction_after_a_failed_sync_is_told_and_does_not_end_the_thread(still: bool) -> None:
+    """The engine could not be started again, and the thread ended: what came later was never decided."""
+    disk = Disk()
+    with on_disk(disk, still=still) as storage:
+        ann = storage.attach()
+        disk.failing["sync"] = 1
+        ann.commit([put("count", {"n": 1})])
+        ann.sync()
+        broken = [Broken(), Broken()]
+        for each in broken:
+            storage.submit_tables(each)
+            storage.nudge()
+            if still:
+                storage.wait()
+        storage.wait()
+        assert [type(error) for each in broken for error in each.told] == [PoisonedError, PoisonedError]

@@ -335,8 +335,6 @@ class Storage:
         the next, and the next call continues where this one was interrupted. Repeated steps are harmless: a commit
         that was accepted gets the same verdict, and outcomes that were delivered are not taken in again.
         """
-        if self._torn:
-            self._restart()
         if self._outcomes is None:
             group, waiting = self._group, self._waiting
             while waiting and len(group) < self._group_max:
@@ -354,8 +352,10 @@ class Storage:
         self._group, self._outcomes = [], None
         self.groups += 1
 
-    def _decide(self, group: list[Submission], *, is_second: bool = False) -> Decided:  # noqa: PLR0911  # one per outcome
+    def _decide(self, group: list[Submission], *, is_second: bool = False) -> Decided:  # noqa: C901, PLR0911  # one per outcome
         """Decide a group. If it fails as a whole, its commits are tried one by one: some may still succeed."""
+        if self._torn and (why := self._try_restart()) is not None:
+            return [Failure(submission.commit, why) for submission in group]
         if self._stalled:
             if len(group) > 1:
                 return [one for submission in group for one in self._decide([submission])]
@@ -369,7 +369,9 @@ class Storage:
                 self._stall(group, error)
                 return [Failure(submission.commit, error) for submission in group]
         except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
-            self._restart()
+            self._torn = True
+            if (why := self._try_restart()) is not None:
+                return [Failure(submission.commit, why) for submission in group]
             # A repeated table transaction cannot be recognized.
             if len(group) == 1 and (is_second or group[0].table_transaction is not None):
                 broken = InvariantError(f"a commit could not be decided: {describe(bug)}", commit=group[0].commit)
@@ -427,6 +429,14 @@ class Storage:
         for each in alone:
             assert each.table_transaction is not None
             each.table_transaction.decided(None, told)
+
+    def _try_restart(self) -> HeadwaterError | None:
+        """The error, if the disk does not allow it: the commits that wait are told, and the thread goes on."""
+        try:
+            self._restart()
+        except HeadwaterError as error:
+            return error
+        return None
 
     def _restart(self) -> None:
         """Start the engine again from the log, and deliver the entries that the ports have not received."""
