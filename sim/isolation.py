@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import logging
 import os
 import random
 import socket
@@ -60,4 +61,6 @@ def isolated(seed: int) -> Iterator[None]:
         for owner, name, new in replaced:
             stack.enter_context(patch.object(owner, name, new))
         stack.callback(unseed_sqlite)
+        # A kind of worlds may turn logging off. That ends with the world.
+        stack.callback(logging.disable, logging.root.manager.disable)
         yield
