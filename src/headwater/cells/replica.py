@@ -396,10 +396,27 @@ class Replica(ReplicaView):
         doomed = [
             pending
             for number, pending in self._pending.items()
-            if number not in self._rejected and _is_overtaken(pending.commit.reads, touched, seq)
+            if number not in self._rejected
+            and (
+                _is_overtaken(pending.commit.reads, touched, seq)
+                or self._is_undermined(pending.commit.pending_reads, touched, seq)
+            )
         ]
         for pending in doomed:
             self._drop(pending, step)
+
+    def _is_undermined(self, reads: Iterable[PendingRead], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:
+        """The same for reads through layers, if all of these are confirmed.
+
+        While one is pending, its place in the log is not known: it may restore what was read.
+        """
+        for read in reads:
+            touches = touched.get(read.doc)
+            if touches is None or read.basis >= seq or not affects(touches, read.path, read.depth):
+                continue
+            if not any(first <= number <= last for first, last in read.layers for number in self._pending):
+                return True
+        return False
 
     def _confirm(
         self,

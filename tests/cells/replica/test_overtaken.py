@@ -109,3 +109,22 @@ def test_it_is_shown_again_if_it_lands_after_all(replica: Replica, far: Far) -> 
     replica.integrate([CommitOutcome(mine, Committed(Seq(2)), effects)])
     # It was decided before the other: so Ann has what the other left.
     assert (replica.read(ANN), replica.read(BOB)) == (40, 105)
+
+
+def test_it_is_hidden_too_if_it_read_a_commit_that_was_confirmed_meanwhile(replica: Replica, far: Far) -> None:
+    pay(replica, 5)
+    pay(replica, 7)
+    first = far.sent[0].commit
+    effects = (Effect(ANN, 100, 95, EVERYTHING), Effect(BOB, 100, 105, EVERYTHING))
+    # The first one is in the log, then the other's: what the second one read is not there any more.
+    replica.integrate([CommitOutcome(first, Committed(Seq(2)), effects), theirs(ANN, 95, 40, 3)])
+    # Not 40 and 112.
+    assert (replica.read(ANN), replica.read(BOB)) == (40, 105)
+
+
+def test_it_stays_while_a_commit_that_it_read_may_still_come_after_the_other(replica: Replica) -> None:
+    replica.commit([SetDoc(ANN, 7)])
+    replica.commit([SetDoc(BOB, 8)], reads=[replica.read_mark(ANN, ())])
+    replica.integrate([theirs(ANN, 100, 40, 2)])
+    # The first one has read nothing: it is decided after the other's, and what the second one read is there again.
+    assert (replica.read(ANN), replica.read(BOB)) == (7, 8)
