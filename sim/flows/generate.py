@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from sim.faults import NODE, Clock, generate_faults
+from sim.faults import NODE, Clock, Full, generate_faults
 from sim.flows.parts import (
     CLOCK_BACK,
     Away,
@@ -46,7 +46,7 @@ FEATURES: Final = (
 
 FAILS: Final = ("transient", "transient", "logic", "denied")
 REFUSALS: Final = ("refuse", "denied", "not applied")
-UNKNOWN: Final = ("lost before", "lost after", "lost after", "unknown", "nonsense")
+UNKNOWN: Final = ("lost before", "lost after", "lost after", "busy after", "busy after", "unknown", "nonsense")
 PEOPLE: Final = (
     *("resume", "now", "approve", "reject", "retry", "cancel", "cancel", "abandon", "skip", "reprocess"),
     *("drain", "drain"),
@@ -88,7 +88,9 @@ class _Draw:
             for number in range(flows)
         ]
         count = rng.randint(max(1, flows), 2 if self.small else 5)
-        consumers = [self.consumer(number, f"f{number % flows}", count) for number in range(count)]
+        # Events are passed on to workflows of either side.
+        turn = rng.choice((1, -1))
+        consumers = [self.consumer(number, f"f{turn * number % flows}", count) for number in range(count)]
         parts += consumers
         if self.has("producers"):
             parts += [self.producer(number, rng.choice(consumers)) for number in range(rng.randint(1, 2))]
@@ -186,9 +188,9 @@ class _Draw:
     def moods(self, app: FlowApp) -> None:
         rng = self.rng
         parts: tuple[ConsumerPart | ProducerPart, ...] = (*app.consumers, *app.producers)
-        for _ in range(rng.randint(1, 3) if self.small else rng.randint(2, 8)):
+        for _ in range(rng.randint(2, 4) if self.small else rng.randint(4, 10)):
             part = rng.choice(parts)
-            first, count = rng.randint(1, 3), rng.choice((1, 1, 2, 4))
+            first, count = rng.choice((1, 1, 2, 3)), rng.choice((1, 1, 2, 4))
             drawn = self.mode(part)
             if drawn is not None:
                 phase, mode = drawn
@@ -217,6 +219,7 @@ class _Draw:
         choices: list[tuple[str, str]] = []
         if self.has("failures"):
             choices += [(rng.choice(plain), rng.choice(FAILS)) for _ in range(2)]
+            choices += [("next", "logic")] if isinstance(part, ConsumerPart) else []
         if self.has("slow"):
             choices += [(rng.choice(plain), "slow")]
         if self.has("deaths"):
@@ -237,7 +240,7 @@ class _Draw:
             if part.effect in ("own", "call"):
                 choices += [("reconcile", rng.choice(("unknown", "fails", "dies" if self.has("deaths") else "slow")))]
         if self.has("late"):
-            choices += [("mutate", "late")]
+            choices += [("mutate", "late"), ("mutate", "late")]
         if self.has("hangs"):
             choices += [("mutate", rng.choice(("hang", "hang after")))]
             choices += [("reconcile", "hang")] if part.effect in ("own", "call") else []
@@ -294,6 +297,9 @@ class _Draw:
                 revision = rng.choice((1, 2, 3)) if self.has("revisions") else 1
                 down = rng.choice((0.05, 5.0))
                 self.operations.append(Restart(at=self.moment(), revision=revision, down_s=down))
+        if self.has("revisions", 0.5):
+            # When much has been blocked.
+            self.operations.append(Restart(at=self.horizon, revision=rng.choice((2, 3))))
 
 
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
@@ -306,6 +312,11 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     faults: tuple[Fault, ...] = ()
     if draw.has("faults"):
         faults = generate_faults(rng, NODE, (node.name,), draw.horizon, least=1)
+    published = [one.at for one in draw.operations if isinstance(one, Publish) and not one.handler]
+    if draw.has("faults", 0.4):
+        # In the middle of a run.
+        at = rng.choice(published) + rng.choice((0.001, 0.1, 0.25))
+        faults = (*faults, Full(at=at, node=node.name, seconds=rng.choice((0.5, 5.0))))
     if draw.has("clock", 0.8):
         # Longer than the time in which everything has to be done, and while something waits for its time.
         at = draw.moment() if rng.random() < 0.5 else draw.horizon

@@ -12,6 +12,8 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import headwater as hw
 from headwater.machine import machine
+from headwater.workflow.rows import EffectOutcome, RunRow, RunStatus
+from headwater.workflow.tables import WorkflowTables
 from sim.flows.outside import Entered, Outside, Request
 from sim.flows.parts import AGE_S, BATCH, ConsumerPart, Mood
 
@@ -19,6 +21,7 @@ PHASE_S: Final = 300.0
 """The time limit of a phase, unless the program sets one."""
 
 Steps: TypeAlias = Generator[float, None, Any]
+Look: TypeAlias = Callable[[Callable[[WorkflowTables], RunRow]], RunRow]
 
 
 class Nonsense:
@@ -31,10 +34,15 @@ class Nonsense:
 class Hands:
     """The hands of one life of one process."""
 
-    def __init__(self, outside: Outside, node: str, life: int, die: Callable[[], None]) -> None:
+    def __init__(  # what a life has
+        self, outside: Outside, node: str, life: int, die: Callable[[], None], look: Look, *, gives_up: bool
+    ) -> None:
         self._outside = outside
         self._node, self._life = node, life
         self._die = die
+        self.look = look
+        # A host ends a run whose plain function takes too long, if nothing keeps it from doing so.
+        self.gives_up = gives_up
         self._parts: dict[str, Any] = {part.name: part for part in outside.app.consumers}
         self._parts |= {part.name: part for part in outside.app.producers}
 
@@ -66,7 +74,7 @@ class Hands:
         """How many items the feed has by now."""
         token, mood = self._enter(name, "produce", run)
         try:
-            yield from self._stumble(name, mood)
+            yield from self._stumble(name, run, mood)
             now = self._outside.world.now()
             return sum(at <= now or self._outside.is_calm for at in self._parts[name].items)
         finally:
@@ -80,7 +88,7 @@ class Hands:
         try:
             if part.prepare_s:
                 yield part.prepare_s
-            yield from self._stumble(name, mood)
+            yield from self._stumble(name, run, mood)
             if mood is not None and mood.mode == "nonsense" and pending:
                 return [pending[0], pending[0]], [], None
             taken, wake = self._chosen(part, pending)
@@ -116,7 +124,7 @@ class Hands:
         try:
             if self._parts[name].name_s:
                 yield self._parts[name].name_s
-            yield from self._stumble(name, mood)
+            yield from self._stumble(name, run, mood)
         finally:
             self._outside.leave(token)
 
@@ -152,6 +160,8 @@ class Hands:
                 self._dies(name)
             if mode == "hang after":
                 yield self._seconds(part, mood)
+            if mode == "busy after":
+                raise hw.TransientError("busy, and perhaps it has happened")
             if mode == "lost after":
                 outside.world.sometimes["effect timed out after it happened"] += 1
                 raise ConnectionError("no answer: its answer is lost")
@@ -185,7 +195,10 @@ class Hands:
         try:
             if part.next_s:
                 yield part.next_s
-            yield from self._stumble(name, mood)
+            yield from self._stumble(name, run, mood)
+            if part.effect.endswith("blind") and isinstance(outcome, hw.Applied):
+                # W3: if the process died now, nobody could tell the outcome.
+                self._expect(run, "applied", lambda row: row.outcome == EffectOutcome.APPLIED)
             if isinstance(outcome, hw.Applied) and outcome.result != len(data) - 1:
                 self._outside.world.violate("W3", f"{name}.next gets {outcome} for {data}")
             if isinstance(outcome, hw.Nothing) == (part.effect != "none") and not isinstance(outcome, hw.Skipped):
@@ -203,7 +216,7 @@ class Hands:
         token = self._outside.enter(entered)
         return token, self._outside.mood(name, phase)
 
-    def _stumble(self, name: str, mood: Mood | None) -> Steps:
+    def _stumble(self, name: str, run: hw.Run, mood: Mood | None) -> Steps:
         match None if mood is None else mood.mode:
             case "transient":
                 raise hw.TransientError("busy")
@@ -215,8 +228,18 @@ class Hands:
                 self._dies(name)
             case "slow" | "hang":
                 yield self._seconds(self._parts[name], mood)
+                if mood is not None and mood.mode == "hang" and self.gives_up:
+                    self._expect(run, "given up", lambda row: row.status != RunStatus.ACTIVE)
             case _:
                 pass
+
+    def _expect(self, run: hw.Run, what: str, holds: Callable[[RunRow], bool]) -> None:
+        """The disk has something of a run, while a phase of it is executed."""
+        row = self.look(lambda tables: tables.run(run.id))
+        if not holds(row):
+            self._outside.world.violate(
+                "W3", f"run {run.id} of {run.handler} is not {what}: {row.status}, {row.outcome}"
+            )
 
     @staticmethod
     def _seconds(part: Any, mood: Mood | None) -> float:  # a producer or consumer

@@ -9,7 +9,7 @@ import msgspec
 import headwater as hw
 from headwater.errors import HeadwaterError, StoreError
 from headwater.values.codec import decode
-from headwater.workflow.rows import RunRow, RunStatus
+from headwater.workflow.rows import EffectOutcome, RunRow, RunStatus
 from headwater.workflow.tables import WorkflowTables
 from sim.flows.parts import Person, Publish
 
@@ -217,6 +217,8 @@ def _waits_for(tables: WorkflowTables, name: str) -> list[str]:  # noqa: PLR0911
     if head is not None and head.status == RunStatus.APPROVAL and flow.block is not None:
         return ["approve"]
     if flow.block is not None:
-        return ["resume"]
+        # After the effect, every other chain is set aside first, and continued later.
+        has_acted = head is not None and head.outcome in (EffectOutcome.APPLIED, EffectOutcome.SKIPPED)
+        return ["abandon"] if has_acted and head is not None and head.chain % 2 else ["resume"]
     parked = sum(topic.parked for topic in tables.topics(flow.id).values())
     return ["reprocess"] if parked and head is None else []

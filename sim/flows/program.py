@@ -101,7 +101,8 @@ class Program:
         """The main thread of a process."""
         life = self.node.life
         keep = self._rng.choice((1.0, 1.0, 0.5, 0.0))
-        hands = Hands(self.outside, self.part.name, life, lambda: self._end(keep))
+        gives_up = not self.part.drains and not self.world.plan.faults
+        hands = Hands(self.outside, self.part.name, life, lambda: self._end(keep), self.look, gives_up=gives_up)
         text = source_of(self.outside.app, self.revision)
         self.module = load(text, f"flows_{self.part.name}_{life}", hands)
         space = self._open()

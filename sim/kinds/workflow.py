@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
+from unittest.mock import patch
 
 from headwater.errors import InvariantError
 from headwater.testing.invariants.workflow_invariants import w11_schedule
 from headwater.testing.simulation.conductor import Actor
+from headwater.workflow import run_retention
 from sim.flows.generate import generate
 from sim.flows.outside import Outside
 from sim.flows.outside import World as Reports
@@ -37,7 +39,9 @@ SKIPS: Final = ("skip", "reject", "cancel", "reconcile skip")
 
 def play(world: World) -> None:
     """One world."""
-    FlowWorld(world).play()
+    # Old runs are deleted every few runs, not every few hundred.
+    with patch.object(run_retention, "PRUNE_EVERY", 4):
+        FlowWorld(world).play()
 
 
 class FlowWorld:

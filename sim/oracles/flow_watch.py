@@ -27,6 +27,9 @@ EARLY_MS: Final = 2
 JITTER: Final = 0.2
 """The part of a wait that is random, in generated programs."""
 
+FIXED_BY_CODE: Final = ("logic", "crashes", "exhausted")
+"""Blocks that a new version of the program ends."""
+
 CRON_MS: Final = 120_000
 """The cron expression of generated programs means every second minute."""
 
@@ -68,6 +71,10 @@ class History:
         self._seen = {}
         self._flows = self._all_flows(tables)
         self._now = tables.now
+        for flow in self._flows.values():
+            head = None if flow.head is None else tables.run(flow.head)
+            if flow.block_kind in FIXED_BY_CODE and head is not None and head.version != flow.version:
+                self._world.violate("deployed", f"{flow.name} has a new version, and is blocked: {flow.block}")
         self.check(tables)
 
     def group(self, tables: WorkflowTables) -> None:
