@@ -58,7 +58,7 @@ def draw_knobs(rng: random.Random) -> Knobs:
     checkpoint_pages = rng.choice((None, None, 4))
     # From a stream of its own, which takes nothing of the plan's: plans of known seeds stay as they are.
     more = random.Random(f"knobs-{rng.getstate()[1][:2]}")
-    out_bytes = more.choice((None,) * 9 + (400,))
+    out_bytes = more.choice((None,) * 9 + (8_000,))
     return Knobs(
         switch=switch,
         pct=depth if is_pct else 0,

@@ -7,7 +7,7 @@ import msgspec
 from headwater.server.server_limits import PING_S
 from headwater.store.verification import verify
 from headwater.values.ids import DocKey
-from sim.faults import HalfOpen, Isolate, Pause
+from sim.faults import Eio, HalfOpen, Isolate, Pause
 from sim.oracles.commits import check_commits
 from sim.oracles.cycles import cycle_in, describe, edges_of
 from sim.oracles.history import History, Mirror, body, lookup
@@ -15,15 +15,12 @@ from sim.oracles.replicas import Look, check_engine, check_replica, difference, 
 from sim.oracles.watches import wrong_session, wrong_watches
 from sim.shared.client import reload
 from sim.shared.records import Record
-from sim.shared.shared_app import REGISTERS
+from sim.shared.shared_app import DERIVED, REGISTERS
 from sim.shared.shared_world import SharedWorld
 
 
 REVOKED_S = 0.2
 """Within this time, a revoked token has stopped working."""
-
-DERIVED = ("total", "risky", "careful", "lengths", "one:")
-"""Documents that are results of functions."""
 
 
 def check(shared: SharedWorld) -> None:
@@ -101,7 +98,9 @@ def _check_sessions(shared: SharedWorld) -> None:
 def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None:
     """What a folder has is what the log says (INV-9); commits that an opening left in it were decided or are listed."""
     for name, client in shared.clients.items():
-        if not client.node.local or client.is_ended:
+        # A folder whose disk has failed takes nothing in until it is opened again.
+        has_failed = any(isinstance(each, Eio) and each.node == name for each in shared.world.plan.faults)
+        if not client.node.local or client.is_ended or has_failed:
             continue
         history = histories[client.node.space]
         node = shared.world.node(name)

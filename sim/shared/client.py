@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -25,7 +26,7 @@ from headwater.machine import machine
 from headwater.runtime.connection import Connection
 from sim.oracles.replicas import Look, look_at
 from sim.shared.records import Record, begin
-from sim.shared.shared_app import Reading, SharedApp, StepError
+from sim.shared.shared_app import DERIVED, Reading, SharedApp, StepError
 from sim.shared.workload import FIRST_NUMBER, READS, Act, ClientNode, Operation, Reopen, Sync
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ ROUND_S: Final = 0.25
 
 AGAIN_S: Final = 1.0
 """How long a client waits before it opens again."""
+
+SETTLE_S: Final = 30.0
+"""How long a client in an event loop waits until nothing is under way."""
 
 QUIET_S: Final = 600.0
 """After the last fault, everything has to be quiet within so many virtual seconds (L1)."""
@@ -88,6 +92,9 @@ class SharedClient:
                 opening = await self._open()
             except HeadwaterError as error:
                 self._failed(error)
+                if isinstance(error, AccessError) and self.name in self.shared.revoked:
+                    self.is_ended = True
+                    return
                 await self._sleep(AGAIN_S)
                 continue
             self.openings += 1
@@ -293,13 +300,16 @@ class SharedClient:
         if self.node.mode == "plain":
             self.space.settle()
         else:
-            await self.space.settle()
+            # An event that waits for a document of a session that is over holds it up for ever.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.space.settle(), SETTLE_S)
 
     async def _sync_once(self) -> None:
         if self.node.mode == "plain":
             self.space.sync()
         else:
-            await self.space.synced()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.space.synced(), SETTLE_S)
 
 
 def _run_plain(work: Coroutine[Any, Any, None]) -> None:
@@ -318,8 +328,10 @@ def reload(client: SharedClient) -> tuple[Look, bytes, int]:
     local = f"/home/{client.name}/replica"
     files = machine().files
     with app.app.open(URL + client.node.space, local=local, on_error="log", **options) as space:
-        outbox = len(space._runtime._lease.storage._link.session.outbox)  # noqa: SLF001  # an oracle looks inside
-        # Results of functions that run now are not stored yet.
+        session = space._runtime._lease.storage._link.session  # noqa: SLF001  # an oracle looks inside
+        docs = [operation.doc for each in session.outbox.values() for operation in each.commit.operations]
+        # Functions may have run now.
+        outbox = sum(not doc.partition(".")[2].startswith(DERIVED) for doc in docs)
         look = look_at(space)
     refused = [files.read(f"{local}/{name}") for name in files.names(local) if name.endswith(".refused.jsonl")]
     return look, b"".join(refused), outbox

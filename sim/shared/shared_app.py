@@ -21,6 +21,9 @@ KEYS_OF: Final = "#keys"
 LENGTH_OF: Final = "#length"
 """The last step of a path, for the keys of a map or the length of a list alone."""
 
+DERIVED: Final = ("total", "risky", "careful", "lengths", "one:")
+"""Documents that are results of functions."""
+
 Reading = tuple[str, tuple[Any, ...], Any]
 """What a transaction read: document, path, value. None: there was none."""
 

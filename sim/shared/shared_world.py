@@ -50,7 +50,7 @@ class SharedWorld:
         world.network.again_mark = COMMIT_MARK
         if "limits" in world.plan.features:
             # A client that does not read is soon noticed.
-            world.network.window = 800
+            world.network.window = 1_500
         self.is_calm = self.is_over = False
         self.tokens: dict[str, str] = {}
         self.grants: dict[str, str] = {}
