@@ -199,7 +199,7 @@ class _DiskFaults:
             world.sometimes["kill in checkpoint"] += 1
         if "(fold)" in functions:
             world.sometimes["kill in fold"] += 1
-        if "_migrate" in functions:
+        if "(migration)" in functions:
             world.sometimes["kill in migration"] += 1
         if functions & {"connect", "_connect"}:
             if self._opening_life == node.life - 1:
@@ -229,12 +229,14 @@ class _Armed:
 
 
 def _functions() -> set[str]:
-    """The names of the functions that run, and `(fold)` if one of them writes a fold."""
+    """The names of the functions that run; `(fold)` if one writes a fold, `(migration)` if one changes a format."""
     found, frame = set(), sys._getframe(1)
     while frame is not None:
         found.add(frame.f_code.co_name)
         if frame.f_code.co_name == "append" and frame.f_locals.get("fold") is not None:
             found.add("(fold)")
+        if frame.f_code.co_name == "_migrate" and "steps" in frame.f_locals:
+            found.add("(migration)")
         if frame.f_back is None:
             break
         frame = frame.f_back

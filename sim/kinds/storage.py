@@ -185,6 +185,8 @@ class _Opening:
         self.receiver = Receiver(play.world, play.sessions, play.history.gaps)
         self.receiver.head = storage.join(self.receiver)
         self.is_over = False
+        # Sessions go on until they are refused.
+        self.is_closing = False
         for session in play.sessions:
             session.openings += 1
             for sent in session.open():
@@ -196,14 +198,14 @@ class _Opening:
             node.start(f"session {each.writer.name}", lambda each=each: self.work(each)) for each in self.play.sessions
         ]
         self.take_care()
-        conductor.wait(lambda: self.is_over or self.play.is_done, "sessions")
-        self.is_over = True
+        conductor.wait(lambda: self.is_over or self.is_closing or self.play.is_done, "sessions")
         try:
             # Some threads are still about to submit: that is refused, or decided.
             self.storage.close()
             self.check_decided()
         except HeadwaterError as error:
             self.play.excuse(error, "closing")
+        self.is_over = True
         for actor in actors:
             conductor.join(actor)
 
@@ -297,7 +299,15 @@ class _Opening:
         rider = Rider(msgspec.structs.replace(act, rides="adds"), ended)
         self.play.history.riders.append(rider)
         self.storage.submit_tables(rider)
-        self.storage.serve(ended)
+        try:
+            if act.interrupt:
+                sys.settrace(Interruption(act.interrupt).trace)
+            self.storage.serve(ended)
+        except KeyboardInterrupt:
+            self.world.counts["interrupts"] += 1
+            self.storage.wait()
+        finally:
+            sys.settrace(None)
         if rider.verdict is None and rider.error is None:
             self.world.violate("L1", "a table transaction was served, and not decided")
         if isinstance(rider.error, PoisonedError):
@@ -314,7 +324,7 @@ class _Opening:
 
     def take_care(self) -> None:
         play = self.play
-        while not self.is_over and play.care < len(play.cares):
+        while not self.is_over and not self.is_closing and play.care < len(play.cares):
             care = play.cares[play.care]
             if care.at > self.world.now:
                 machine().sleep(min(care.at - self.world.now, PATIENCE_S))
@@ -343,7 +353,7 @@ class _Opening:
             case "compact":
                 storage.call(lambda engine: self.compact(engine, care.keep))
             case "reopen":
-                self.is_over = True
+                self.is_closing = True
             case "release":
                 storage.let_go(BranchId("main"), [DocKey("d0"), DocKey("d1")])
             case "backup":

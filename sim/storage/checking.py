@@ -24,7 +24,7 @@ from headwater.values.codec import digest
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import freeze
 from sim.storage.model import MISSING, MisfitError, Model, plain
-from sim.storage.sessions import Rider, Sent, Session, rider_operations
+from sim.storage.sessions import ROWS, Rider, Sent, Session, rider_operations
 from sim.world import World
 
 
@@ -111,6 +111,7 @@ class History:
                 if isinstance(entry := self.entries.get(seq), CommitEntry):
                     self._world.violate("INV-6", f"entry {seq} was not told: {entry}")
         self._check_documents(model, storage)
+        self._check_rows(model, storage)
 
     @staticmethod
     def _number(sent: Sent) -> tuple[str, int]:
@@ -219,8 +220,27 @@ class History:
         numbers = {each.local_seq for each in sent.commit.preconditions if isinstance(each, OriginCommitted)}
         for read in sent.commit.pending_reads:
             numbers.update(number for first, last in read.layers for number in range(first, last + 1))
-        forgets = self._world.counts["interrupts"] or any(each.rides for each in session.values())
+        counts = self._world.counts
+        # Also after a group that failed, the engine does not know them any more: the commit is made again.
+        forgets = counts["interrupts"] or counts["number reused"] or counts["stalled"]
+        forgets = forgets or any(each.rides for each in session.values())
         return any(session[each].is_elided and (forgets or session[each].opening != sent.opening) for each in numbers)
+
+    def _check_rows(self, model: Model, storage: Storage) -> None:
+        """A table transaction is stored with its commit, or not at all."""
+        found = {str(row[0]) for row in storage.call(lambda engine: engine.backend.tables.execute(ROWS))}
+        stored = {str(number) for name, number in model.accepted if name == "rider"}
+        for session in self._sessions:
+            for name, sent in session.sent.items():
+                stored |= {
+                    str(each.act.number)
+                    for number, each in sent.items()
+                    if each.rides and (name, number) in model.accepted
+                }
+        if found != stored:
+            self._world.violate(
+                "W9", f"rows of tables without their commits, or commits without: {sorted(found ^ stored)}"
+            )
 
     def _check_documents(self, model: Model, storage: Storage) -> None:
         first = storage.call(lambda engine: engine.documents.horizon.seq)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -43,7 +44,11 @@ from headwater.values.tree import ABSENT, Maybe, freeze
 from sim.storage.workload import LANES, Act, Writer, operations, whole
 from sim.world import World
 
-RIDER = 9
+INSERT: Final = (
+    "insert into flow(name, salt, version, intent, created_at, updated_at) values (?, '', 1, 'active', 0, 0)"
+)
+ROWS: Final = "select name from flow"
+RIDER: Final = 9
 """The last digit of values that table transactions write."""
 
 
@@ -214,8 +219,9 @@ class Rider:
         self.error: HeadwaterError | None = None
 
     def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
-        """Write nothing to tables: what it adds to the commit is in the log."""
-        del tables, look
+        """Add a row, whose name is the number of the act, and a document."""
+        del look
+        tables.execute(INSERT, (str(self.act.number),))
         if self.act.rides == "refuses":
             raise NotFoundError("the table transaction refuses")
         if self.act.rides == "breaks":
@@ -223,7 +229,9 @@ class Rider:
         return rider_operations(self.act)
 
     def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """The session of a commit is told by the receiver."""
+        """The session of a commit is told by the receiver. After an interrupt, it may be called again."""
+        if self.verdict is not None or self.error is not None:
+            return
         self.verdict, self.error = verdict, error
         if self._ended is not None:
             self._ended.release()

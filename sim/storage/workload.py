@@ -13,7 +13,7 @@ from headwater.values.patch import Add, Append, Increment, PatchOp, Remove, Repl
 from headwater.values.tree import freeze
 
 Path = tuple[str | int, ...]
-How = Literal["set", "delete", "replace", "add", "insert", "remove", "append", "increment", "result"]
+How = Literal["set", "delete", "replace", "add", "insert", "remove", "append", "increment", "result", "large"]
 
 DOCS: Final = ("d0", "d1", "d2")
 RARE: Final = ("r0", "r1", "r2", "r3")
@@ -21,6 +21,9 @@ RARE: Final = ("r0", "r1", "r2", "r3")
 RESULTS: Final = ("q0", "q1")
 """Results of runs: they have one of two values, so that many runs find theirs stored."""
 KEYS: Final = ("k0", "k1", "k2")
+LARGE: Final = 15_000
+"""Characters of a large document: a few pages more than the others, so that there may be room for them and not for it."""
+LISTS: Final[tuple[Path, ...]] = (("l", 0), ("l", 1), ("l", 2), ("l",))
 READS: Final[tuple[Path, ...]] = ((), ("n",), ("m",), ("m", "k0"), ("m", "k1"), ("l",), ("l", 0))
 LANES: Final = 10
 """Values of one act: its number times this, and a bit more. So no two writes write the same value."""
@@ -99,9 +102,12 @@ def draw_acts(rng: random.Random, writers: tuple[Writer, ...], count: int, until
     found: list[Act | Care] = []
     # Swarm: which kinds of operations there are at all.
     hows = rng.sample(_HOWS, rng.randint(3, len(_HOWS)))
+    if rng.random() < 0.2:
+        # Elements of lists, which other writes move.
+        hows = ["item", "item", "insert", "remove item", "set"]
     cares = rng.sample(_CARES, rng.randint(0, 4))
     burst = rng.choice((0.0, 0.5, 0.9))
-    odd = frozenset(rng.sample(_ODD, rng.randint(0, 3)))
+    odd = frozenset(rng.sample(_ODD, rng.randint(0, 3))) | ({"lists"} if "item" in hows else set())
     last = {each.name: DOCS[0] for each in writers}
     at = 0.0
     for number in range(1, count + 1):
@@ -116,8 +122,8 @@ def draw_acts(rng: random.Random, writers: tuple[Writer, ...], count: int, until
     return tuple(found)
 
 
-_HOWS: Final[list[How]] = ["set", "set", "delete", "replace", "add", "insert", "remove", "append", "increment"]
-_ODD: Final = ["riders", "alone", "interrupts", "reuses", "results"]
+_HOWS: Final[list[str]] = ["set", "set", "delete", "replace", "add", "insert", "remove", "append", "increment"]
+_ODD: Final = ["riders", "alone", "interrupts", "reuses", "results", "large"]
 _CARES: Final = ["fork", "merge", "merge back", "compact", "reopen", "release", "verify", "backup"]
 
 
@@ -131,14 +137,14 @@ def _draw_care(rng: random.Random, at: float, what: str, branches: list[str]) ->
     return Care(at=at, what=what, branch=branch, keep=rng.choice((0, 1, 5)))  # type: ignore[arg-type]  # one of _CARES
 
 
-def _draw_act(rng: random.Random, hows: list[How], odd: frozenset[str], branches: list[str], last: str) -> Act:
+def _draw_act(rng: random.Random, hows: list[str], odd: frozenset[str], branches: list[str], last: str) -> Act:
     """`last` is the document that the session wrote before: it is read more often, through what is pending."""
     steps = [_draw_step(rng, rng.choice(hows)) for _ in range(rng.choice((1, 1, 2, 3)))]
     looks = tuple(
         Look(
             last if rng.random() < 0.5 else rng.choice(DOCS),
-            rng.choice(READS),
-            rng.random() < 0.3,
+            rng.choice(LISTS if "lists" in odd else READS),
+            rng.random() < 0.2,
             rng.choice((0, 0, 0, 1, 3, 10, 30)),
         )
         for _ in range(rng.choice((0, 0, 1, 1, 2)))
@@ -148,6 +154,8 @@ def _draw_act(rng: random.Random, hows: list[How], odd: frozenset[str], branches
         absent = rng.choice((*DOCS, *RARE))
         steps.append(Step("set", absent))
     chance = rng.random()
+    if "large" in odd and rng.random() < 0.2:
+        steps.append(Step("large", rng.choice(DOCS)))
     if "results" in odd and chance < 0.3:
         return Act(at=0.0, number=0, session="", steps=(Step("result", rng.choice(RESULTS)),), looks=looks)
     return Act(
@@ -162,17 +170,20 @@ def _draw_act(rng: random.Random, hows: list[How], odd: frozenset[str], branches
         origin=rng.choice((1, 1, 2)) if rng.random() < 0.15 else 0,
         waits=rng.random() < 0.3,
         rides=rng.choice(("adds", "adds", "refuses", "breaks")) if "riders" in odd and chance < 0.2 else "",
-        alone="alone" in odd and chance > 0.8,
-        interrupt=int(10 ** rng.uniform(0, 2.7)) if "interrupts" in odd and 0.2 < chance < 0.4 else 0,
+        alone="alone" in odd and chance > 0.75,
+        interrupt=int(10 ** rng.uniform(0, 2.7))
+        if "interrupts" in odd and (0.2 < chance < 0.4 or chance > 0.85)
+        else 0,
         reuses="reuses" in odd and 0.4 < chance < 0.6,
     )
 
 
-def _draw_step(rng: random.Random, how: How) -> Step:
-    return Step(how, rng.choice((*DOCS, RARE[0]) if how == "delete" else DOCS), rng.choice(_PLACES[how]))
+def _draw_step(rng: random.Random, how: str) -> Step:
+    doc, path = rng.choice((*DOCS, RARE[0]) if how == "delete" else DOCS), rng.choice(_PLACES[how])
+    return Step(_ITEMS.get(how, how), doc, path)  # type: ignore[arg-type]  # one of How
 
 
-_PLACES: Final[dict[How, tuple[Path, ...]]] = {
+_PLACES: Final[dict[str, tuple[Path, ...]]] = {
     "set": ((),),
     "delete": ((),),
     "replace": (("n",), ("m", "k0"), ("m", "k1"), ("l", 0), ("m",)),
@@ -181,7 +192,10 @@ _PLACES: Final[dict[How, tuple[Path, ...]]] = {
     "remove": (("m", "k0"), ("m", "k1"), ("l", 0), ("m", "k2")),
     "append": (("l",),),
     "increment": (("n",), ("m", "k1")),
+    "item": (("l", 0), ("l", 1)),
+    "remove item": (("l", 0), ("l", 1)),
 }
+_ITEMS: Final[dict[str, How]] = {"item": "replace", "remove item": "remove"}
 
 
 def operations(act: Act) -> tuple[Operation, ...]:
@@ -200,6 +214,8 @@ def _operation(step: Step, value: int) -> Operation:
     match step.how:
         case "set":
             return SetDoc(doc, freeze(whole(value)))
+        case "large":
+            return SetDoc(doc, freeze({**whole(value), "x": "x" * LARGE}))
         case "result":
             return SetDoc(doc, freeze({"n": value // LANES % 2}))
         case "delete":

@@ -186,7 +186,10 @@ class TableTransaction(Protocol):
         """Write to the tables. Returns operations on documents to add to the commit. `look` reads current documents."""
 
     def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """It is durable, or was refused, or could not be decided. Called on the storage thread: must not block."""
+        """It is durable, or was refused, or could not be decided. Called on the storage thread: must not block.
+
+        After an interruption it may be called again with the same decision.
+        """
 
 
 UNNUMBERED: Final = LocalSeq(0)
