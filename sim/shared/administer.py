@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
@@ -36,7 +37,9 @@ def _perform(shared: SharedWorld, operation: Revoke | Upkeep) -> bool:
     assert server is not None
     try:
         if isinstance(operation, Revoke):
-            if operation.node not in shared.revoked:
+            if operation.node not in shared.revoked or shared.revoked[operation.node] == inf:
+                # Known before it is told.
+                shared.revoked[operation.node] = inf
                 server.access.revoke(shared.grants[operation.node])
                 shared.revoked[operation.node] = shared.world.now
                 shared.world.say(shared.name, f"revoked the token of {operation.node}")
