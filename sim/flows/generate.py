@@ -149,8 +149,8 @@ class _Draw:
     # -- what happens --------------------------------------------------------------------------------------
 
     def happen(self, app: FlowApp) -> None:
-        self.publish(app)
         self.moods(app)
+        self.publish(app)
         if self.has("away"):
             self.operations.append(Away(at=self.moment(), seconds=self.rng.choice((2.0, 15.0, 90.0))))
         self.people(app)
@@ -158,10 +158,13 @@ class _Draw:
 
     def publish(self, app: FlowApp) -> None:
         rng = self.rng
-        count = rng.randint(1, 5) if self.small else rng.randint(4, 14)
+        count = rng.randint(2, 5) if self.small else rng.randint(4, 14)
         at = 0.0
+        # Those that something happens to get most of the events.
+        names = [one.handler for one in self.operations if isinstance(one, Mood)]
+        moody = [part for name in names for part in app.consumers if part.name == name]
         for number in range(count):
-            part = rng.choice(app.consumers)
+            part = rng.choice(moody) if moody and rng.random() < 0.6 else rng.choice(app.consumers)
             second = part.second and rng.random() < 0.4
             value = -1 if part.take == "ready" and rng.random() < 0.6 else number
             # Bursts: what is published in one instant meets the ends of runs.
@@ -190,7 +193,7 @@ class _Draw:
         parts: tuple[ConsumerPart | ProducerPart, ...] = (*app.consumers, *app.producers)
         for _ in range(rng.randint(2, 4) if self.small else rng.randint(4, 10)):
             part = rng.choice(parts)
-            first, count = rng.choice((1, 1, 2, 3)), rng.choice((1, 1, 2, 4))
+            first, count = rng.choice((1, 1, 2, 2, 3)), rng.choice((1, 1, 2, 4))
             drawn = self.mode(part)
             if drawn is not None:
                 phase, mode = drawn
@@ -297,7 +300,7 @@ class _Draw:
                 revision = rng.choice((1, 2, 3)) if self.has("revisions") else 1
                 down = rng.choice((0.05, 5.0))
                 self.operations.append(Restart(at=self.moment(), revision=revision, down_s=down))
-        if self.has("revisions", 0.5):
+        if self.has("revisions", 0.8):
             # When much has been blocked.
             self.operations.append(Restart(at=self.horizon, revision=rng.choice((2, 3))))
 

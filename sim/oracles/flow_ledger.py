@@ -9,6 +9,7 @@ import msgspec
 from headwater.values.codec import decode
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.rows import EffectOutcome, Intent
+from headwater.workflow.set_aside import waits
 from headwater.workflow.tables import WorkflowTables
 from sim.flows.parts import ConsumerPart
 
@@ -64,6 +65,8 @@ def unsettled(tables: WorkflowTables, program: Program, *, clock_set: bool) -> l
             if topic.pending and active is None and flow.head is None:
                 left += _waiting(tables, flow.id, name, program, clock_set=clock_set)
         left += _unpublished(tables, flow.name, program) if flow.head is None else []
+        again = waits(tables, flow) if flow.head is None else None
+        left += [] if again is None else [f"run {again.id} of {again.handler} is to be taken up again"]
     return left
 
 
