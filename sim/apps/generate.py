@@ -265,7 +265,7 @@ def _computed(draft: Draft) -> None:
 
 
 def _slow(draft: Draft) -> int:
-    return draft.pick((1, 5, 20)) if draft.has("slow", 0.4) else 0
+    return draft.pick((1, 5, 20)) if draft.has("slow", 0.6) else 0
 
 
 def _sink(draft: Draft) -> None:

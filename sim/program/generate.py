@@ -15,13 +15,16 @@ from sim.program import operations as o
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
     """A plan. Small: a few declarations and operations."""
     knobs = draw_knobs(rng)
-    in_loop = rng.random() < 0.0
-    features = draw_features(rng, frozenset() if in_loop else frozenset({"async"}))
+    sessions = rng.choice((1, 1, 2))
+    is_hot = sessions > 1 and rng.random() < 0.6
+    # Async functions need an event loop, which these programs do not have yet.
+    features = draw_features(rng, frozenset({"async"}))
+    if is_hot:
+        features = tuple(dict.fromkeys((*features, "slow", "targets")))
     draft = draw(rng, features, rng.randrange(3, 9) if small else rng.randrange(12, 41))
     count = rng.randrange(12, 28) if small else rng.randrange(60, 120)
-    sessions = rng.choice((1, 1, 2))
     threads = tuple(range(sessions)) + tuple(rng.randrange(sessions) for _ in range(rng.choice((0, 0, 1, 2))))
-    drawing = _Drawing(rng, draft, len(threads), small=small)
+    drawing = _Drawing(rng, draft, len(threads), small=small, is_hot=is_hot)
     operations = tuple(drawing.operation() for _ in range(count))
     edits = tuple(rng.randrange(1 << 16) for _ in range(4))
     span = sum(each.gap for each in operations) / len(threads)
@@ -34,7 +37,6 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
             o.Program(
                 sessions=sessions,
                 threads=threads,
-                in_loop=in_loop,
                 demand=rng.choice(("lazy", "lazy", "lazy", "eager")),
                 watched=rng.random() < 0.6,
             ),
@@ -48,8 +50,10 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
 class _Drawing:
     """Draws operations one after the other."""
 
-    def __init__(self, rng: random.Random, draft: Draft, threads: int, *, small: bool) -> None:
+    def __init__(self, rng: random.Random, draft: Draft, threads: int, *, small: bool, is_hot: bool) -> None:
         self._rng, self._draft, self._threads = rng, draft, threads
+        # Sessions that write at the same time: commits are rejected.
+        self._gaps = (0.0, 0.0, 0.0, 0.001, 0.005) if is_hot else (0.0, 0.0, 0.0, 0.0, 0.001, 0.01, 0.1, 0.5)
         self._count = 0
         self._reopens = 0
         self._reopens_max = 1 if small else 3
@@ -74,7 +78,7 @@ class _Drawing:
     def operation(self) -> o.Operation:
         rng = self._rng
         self._count += 1
-        gap = rng.choice((0.0, 0.0, 0.0, 0.0, 0.001, 0.01, 0.1, 0.5))
+        gap = rng.choice(self._gaps)
         return rng.choice(self._options)(thread=rng.randrange(self._threads), gap=gap)
 
     def _write(self, **place: float) -> o.Operation:

@@ -15,8 +15,6 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     name: str = "p"
     sessions: int = 1
     threads: tuple[int, ...] = (0,)
-    in_loop: bool = False
-    """Whether the sessions are those of an event loop, and the threads its tasks."""
     demand: Literal["lazy", "eager"] = "lazy"
     durability: Literal["full", "normal"] = "full"
     watched: bool = False

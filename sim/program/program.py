@@ -79,6 +79,7 @@ class ProgramWorld:
         for operation in plan.operations:
             assert isinstance(operation, o.Operation)
             self.queues[operation.thread % len(self.queues)].append(operation)
+        self._gated = sorted({each.fn for each in plan.operations if isinstance(each, o.Gate)})
         self.is_stopping = self.is_done = self.is_calm = self.is_finished = False
         self.reopening: o.Reopen | None = None
         self.is_clean = True
@@ -180,6 +181,9 @@ class ProgramWorld:
         def prepare(port: FunctionPort) -> None:
             # Before anything is restored or runs.
             spies.append(Spy(port.scheduler, self.app))
+            for name in self._gated:
+                # Set by hand: the setting outlives the opening.
+                spies[0].loosened(name)
             if self.spec.watched:
                 watches.append(SchedulerWatch(port.scheduler))
 
@@ -206,6 +210,8 @@ class ProgramWorld:
                 self.met(error, "close")
             if session.watch is not None:
                 session.watch.end()
+            self.world.counts["rejected runs"] += sum(session.spy.rejected.values())
+            self.world.counts["rejected commits"] += session.space.stats.rejected
         self.told.look()
 
     def _close_between(self) -> None:
