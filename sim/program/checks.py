@@ -310,7 +310,9 @@ def _check_runs(
     runs = session.space.stats.runs
     parts = program.app.named()
     for part in program.app.parts:
-        if part.name in stopped or any(isinstance(parts[name], p.Derived) for name in values.reached(program.app, [part])):
+        if part.name in stopped or any(
+            isinstance(parts[name], p.Derived) for name in values.reached(program.app, [part])
+        ):
             # What only the run of a list can make again is not kept.
             continue
         match part:

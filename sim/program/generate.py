@@ -12,16 +12,22 @@ from sim.plan import Plan, draw_knobs
 from sim.program import operations as o
 
 
+HOT_SHARE = 0.35
+"""Of the worlds: two sessions that write the same cell at the same time."""
+
+
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
     """A plan. Small: a few declarations and operations."""
     knobs = draw_knobs(rng)
-    sessions = rng.choice((1, 1, 2))
-    is_hot = sessions > 1 and rng.random() < 0.6
+    is_hot = rng.random() < HOT_SHARE
+    sessions = 2 if is_hot or rng.random() < 0.15 else 1
     # Async functions need an event loop, which these programs do not have yet.
     features = draw_features(rng, frozenset({"async"}))
     if is_hot:
         features = tuple(dict.fromkeys((*features, "slow", "targets")))
     draft = draw(rng, features, rng.randrange(3, 9) if small else rng.randrange(12, 41))
+    if is_hot:
+        _heat(draft)
     count = rng.randrange(12, 28) if small else rng.randrange(60, 120)
     threads = tuple(range(sessions)) + tuple(rng.randrange(sessions) for _ in range(rng.choice((0, 0, 1, 2))))
     drawing = _Drawing(rng, draft, len(threads), small=small, is_hot=is_hot)
@@ -47,12 +53,24 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     )
 
 
+def _heat(draft: Draft) -> None:
+    """Functions that take their time over the cell that all sessions write: their commits are rejected."""
+    hot = draft.ints[0]
+    name, target = draft.name("c"), draft.name("t")
+    draft.add(p.Computed(name, p.Binary("+", p.Read(hot), draft.leaf(calls=False)), slow=draft.pick((1, 5))))
+    draft.calls.append(draft.parts[-1])
+    draft.add(p.IntCell(target))
+    shows = (p.Call(name), draft.leaf())
+    draft.add(p.Sink(draft.name("s"), shows, target=target, rereads=draft.rng.random() < 0.5, slow=draft.pick((0, 5))))
+
+
 class _Drawing:
     """Draws operations one after the other."""
 
     def __init__(self, rng: random.Random, draft: Draft, threads: int, *, small: bool, is_hot: bool) -> None:
         self._rng, self._draft, self._threads = rng, draft, threads
         # Sessions that write at the same time: commits are rejected.
+        self._hot = draft.ints[0] if is_hot else ""
         self._gaps = (0.0, 0.0, 0.0, 0.001, 0.005) if is_hot else (0.0, 0.0, 0.0, 0.0, 0.001, 0.01, 0.1, 0.5)
         self._count = 0
         self._reopens = 0
@@ -64,6 +82,8 @@ class _Drawing:
             *[self._sync] * 2,
             *rest,
         ]
+        if is_hot:
+            self._options += [self._heated] * 8
         if draft.handlers:
             self._options += [self._send] * 4 + [self._redeliver]
         if draft.calls:
@@ -85,6 +105,21 @@ class _Drawing:
         step = self._draft.steps(1, param=False)[0]
         while isinstance(step, p.Start | p.Stop | p.Raise | p.Follow | p.Look | p.When):
             step = self._draft.steps(1, param=False)[0]
+        return o.Write(step=step, **place)  # type: ignore[arg-type]
+
+    def _heated(self, **place: float) -> o.Operation:
+        """A write of the cell that all sessions write, or a transaction that reads and writes it."""
+        rng, cell = self._rng, self._hot
+        step = rng.choice(
+            (
+                p.Count(cell, p.Const(1)),
+                p.Put(cell, p.Const(rng.randrange(4))),
+                p.Put(cell, p.Binary("+", p.Read(cell), p.Const(1))),
+            )
+        )
+        if rng.random() < 0.4:
+            pause = rng.choice((0.0, 0.001, 0.01))
+            return o.Block(tag=f"x{self._count}", steps=(step, *self._draft.steps(1, param=True)), pause=pause, **place)  # type: ignore[arg-type]
         return o.Write(step=step, **place)  # type: ignore[arg-type]
 
     def _block(self, **place: float) -> o.Operation:
