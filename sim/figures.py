@@ -17,6 +17,14 @@ PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "internals" / "r
 BEGIN, END = "<!-- figures of ./hw sim -->", "<!-- end of figures -->"
 
 
+SHOWN: Final = ("operations", "acts", "commits", "published", "effects", "kills", "kills in I/O")
+"""The counts of worlds that are shown."""
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+
+
 def render(report: Report) -> str:
     """Two tables in Markdown: sums, and how often each declared situation occurred."""
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(report.worlds.items()))
@@ -29,7 +37,8 @@ def render(report: Report) -> str:
             f"{report.virtual_s / 3600:,.0f} hours, {report.virtual_s / max(report.real_s, 1e-9):.0f} times real time",
         ),
         ("hand-overs between threads", f"{report.switches:,}"),
-        *((name, f"{count:,}") for name, count in sorted(report.counts.items())),
+        ("faults", _listed({name[6:]: count for name, count in report.counts.items() if name.startswith("fault ")})),
+        *((name, f"{report.counts[name]:,}") for name in SHOWN if name in report.counts),
         ("worlds that violated a rule", f"{len(report.failures):,}"),
     ]
     lines = ["| Figure | Value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
