@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from headwater.values.ids import DocKey
 from sim.oracles.history import History, lookup
 from sim.shared.records import Record
+from sim.shared.shared_app import ENSURED
 
 Violate = Callable[[str, str], None]
 
@@ -29,6 +30,9 @@ def check_commits(history: History, records: Iterable[Record], violate: Violate)
         _check_ledger(record, ledger, is_committed=bool(places), violate=violate)
         if len(places) == 1:
             check_reads(history, record, places[0], violate)
+        elif not record.written and record.fate == "committed" and record.seq is not None:
+            # Without a number of its own: nothing may have been written, if it is so already.
+            check_reads(history, record, record.seq, violate, only=ENSURED)
     for number in sorted(set(ledger) - committed):
         violate("I10", f"the event {number} was handled, and the transaction that sent it is not in the log")
 
@@ -63,10 +67,14 @@ def _check_ledger(record: Record, ledger: Counter[int], *, is_committed: bool, v
             violate("I10", f"{what} is not in the log, and its event {number} was handled")
 
 
-def check_reads(history: History, record: Record, seq: int, violate: Violate) -> None:
-    """The reads of a transaction are what the log says just before it."""
+def check_reads(history: History, record: Record, seq: int, violate: Violate, *, only: str = "") -> None:
+    """The reads of a transaction are what the log says just before it, and what it ensures is so at its place."""
     for doc, path, value in record.read():
-        expected = lookup(history.before(DocKey(f"space/{doc}"), seq), path)
+        is_ensured = bool(path) and path[0] == ENSURED
+        if only and not is_ensured:
+            continue
+        at, path = (seq + 1, path[1:]) if is_ensured else (seq, path)  # noqa: PLW2901  # without the mark
+        expected = lookup(history.before(DocKey(f"space/{doc}"), at), path)
         if expected is None and value is not None:
             expected = next((each for name, each in DEFAULTS.items() if doc.startswith(f"shared.{name}")), None)
         if expected != value:

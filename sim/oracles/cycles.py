@@ -8,6 +8,7 @@ one (rw).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 Edges = dict[int, dict[int, str]]
 
@@ -30,7 +31,7 @@ def edges_of(
             edges.setdefault(before, {}).setdefault(after, why)
 
     for name, values in registers.items():
-        for one, two in zip(values, values[1:], strict=False):
+        for one, two in pairwise(values):
             add(writer.get(one), writer.get(two), f"ww {name}")
     for transaction, name, value in reads:
         final = registers[name]
@@ -47,7 +48,7 @@ def edges_of(
     return edges, wrong
 
 
-def cycle_in(edges: Edges) -> list[int]:
+def cycle_in(edges: Edges) -> list[int]:  # noqa: C901  # one algorithm
     """One cycle of transactions; empty if there is none. Tarjan's algorithm, without recursion."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}

@@ -96,21 +96,20 @@ class Mirror:
 
 def lookup(value: Maybe, path: tuple[object, ...]) -> object:
     """The part of a value at a path, as plain Python; None if there is none."""
-    found: object = value
+    found: object = None if value is ABSENT else value
     for step in path:
         if step == KEYS_OF:
             return sorted(found) if isinstance(found, dict) else []
         if step == LENGTH_OF:
             return len(found) if isinstance(found, list) else 0
-        if isinstance(found, dict) and step in found:
-            found = found[step]
-        elif isinstance(found, list) and isinstance(step, int) and step < len(found):
-            found = found[step]
-        else:
-            if not path or path[-1] not in (KEYS_OF, LENGTH_OF):
-                return None
-            found = None
-    return None if found is ABSENT else plain(found)
+        found = _child(found, step)
+    return plain(found)
+
+
+def _child(value: object, step: object) -> object:
+    if isinstance(value, dict):
+        return value.get(step)
+    return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
 
 
 def plain(value: object) -> object:

@@ -36,7 +36,7 @@ class _Watch(logging.Handler):
 
 @contextmanager
 def watched_logs(world: World, *expected: type[BaseException]) -> Iterator[None]:
-    """Inside, log records are lines of the timeline, and go nowhere else. `expected`: what functions of the app raise."""
+    """Inside, log records are lines of the timeline, and go nowhere else. `expected`: what the app raises."""
     watch = _Watch(world, expected)
     kept = [(each, each.handlers, each.propagate, each.level) for each in map(logging.getLogger, LOGGERS)]
     for logger, *_ in kept:

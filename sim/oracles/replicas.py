@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 import msgspec
@@ -31,16 +31,16 @@ class Look(msgspec.Struct, frozen=True):
 
 def look_at(space: Any, seen: object = None) -> Look:
     """Called in a thread of the client."""
-    replica = space._runtime.replica  # noqa: SLF001  # an oracle looks inside
-    link = space._runtime._lease.storage._link  # noqa: SLF001
+    replica = space._runtime.replica  # an oracle looks inside
+    link = space._runtime._lease.storage._link
     documents = {
         doc: (body(record.confirmed), body(record.visible))
-        for doc, record in sorted(replica._documents.items())  # noqa: SLF001
+        for doc, record in sorted(replica._documents.items())
         # Results that the client keeps to itself, because it may not write; documents that are on their way.
-        if doc not in replica._own and doc not in replica.coming  # noqa: SLF001
+        if doc not in replica._own and doc not in replica.coming
     }
     prefixes = () if link is None else tuple(link.session.prefixes)
-    return Look(int(replica.seq), documents, replica.pending_count, seen, tuple(sorted(replica._own)), prefixes)  # noqa: SLF001
+    return Look(int(replica.seq), documents, replica.pending_count, seen, tuple(sorted(replica._own)), prefixes)
 
 
 def check_replica(name: str, look: Look, history: History, violate: Violate) -> None:
@@ -74,7 +74,7 @@ def difference(before: Look | None, after: Look) -> str:
     return "; ".join(found)
 
 
-def check_engine(engine: Engine, history: History) -> list[str]:
+def check_engine(history: History, engine: Engine) -> list[str]:
     """The documents in memory are those of the log."""
     wrong: list[str] = []
     if engine.head != history.head:
@@ -93,23 +93,24 @@ def left_at(server: Server) -> Iterator[str]:
         for name in ("_sockets", "_named", "_of_grant"):
             if left := {key: each for key, each in getattr(authenticator, name).items() if each}:
                 yield f"authenticator.{name} has {len(left)}"
-        if authenticator._places < 0:  # noqa: SLF001  # an oracle looks inside
+        if authenticator._places < 0:  # an oracle looks inside
             yield "authenticator has fewer than no places"
     if spaces is None:
         return
-    if spaces._tasks:  # noqa: SLF001
-        yield f"{len(spaces._tasks)} tasks of the spaces"  # noqa: SLF001
+    if spaces._tasks:
+        yield f"{len(spaces._tasks)} tasks of the spaces"
     for name, channel in spaces.channels.items():
         storage: Any = channel.storage
-        for what, left in (
+        parts: tuple[tuple[str, Sized], ...] = (
             ("connections", channel.connections),
-            ("watches", channel._watches),  # noqa: SLF001
+            ("watches", channel._watches),
             ("commits without a verdict", channel.since),
-            ("outcomes", channel._inbox),  # noqa: SLF001
-            ("waiting commits", storage._waiting),  # noqa: SLF001
-        ):
-            if left:
-                yield f"space {name} has {len(left)} {what}"
+            ("outcomes", channel._inbox),
+            ("waiting commits", storage._waiting),
+        )
+        for what, held in parts:
+            if len(held):
+                yield f"space {name} has {len(held)} {what}"
 
 
 def shown(data: bytes) -> str:

@@ -16,7 +16,7 @@ from sim.apps.source import APP, MODULUS
 from sim.oracles.moments import Complain, Moment
 
 
-def seen(call: Any, *arguments: object) -> object:  # noqa: ANN401  # a function of the app
+def seen(call: Any, *arguments: object) -> object:  # a function of the app
     """What a call of a function of the app answers, or the name of the exception."""
     try:
         return call(*arguments)
@@ -95,7 +95,7 @@ def check_calls(app: p.App, module: ModuleType, model: Model, complain: Complain
                 complain("V", f"{name} answers {found}, expected {wanted}")
 
 
-def _summed(function: Any) -> object:  # noqa: ANN401  # a derived list
+def _summed(function: Any) -> object:  # a derived list
     def total() -> int:
         return sum(each if isinstance(each, int) else each.n for each in function()) % MODULUS
 

@@ -13,8 +13,8 @@ from headwater.values.ids import SessionId
 def wrong_watches(channel: Channel) -> Iterator[str]:
     """Indexes of watches that do not agree with the connections."""
     connections = set(channel.connections.values())
-    for branch, watches in sorted(channel._watches.items()):  # noqa: SLF001  # an oracle looks inside
-        by_doc, by_prefix = watches._by_doc, watches._by_prefix  # noqa: SLF001
+    for branch, watches in sorted(channel._watches.items()):  # an oracle looks inside
+        by_doc, by_prefix = watches._by_doc, watches._by_prefix
         indexed: dict[Any, set[str]] = {}
         for table in (by_doc, by_prefix):
             for key, watchers in table.items():
@@ -47,12 +47,12 @@ def wrong_session(channel: Channel, session: SessionId, client: ClientSession, h
     talk = connection.talk
     for name, count in (
         ("pending commits", talk.pending),
-        ("bytes of pending commits", talk._pending_bytes),  # noqa: SLF001
+        ("bytes of pending commits", talk._pending_bytes),
         ("questions", talk.questions),
-        ("documents named in questions", sum(talk._named)),  # noqa: SLF001
-        ("questions that wait", len(connection._asked)),  # noqa: SLF001
+        ("documents named in questions", sum(talk._named)),
+        ("questions that wait", len(connection._asked)),
         ("commits in the outbox", len(client.outbox)),
-        ("unanswered questions", len(client._questions)),  # noqa: SLF001
+        ("unanswered questions", len(client._questions)),
     ):
         if count:
             yield f"{name}: {count}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -22,14 +23,18 @@ TRIES = 20
 def administer(shared: SharedWorld, operation: Revoke | Upkeep) -> None:
     """Perform it in a thread of the server, and wait for it."""
     for _ in range(TRIES if isinstance(operation, Revoke) else 1):
-        done: list[bool] = []
-        node = shared.world.node(shared.name)
-        if shared.server is not None and node.is_alive:
-            node.start("administer", lambda: done.append(_perform(shared, operation)))
-            shared.wait(lambda: bool(done) or not node.is_alive, "the administrator", 120.0)
-        if done and done[0]:
+        if _try(shared, operation):
             return
         shared.world.conductor.sleep(1.0)
+
+
+def _try(shared: SharedWorld, operation: Revoke | Upkeep) -> bool:
+    done: list[bool] = []
+    node = shared.world.node(shared.name)
+    if shared.server is not None and node.is_alive:
+        node.start("administer", lambda: done.append(_perform(shared, operation)))
+        shared.wait(lambda: bool(done) or not node.is_alive, 120.0)
+    return bool(done) and done[0]
 
 
 def _perform(shared: SharedWorld, operation: Revoke | Upkeep) -> bool:
@@ -54,7 +59,7 @@ def _perform(shared: SharedWorld, operation: Revoke | Upkeep) -> bool:
         for space in shared.spaces:
             storage = shared.storage(space)
             if storage is not None:
-                storage.call(lambda engine, space=space: _keep(shared, engine, space, operation.what))
+                storage.call(partial(_keep, shared, space, operation.what))
                 shared.world.say(shared.name, f"{operation.what} of {space}")
     except (HeadwaterError, OSError) as error:
         shared.world.say(shared.name, f"{operation}: {error}")
@@ -62,7 +67,7 @@ def _perform(shared: SharedWorld, operation: Revoke | Upkeep) -> bool:
     return True
 
 
-def _keep(shared: SharedWorld, engine: Engine, space: str, what: str) -> None:
+def _keep(shared: SharedWorld, space: str, what: str, engine: Engine) -> None:
     if what == "fold":
         engine.fold()
         return

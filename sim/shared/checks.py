@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from headwater.server.server_limits import PING_S
@@ -13,11 +15,10 @@ from sim.oracles.cycles import cycle_in, describe, edges_of
 from sim.oracles.history import History, Mirror, body, lookup
 from sim.oracles.replicas import Look, check_engine, check_replica, difference, left_at, shown
 from sim.oracles.watches import wrong_session, wrong_watches
-from sim.shared.client import reload
+from sim.shared.client import SharedClient, reload
 from sim.shared.records import Record
 from sim.shared.shared_app import DERIVED, REGISTERS
 from sim.shared.shared_world import SharedWorld
-
 
 REVOKED_S = 0.2
 """Within this time, a revoked token has stopped working."""
@@ -33,7 +34,7 @@ def check(shared: SharedWorld) -> None:
         if not shared.clients[name].has_failed_run:
             _check_seen(shared, name, look, histories[node.space])
     for space, history in histories.items():
-        for wrong in shared.on_server(space, lambda engine, history=history: check_engine(engine, history)):
+        for wrong in shared.on_server(space, partial(check_engine, history)):
             shared.world.violate("INV-9", f"space {space}: {wrong}")
     _check_sessions(shared)
     if shared.world.violations:
@@ -49,7 +50,7 @@ def check(shared: SharedWorld) -> None:
         check_commits(history, mine, shared.world.violate)
         _check_access(shared, space, mine)
         _check_cycles(shared, history, mine)
-        report = shared.at_server(lambda space=space: shared._use_file(space, verify), "verify")  # noqa: SLF001
+        report = shared.at_server(partial(shared.use_file, space, verify), "verify")
         for finding in report.findings:
             shared.world.violate("INV-9", f"space {space}: {finding}")
         shared.world.counts["commits"] += len(history.entries)
@@ -87,15 +88,15 @@ def _check_sessions(shared: SharedWorld) -> None:
         for wrong in wrong_watches(channel):
             shared.world.violate("M", f"space {space} at rest: {wrong}", shared.name)
         for client in shared.clients.values():
-            link = None if client.space is None else client.space._runtime._lease.storage._link  # noqa: SLF001
+            link = None if client.space is None else client.space._runtime._lease.storage._link
             if client.node.space != space or client.is_ended or link is None or link.session.opened is None:
                 continue
-            held = client.space._runtime.replica._documents  # noqa: SLF001
+            held = client.space._runtime.replica._documents
             for wrong in wrong_session(channel, link.session.opened.session, link.session, held):
                 shared.world.violate("M", f"{client.name} at rest: {wrong}", client.name)
 
 
-def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None:
+def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None:  # noqa: C901  # one check each
     """What a folder has is what the log says (INV-9); commits that an opening left in it were decided or are listed."""
     for name, client in shared.clients.items():
         # A folder whose disk has failed takes nothing in until it is opened again.
@@ -105,8 +106,8 @@ def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None:
         history = histories[client.node.space]
         node = shared.world.node(name)
         found: list[tuple[Look, bytes, int]] = []
-        node.start("folder", lambda client=client: found.append(reload(client)))  # type: ignore[misc]
-        shared.world.conductor.wait(lambda: bool(found) or bool(shared.world.violations), "the folder", 60.0)  # noqa: B023
+        node.start("folder", partial(_reload, client, found))
+        shared.world.conductor.wait(partial(bool, found), "the folder", 60.0)
         if not found:
             continue
         look, refused, outbox = found[0]
@@ -128,6 +129,10 @@ def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None:
             if record.was_closed and record.act.how == "block" and places and not any(places) and not is_listed:
                 text = f"transaction {record.act.number} of {name} was left in its folder"
                 shared.world.violate("INV-7", f"{text}, and is neither in the log nor among the rejected", name)
+
+
+def _reload(client: SharedClient, found: list[tuple[Look, bytes, int]]) -> None:
+    found.append(reload(client))
 
 
 def _check_seen(shared: SharedWorld, name: str, look: Look, history: History) -> None:
@@ -175,7 +180,7 @@ def _check_left(shared: SharedWorld) -> None:
     assert server is not None
     # A server notices in three rounds of pings that a client does not answer.
     is_silent = any(isinstance(each, HalfOpen | Isolate | Pause) for each in shared.world.plan.faults)
-    shared.wait(lambda: not list(left_at(server)), "the connections to end", 3.2 * PING_S if is_silent else 3.0)
+    shared.wait(lambda: not list(left_at(server)), 3.2 * PING_S if is_silent else 3.0)
     for left in left_at(server):
         shared.world.violate("M", f"when all clients are gone: {left}", shared.name)
 

@@ -216,6 +216,7 @@ class SharedClient:
             elif act.how == "once":
                 record.handle = self.app.pay.once(act.key, by="bank").send(str(record.written[0]))
             else:
+                self.app.look(act.steps)
                 with self.space.transaction() as tx:
                     record.handle = tx
                     await self._run(act, first, record.readings)
@@ -328,7 +329,8 @@ def reload(client: SharedClient) -> tuple[Look, bytes, int]:
     local = f"/home/{client.name}/replica"
     files = machine().files
     with app.app.open(URL + client.node.space, local=local, on_error="log", **options) as space:
-        session = space._runtime._lease.storage._link.session  # noqa: SLF001  # an oracle looks inside
+        storage: Any = space._runtime._lease.storage
+        session = storage._link.session  # an oracle looks inside
         docs = [operation.doc for each in session.outbox.values() for operation in each.commit.operations]
         # Functions may have run now.
         outbox = sum(not doc.partition(".")[2].startswith(DERIVED) for doc in docs)

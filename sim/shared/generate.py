@@ -188,6 +188,8 @@ def draw_act(rng: random.Random, features: tuple[str, ...], node: ClientNode, nu
     steps = [*reads, *writes.values()]
     if "contention" in features and rng.random() < 0.5:
         steps = rng.choice(CONTENDED)(str(rng.randrange(2)))
+        # A new key, mostly.
+        steps = [("vote", f"k{rng.randrange(30)}") if step[0] == "vote" else step for step in steps]
     is_event = "events" in features and rng.random() < 0.4
     if rng.random() < 0.25 and "events" in features:
         # With a number of its own in the log: whether the transaction is there has to be seen.
@@ -222,7 +224,12 @@ CONTENDED: Final[tuple[Callable[[str], list[Step]], ...]] = (
     lambda _: [("chain",), ("pair",)],
     lambda i: [("tally", i), ("append", i)],
     lambda _: [("keys",), ("append", "0")],
-    lambda _: [("vote", "a")],
+    lambda _: [("keys",), ("board",), ("append", "1")],
+    lambda _: [("vote", "")],
+    lambda _: [("vote", ""), ("append", "0")],
+    # Without a read: of what only a pending commit shows, which may be rolled back.
+    lambda i: [("same", i, "a")],
+    lambda i: [("reg", i), ("put", i, "a"), ("append", i)],
     lambda _: [("len",), ("item",)],
     lambda _: [("board",), ("edit", "0"), ("append", "1")],
     lambda _: [("tree", "x"), ("tset", "x", "p"), ("append", "1")],

@@ -88,7 +88,7 @@ class Record:
         if isinstance(self.handle, Ticket):
             if self.handle.state != "confirmed" or self.act.how != "event":
                 return []
-            found = msgspec.json.decode(str(self.handle._answer()))  # noqa: SLF001  # without waiting
+            found = msgspec.json.decode(str(self.handle._answer()))  # without waiting
             return [(doc, tuple(path), value) for doc, path, value in found]
         return self.readings
 

@@ -17,6 +17,9 @@ LISTS: Final = 1
 LOOSE: Final = 4
 """Documents that belong to no app, and are fetched when they are read."""
 
+ENSURED: Final = "#ensured"
+"""The first step of a path: not a read, but what a transaction has written."""
+
 KEYS_OF: Final = "#keys"
 LENGTH_OF: Final = "#length"
 """The last step of a path, for the keys of a map or the length of a list alone."""
@@ -64,6 +67,7 @@ class SharedApp:
         self.pair = [app.cell(f"pair{i}", 0) for i in range(2)]
         self.chain = app.cell("chain", type=list[int], default=[])
         self.chain_size = app.cell("chain_size", 0)
+        self.shown: dict[tuple[str, str], int | None] = {}
         self.inconsistent: Callable[[str], None] = lambda _text: None
         # A commit that was never sent is shown on top of documents that are fetched at a reconnect, although another
         # commit has overtaken it, until its verdict arrives. Known, and not checked here.
@@ -147,6 +151,14 @@ class SharedApp:
             if len(set(seen)) != len(seen):
                 self.inconsistent(f"{each.address} is seen with a number twice: {list(seen)}")
 
+    def look(self, steps: tuple[Step, ...]) -> None:
+        """Before a transaction: note what it is to write again, without a read of its own."""
+        self.shown.clear()
+        for step in steps:
+            if step[0] == "same":
+                _, i, key = step
+                self.shown[i, key] = self.records[int(i)].value.get(key)
+
     # -- steps ---------------------------------------------------------------------------------------------
 
     def run(self, steps: list[Step], first: int) -> list[Reading]:
@@ -159,7 +171,7 @@ class SharedApp:
                 self.write(step, first + index, readings)
         return readings
 
-    def read(self, step: Step, readings: list[Reading]) -> None:
+    def read(self, step: Step, readings: list[Reading]) -> None:  # noqa: C901, PLR0912  # a verb each
         """Perform a reading step."""
         match step:
             case ("reg", i):
@@ -179,8 +191,8 @@ class SharedApp:
                 loose = self.space.cell(f"loose{j}", int)
                 readings.append((f"loose{j}", (), loose.value if loose.exists else None))
             case ("tree", *path):
-                part = self.tree.at(*path, type=object)  # type: ignore[assignment]  # any value
-                readings.append(("shared.tree", tuple(path), _plain(part.value) if part.exists else None))
+                branch = self.tree.at(*path, type=object)
+                readings.append(("shared.tree", tuple(path), _plain(branch.value) if branch.exists else None))
             case ("board",):
                 readings.append(("shared.board", ("title",), self.board.title))
                 for index, item in enumerate(self.board.items):
@@ -195,7 +207,7 @@ class SharedApp:
             case _:
                 raise AssertionError(step)
 
-    def write(self, step: Step, number: int, readings: list[Reading]) -> None:  # noqa: C901, PLR0912  # a verb each
+    def write(self, step: Step, number: int, readings: list[Reading]) -> None:  # noqa: C901, PLR0912, PLR0915  # likewise
         """Perform a writing step."""
         match step:
             case ("append", i):
@@ -208,9 +220,10 @@ class SharedApp:
                 self.records[int(i)].remove(key)
             case ("same", i, key):
                 # What is visible, perhaps only because of a pending commit.
-                part = self.records[int(i)].key(key)
-                if part.exists:
-                    part.value = part.value
+                value = self.shown.get((i, key))
+                if value is not None:
+                    self.records[int(i)].key(key).value = value
+                    readings.append((f"shared.rec{i}", (ENSURED, key), value))
             case ("incr", i):
                 self.counters[int(i)].increment()
             case ("tally", i):

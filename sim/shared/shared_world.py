@@ -118,14 +118,14 @@ class SharedWorld:
     def head(self) -> tuple[int, ...]:
         """The newest place in the log of each space."""
         found = [self.storage(space) for space in self.spaces]
-        return tuple(-1 if each is None else int(each._engine.head) for each in found)  # noqa: SLF001  # one number
+        return tuple(-1 if each is None else int(each._engine.head) for each in found)  # one number
 
     # -- the course ----------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the server and the clients."""
         self._begin(self.world.node(self.name), self.serve)
-        self.wait(lambda: self.server is not None, "the server", START_S)
+        self.wait(lambda: self.server is not None, START_S)
         for name, client in self.clients.items():
             self._begin(self.world.node(name), client.main)
 
@@ -140,9 +140,9 @@ class SharedWorld:
                 self.sleep_until(operation.at)
                 administer(self, operation)
         last = max((each.at for each in self.world.plan.operations), default=0.0)  # type: ignore[attr-defined]
-        self.wait(lambda: all(each.is_done for each in self.clients.values()), "the workload", last + QUIET_S)
+        self.wait(lambda: all(each.is_done for each in self.clients.values()), last + QUIET_S)
 
-    def calm(self) -> bool:
+    def calm(self) -> bool:  # noqa: C901  # one condition each
         """All faults are over: everything has to come to rest in time (L1)."""
         if any(isinstance(fault, HalfOpen) for fault in self.world.plan.faults):
             # Until then, a client need not notice that its connection is silent.
@@ -156,7 +156,7 @@ class SharedWorld:
                 self.clients[client.name] = client
                 self._begin(self.world.node(client.name), client.main)
         living = [each for each in self.clients.values() if not each.is_ended]
-        if not self.wait(lambda: all(each.is_quiet or each.is_ended for each in living), "quiet", QUIET_S):
+        if not self.wait(lambda: all(each.is_quiet or each.is_ended for each in living), QUIET_S):
             for each in living if not self.world.violations else ():
                 if not each.is_quiet and not each.is_ended:
                     self.world.violate(
@@ -173,7 +173,7 @@ class SharedWorld:
             self.world.violate("L1", f"the log still grows after {QUIET_S} s: {self.head()}")
         return False
 
-    def wait(self, ready: Callable[[], bool], what: str, seconds: float) -> bool:
+    def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
         """Wait for what others do. Looked at now and then, not at every hand-over."""
         end = self.world.now + seconds
         while not ready():
@@ -198,7 +198,7 @@ class SharedWorld:
             found.append(look_at(client.space, client.app.seen[-1] if client.app.seen else None))
 
         client.asked.append(ask)
-        self.wait(lambda: bool(found), f"a look at {client.name}", 60.0)
+        self.wait(lambda: bool(found), 60.0)
         return found[0] if found else None
 
     # -- told by clients -----------------------------------------------------------------------------------
@@ -223,9 +223,7 @@ class SharedWorld:
         """All clients close."""
         self.is_over = True
         living = [self.world.node(each.name) for each in self.clients.values() if not each.is_ended]
-        if not self.wait(
-            lambda: all(each.space is None for each in self.clients.values() if not each.is_ended), "closing", 120.0
-        ):
+        if not self.wait(lambda: all(each.space is None for each in self.clients.values() if not each.is_ended), 120.0):
             for each in living if not self.world.violations else ():
                 self.world.violate("L1", f"{each.name} does not close", each.name)
 
@@ -241,9 +239,10 @@ class SharedWorld:
         storage = self.storage(space)
         if storage is not None:
             return self.at_server(lambda: storage.call(work), "look")
-        return self.at_server(lambda: self._use_file(space, work), "look")
+        return self.at_server(lambda: self.use_file(space, work), "look")
 
-    def _use_file(self, space: str, work: Callable[[Engine], T]) -> T:
+    def use_file(self, space: str, work: Callable[[Engine], T]) -> T:
+        """Use the engine of a space that no server has open."""
         from headwater.host.space_files import open_space  # noqa: PLC0415
 
         with open_space(f"{STORE}/", space, create=False) as storage:

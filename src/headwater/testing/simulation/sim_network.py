@@ -25,6 +25,9 @@ NAMES: Final = {"localhost": "127.0.0.1"}
 FIRST_FREE: Final = 40_000
 """Ports that are given away for port 0, and to connecting clients."""
 
+SLOW_SHARE: Final = 0.03
+"""The share of chunks that take much longer."""
+
 LEARNS_S: Final = 2.0
 """How long a side of a cut connection may not know it."""
 
@@ -121,7 +124,7 @@ class SimNetwork:
         self.connections: list[Wire] = []
         self._between: Counter[tuple[str, int]] = Counter()
         self._port = FIRST_FREE
-        # Until when, by node that listens: connections are refused; accepted late. By node: bytes are slower, by factor.
+        # By node that listens: until when connections are refused, or accepted late. Until when bytes are slower.
         self.refused: dict[str, float] = {}
         self.late: dict[str, tuple[float, float]] = {}
         self.slow: dict[str, tuple[float, float]] = {}
@@ -170,7 +173,7 @@ class SimNetwork:
         self._between[pair] += 1
         rng = random.Random(f"net-{self._seed}-{pair[0]}-{self._between[pair]}")
         await asyncio.sleep(_delay(rng))
-        while (wait := self._silence(node, address, port)) > 0:
+        while (wait := self._silence(node, address, port)) > 0:  # noqa: ASYNC110  # virtual time, known in advance
             await asyncio.sleep(wait)
         found = self.listeners.get((address, port))
         if found is None or self.refused.get(found.node, 0.0) > self.conductor.now:
@@ -296,4 +299,4 @@ class SimNetwork:
 
 
 def _delay(rng: random.Random) -> float:
-    return rng.uniform(0.0005, 0.02) * (rng.uniform(1, 25) if rng.random() < 0.03 else 1)
+    return rng.uniform(0.0005, 0.02) * (rng.uniform(1, 25) if rng.random() < SLOW_SHARE else 1)

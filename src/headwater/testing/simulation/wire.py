@@ -1,4 +1,5 @@
 """One side of a simulated connection, as a transport of asyncio."""
+# ruff: noqa: SLF001  (both sides are one class)
 
 from __future__ import annotations
 
@@ -269,7 +270,7 @@ class Wire(asyncio.Transport):
             self._is_full = True
             self._protocol.pause_writing()
 
-    def writelines(self, list_of_data: Any) -> None:
+    def writelines(self, list_of_data: Any) -> None:  # noqa: ANN401  # as asyncio has it
         self.write(b"".join(list_of_data))
 
     def write_eof(self) -> None:
@@ -310,7 +311,7 @@ class Wire(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closing or self.is_gone
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  # as asyncio has it
         if name == "sockname":
             return self.addresses[0]
         return self.addresses[1] if name == "peername" else default
