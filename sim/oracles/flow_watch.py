@@ -1,14 +1,15 @@
 """What must hold of workflows from one group of commits to the next: order, wake-ups, retries, crash loops.
 
 A `FlowObserver` is one of the wakers of a hub: it is called when a group was decided, by the thread that decides, with
-the lock of the storage held. It only reads. `History` is what is remembered of a file, over all openings of it.
+the lock of the storage held, so that no transaction is open. It only reads. `History` is what is remembered of a file, over all openings of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from headwater.errors import InvariantError
+from headwater.errors import InvariantError, StoreError
 from headwater.testing.invariants.workflow_invariants import WorkflowWatch
 from headwater.workflow.rows import RUN, EffectOutcome, FlowRow, Intent, RunPhase, RunRow, RunStatus
 from headwater.workflow.table_checks import check_all, spec_of
@@ -245,9 +246,12 @@ class FlowObserver:
         self._hub = hub
 
     def wake(self, name: str) -> None:
-        """A group was decided that has changed this workflow. The lock of the storage is held."""
+        """A workflow may have something to do: usually because a group was decided that has changed it."""
         program = self._program
-        engine = self._hub._storage._engine  # type: ignore[attr-defined]  # under its lock
-        tables = WorkflowTables(engine.backend.tables, self._hub.now())
-        program.history.group(tables)
         program.ring(name)
+        storage: Any = self._hub._storage  # under its lock
+        if storage._lock._owner is not program.world.conductor.me:  # likewise
+            # Called by a thread that has decided nothing: a transaction may be open.
+            return
+        with suppress(StoreError):
+            program.history.group(WorkflowTables(storage._engine.backend.tables, self._hub.now()))
