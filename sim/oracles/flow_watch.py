@@ -1,7 +1,8 @@
 """What must hold of workflows from one group of commits to the next: order, wake-ups, retries, crash loops.
 
 A `FlowObserver` is one of the wakers of a hub: it is called when a group was decided, by the thread that decides, with
-the lock of the storage held, so that no transaction is open. It only reads. `History` is what is remembered of a file, over all openings of it.
+the lock of the storage held, so that no transaction is open. It only reads. `History` is what is
+remembered of a file, over all openings of it.
 """
 
 from __future__ import annotations
