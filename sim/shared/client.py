@@ -307,7 +307,10 @@ class SharedClient:
 
     async def _sync_once(self) -> None:
         if self.node.mode == "plain":
+            before = [each for each in self.records if each.opening == self.openings and each.act.how == "block"]
             self.space.sync()
+            if left := [each.act.number for each in before if not each.is_over]:
+                self.world.violate("S1", f"sync has returned, and transactions {left} have no verdict", self.name)
         else:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.space.synced(), SETTLE_S)
