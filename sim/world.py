@@ -180,6 +180,11 @@ class Node:
             conductor.maybe()
 
     @property
+    def disks(self) -> list[Disk]:
+        """Of all lives, with the history of each."""
+        return [*(disk for _, disk in self._dead), self.disk]
+
+    @property
     def is_alive(self) -> bool:
         """Whether a process runs."""
         return not self.machine.sim_process.is_dead

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ from headwater.errors import (
     StoreFullError,
     UnavailableError,
 )
-from headwater.host.space_files import locate, open_space
+from headwater.host.space_files import file_name, locate, open_space
 from headwater.host.storage import Storage
 from headwater.machine import machine
 from headwater.store import compaction
@@ -33,6 +34,7 @@ from headwater.store.verification import verify
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT
 from sim.faults import DISK, Eio, Full, generate_faults
+from sim.oracles.crash_points import check_crash_points
 from sim.performer import perform
 from sim.plan import Plan, draw_knobs
 from sim.storage import earlier
@@ -47,6 +49,8 @@ SPACE: Final = "main"
 NODE: Final = "s"
 CALM_S: Final = 600.0
 LASTS_S: Final = 60.0
+IMAGES: Final = 60
+"""Crash images that are opened in a world with that feature."""
 PATIENCE_S: Final = 0.2
 
 
@@ -63,6 +67,8 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     features: tuple[str, ...] = ()
     if rng.random() < 0.1:
         features, faults = (earlier.FEATURE,), (*earlier.draw(rng, NODE), *faults)
+    if rng.random() < 0.04:
+        features += ("crash points",)
     return Plan(kind="storage", features=features, knobs=knobs, nodes=writers, operations=acts, faults=faults)
 
 
@@ -113,6 +119,8 @@ class _Play:
             node.restart()
             actor = node.start("check", self.check)
             world.conductor.join(actor)
+        if "crash points" in world.plan.features:
+            check_crash_points(world, node, f"{URL}{file_name(SPACE)}", IMAGES)
 
     @property
     def has_sent(self) -> bool:
@@ -194,9 +202,7 @@ class _Opening:
 
     def run(self) -> None:
         node, conductor = self.world.node(NODE), self.world.conductor
-        actors = [
-            node.start(f"session {each.writer.name}", lambda each=each: self.work(each)) for each in self.play.sessions
-        ]
+        actors = [node.start(f"session {each.writer.name}", partial(self.work, each)) for each in self.play.sessions]
         self.take_care()
         conductor.wait(lambda: self.is_over or self.is_closing or self.play.is_done, "sessions")
         try:
@@ -236,7 +242,7 @@ class _Opening:
                 self.end(error, f"session {session.id}")
                 machine().sleep(PATIENCE_S)
 
-    def step(self, session: Session) -> bool:
+    def step(self, session: Session) -> bool:  # noqa: C901, PLR0911  # one for each reason to wait
         """Do one thing. False: there is nothing to do now."""
         storage, receiver = self.storage, self.receiver
         waiting = session.open()

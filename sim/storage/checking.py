@@ -51,7 +51,7 @@ class History:
 
     def read(self, engine: Engine) -> None:
         """Note the log, which must hold everything that was acknowledged."""
-        found = {row.seq: read_entry(row) for row in engine.backend.log(engine.documents.horizon.seq, engine.head)}
+        found = {int(row.seq): read_entry(row) for row in engine.backend.log(engine.documents.horizon.seq, engine.head)}
         for number in sorted(self.entries):
             if number > engine.documents.horizon.seq:
                 # What was never acknowledged may be lost with the power.
@@ -108,8 +108,8 @@ class History:
         self._decide_before(model, decided, model.head + 1)
         for after, before in self.gaps:
             for seq in range(after + 1, before):
-                if isinstance(entry := self.entries.get(seq), CommitEntry):
-                    self._world.violate("INV-6", f"entry {seq} was not told: {entry}")
+                if isinstance(untold := self.entries.get(seq), CommitEntry):
+                    self._world.violate("INV-6", f"entry {seq} was not told: {untold}")
         self._check_documents(model, storage)
         self._check_rows(model, storage)
 
@@ -117,7 +117,7 @@ class History:
     def _number(sent: Sent) -> tuple[str, int]:
         return sent.commit.session, sent.commit.local_seq
 
-    def _check_entry(self, model: Model, seq: int, entry: CommitEntry) -> None:
+    def _check_entry(self, model: Model, seq: int, entry: CommitEntry) -> None:  # noqa: C901  # one test for each rule
         world, name = self._world, f"{entry.session} {entry.local_seq}"
         if entry.merged is not None:
             self._check_merge(model, seq, entry)
@@ -217,7 +217,7 @@ class History:
 
     def _rests_on_elided(self, sent: Sent, session: dict[int, Sent]) -> bool:
         """On a commit without an entry, which a later opening does not know, nor an engine that was started again."""
-        numbers = {each.local_seq for each in sent.commit.preconditions if isinstance(each, OriginCommitted)}
+        numbers = {int(each.local_seq) for each in sent.commit.preconditions if isinstance(each, OriginCommitted)}
         for read in sent.commit.pending_reads:
             numbers.update(number for first, last in read.layers for number in range(first, last + 1))
         counts = self._world.counts

@@ -55,12 +55,9 @@ def plain(value: object) -> Any:  # any tree
 def look(value: Any, path: tuple[str | int, ...], depth: Depth) -> Any:
     """What a read of a path sees."""
     for step in path:
-        if (isinstance(value, dict) and step in value) or (
-            isinstance(value, list) and isinstance(step, int) and step < len(value)
-        ):
-            value = value[step]
-        else:
+        if not _has(value, step):
             return MISSING
+        value = value[step]
     if depth is Depth.SHALLOW:
         return sorted(value) if isinstance(value, dict) else len(value) if isinstance(value, list) else value
     return value
@@ -80,7 +77,7 @@ def applied(value: Any, operation: Operation) -> Any:
             return value
 
 
-def _patched(value: Any, op: PatchOp) -> Any:
+def _patched(value: Any, op: PatchOp) -> Any:  # noqa: C901  # one case for each operation
     makes = isinstance(op, Add | Append | Increment)
     if value is MISSING and makes:
         value = {}
@@ -137,9 +134,9 @@ class Model:
     def write_of(self, branch: str, doc: str, seq: int) -> tuple[int, Any, str, int]:
         """The newest write of a document as of a sequence number."""
         while True:
-            for write in reversed(self.writes.get((branch, doc), ())):
-                if write[0] <= seq:
-                    return write
+            before = [each for each in self.writes.get((branch, doc), []) if each[0] <= seq]
+            if before:
+                return before[-1]
             parent, fork = self.forks[branch]
             if not parent:
                 return 0, MISSING, "", 0
@@ -229,6 +226,8 @@ class Model:
             case OriginCommitted(number):
                 if (commit.session, number) not in self.accepted and (commit.session, number) not in self.elided:
                     return f"{number} was not accepted"
+            case _:
+                raise TypeError(f"the model does not know {condition}")
         return None
 
     def excuse(self, commit: Commit, pending: dict[int, Commit], digest_of: Any) -> str | None:

@@ -41,6 +41,7 @@ from headwater.values.address import Depth
 from headwater.values.codec import digest
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT, Maybe, freeze
+from sim.oracles.crash_points import mark_acknowledged
 from sim.storage.workload import LANES, Act, Writer, operations, whole
 from sim.world import World
 
@@ -190,6 +191,8 @@ class Session:
         if not sent.verdicts:
             sent.opening = self.openings
         sent.verdicts.append((verdict, head))
+        if isinstance(verdict, Committed) and not sent.is_elided:
+            mark_acknowledged(self.world.node(sent.act.node), verdict.seq, self.id, number)
 
     def failed(self, number: int, error: HeadwaterError) -> None:
         sent = self.current[number]
@@ -206,7 +209,8 @@ class Session:
 
 def _observation(reads: Sequence[Read], pending: Sequence[PendingRead]) -> bytes:
     """What a run with these reads is stored with."""
-    seen = [(each.doc, each.path, int(each.depth is Depth.SHALLOW)) for each in (*reads, *pending)]
+    marks: list[Read | PendingRead] = [*reads, *pending]
+    seen = [(each.doc, each.path, int(each.depth is Depth.SHALLOW)) for each in marks]
     return encode_observation(b"code", seen)
 
 
@@ -257,13 +261,7 @@ class Receiver:
             commit = each.commit
             session = next((one for one in self._sessions if one.id == commit.session), None)
             if session is not None and _is_reused(session, commit):
-                # Of a commit that compaction has dropped, the operations are not known any more.
-                is_known = not self._world.counts["compactions"]
-                if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and is_known:
-                    text = f"{commit.session} {commit.local_seq} with other operations: {each.verdict}"
-                    self._world.violate("INV-11", text)
-                elif isinstance(each, Failure) and isinstance(each.error, LocalProtocolError):
-                    self._world.counts["number reused"] += 1
+                self._look_at_reused(each)
                 continue
             if isinstance(each, Failure):
                 self.is_poisoned = self.is_poisoned or isinstance(each.error, PoisonedError)
@@ -280,6 +278,16 @@ class Receiver:
             if session is not None and commit.local_seq in session.current:
                 session.told(commit.local_seq, each.verdict, before)
         self._world.counts["decided"] += len(decided)
+
+    def _look_at_reused(self, each: CommitOutcome | Failure) -> None:
+        """A number was used again for other operations."""
+        # Of a commit that compaction has dropped, the operations are not known any more.
+        is_known = not self._world.counts["compactions"]
+        if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and is_known:
+            text = f"{each.commit.session} {each.commit.local_seq} with other operations: {each.verdict}"
+            self._world.violate("INV-11", text)
+        elif isinstance(each, Failure) and isinstance(each.error, LocalProtocolError):
+            self._world.counts["number reused"] += 1
 
 
 def _is_reused(session: Session, commit: Commit) -> bool:

@@ -22,7 +22,7 @@ RESULTS: Final = ("q0", "q1")
 """Results of runs: they have one of two values, so that many runs find theirs stored."""
 KEYS: Final = ("k0", "k1", "k2")
 LARGE: Final = 15_000
-"""Characters of a large document: a few pages more than the others, so that there may be room for them and not for it."""
+"""Characters of a large document: a few pages more, so that there may be room for others and not for it."""
 LISTS: Final[tuple[Path, ...]] = (("l", 0), ("l", 1), ("l", 2), ("l",))
 READS: Final[tuple[Path, ...]] = ((), ("n",), ("m",), ("m", "k0"), ("m", "k1"), ("l",), ("l", 0))
 LANES: Final = 10

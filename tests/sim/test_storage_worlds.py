@@ -1,0 +1,66 @@
+"""Worlds of one space file: the rules hold, also at many crash points; faults are performed and undone."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from sim.apart import play_all
+from sim.faults import ALL, Eio, Full, Kill, KillInIo, SlowDisk, generate_faults
+from sim.kinds import make_plan
+from sim.plan import Plan
+from sim.storage.workload import Act, Step, Writer
+
+
+def acts(count: int, *, large: int = 0) -> tuple[Act, ...]:
+    return tuple(
+        Act(at=n / 10, number=n, session="a", steps=(Step("large" if n == large else "set", "d0"),), waits=n % 2 == 0)
+        for n in range(1, count + 1)
+    )
+
+
+def test_rules_hold_in_some_worlds_and_at_their_crash_points() -> None:
+    plans = [
+        (msgspec.structs.replace(make_plan("small-storage", seed), features=("crash points",)), seed)
+        for seed in range(12)
+    ]
+    for outcome in play_all(plans):
+        assert outcome.violations == ()
+
+
+def test_each_fault_of_the_disk_happens_and_everything_is_decided_afterwards() -> None:
+    faults = (
+        Full(at=0.2, node="s", seconds=0.5),
+        Kill(at=1.0, node="s", keep=0.0, down=0.1),
+        Eio(at=1.3, node="s", kind="sync"),
+        KillInIo(at=1.5, node="s", kind="sync", nth=2, after=True, keep=0.5, down=0.1, again=1),
+        SlowDisk(at=1.7, node="s", seconds=0.3, sync_ms=50),
+    )
+    plan = Plan(kind="storage", nodes=(Writer("a", resends=True),), operations=acts(25), faults=faults)
+    [outcome] = play_all([(plan, 1)])
+    assert outcome.violations == ()
+    assert outcome.counts["kills in I/O"] >= 1
+    assert outcome.counts["stalled"] >= 1
+    assert outcome.counts["kills"] >= 4
+
+
+def test_power_failure_after_a_failed_sync_costs_nothing() -> None:
+    """A plan of this kind found a file that could not be opened any more."""
+    faults = (
+        Eio(at=0.55, node="s", kind="sync", count=3),
+        Kill(at=1.5, node="s", keep=1.0, down=0.1),
+        Kill(at=1.9, node="s", keep=0.0, down=0.1),
+    )
+    plan = Plan(kind="storage", nodes=(Writer("a", resends=True),), operations=acts(25), faults=faults)
+    for outcome in play_all([(plan, seed) for seed in range(4)]):
+        assert outcome.violations == ()
+
+
+def test_faults_are_drawn_in_order_and_name_their_nodes() -> None:
+    for seed in range(50):
+        faults = generate_faults(random.Random(seed), ALL, ("s", "a"), 10.0)
+        assert [each.at for each in faults] == sorted(each.at for each in faults)
+        assert len({type(each) for each in faults}) <= 4
+        assert {getattr(each, "node", "s") for each in faults} <= {"s", "a"}
+        assert generate_faults(random.Random(seed), ALL, ("s", "a"), 10.0) == faults
