@@ -42,6 +42,9 @@ def check(shared: SharedWorld) -> None:
     shared.close()
     _check_left(shared)
     shared.stop()
+    for name in shared.revoked:
+        for record in shared.clients[name].records:
+            record.is_cut_off = True
     ended = {space: _history(shared, space, "at the end") for space in shared.spaces}
     _check_folders(shared, ended)
     for space in shared.spaces:

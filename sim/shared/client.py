@@ -65,6 +65,7 @@ class SharedClient:
         self.is_ended = False
         self.is_poisoned = False
         self.has_failed_run = False
+        self.left: list[Record] = []
         self.app = SharedApp()
         self.space: Any = None
         self.asked: list[Callable[[], None]] = []
@@ -81,6 +82,7 @@ class SharedClient:
         self.app.has_reconnected = self.has_reconnected
         self.is_quiet = False
         self.asked.clear()
+        self.left = []
         if self.node.mode == "plain":
             _run_plain(self._live())
         else:
@@ -100,6 +102,7 @@ class SharedClient:
             self.openings += 1
             self.has_failed_run = False
             self.app.space = self.space
+            self._check_left()
             self.say(f"opened ({self.openings}), {self.space.connection.state}")
             after = 0.0
             try:
@@ -110,16 +113,30 @@ class SharedClient:
             finally:
                 self.is_quiet = False
             left = [each for each in self.records if each.opening == self.openings and not each.is_over]
+            was_away = self.space.connection.state == "offline"
             try:
                 await self._close(opening)
                 self.say("closed")
                 for each in left:
                     # In the folder, if it has one.
                     each.was_closed = True
+                self.left = left if was_away else []
             except HeadwaterError as error:
                 self._failed(error)
             self.space = None
             await self._sleep(after)
+
+    def _check_left(self) -> None:
+        """What an opening without a server left in the folder is shown by the next one without a server (I1)."""
+        left, self.left = self.left, []
+        if not self.node.local or self.space.connection.state == "live":
+            return
+        for record in left:
+            for step, number in record.appended():
+                shown = self.app.registers[int(step[1])].value
+                if self.space.connection.state != "live" and number not in shown:
+                    text = f"transaction {record.act.number} is in the folder, and its number {number} is not shown"
+                    self.world.violate("I1", f"{self.name}: {text}: {list(shown)}", self.name)
 
     async def _work(self) -> float:
         """Until the space is to be closed. Returns when to open it again."""

@@ -13,6 +13,7 @@ from sim.faults import (
     Eio,
     Full,
     HalfOpen,
+    Isolate,
     Kill,
     KillInIo,
     SlowDisk,
@@ -55,7 +56,9 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     """Draw a plan."""
     share = rng.uniform(0.3, 0.8)
     features = tuple(each for each in FEATURES if rng.random() < share)
-    clients = draw_clients(rng, features, 2 if small else rng.randint(2, 4))
+    focus = rng.choice(("", "", *FOCUS))
+    features = tuple(each for each in FEATURES if each in features or each in FOCUS.get(focus, ((), ()))[0])
+    clients = draw_clients(rng, features, 2 if small else rng.randint(2, 4), focus)
     count = rng.randint(12, 20) if small else rng.randint(30, 90)
     seconds = 4.0 if small else WORK_S
     operations = draw_operations(rng, features, clients, count, seconds)
@@ -64,8 +67,10 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     kinds = [*NETWORK, *(each for each in NODE if each != "code")]
     nodes = ["s", *(each.name for each in clients)]
     faults = generate_faults(rng, rng.sample(kinds, 2) if small else kinds, nodes, until, servers=("s",))
-    if rng.random() < 0.6:
-        faults = tuple(sorted((*faults, *aimed(rng, operations, 2 if small else 4)), key=time_of))
+    if focus:
+        faults = tuple(sorted(aimed(rng, operations, 3 if small else 6, FOCUS[focus][1]), key=time_of))
+    elif rng.random() < 0.6:
+        faults = tuple(sorted((*faults, *aimed(rng, operations, 2 if small else 4, AIMED)), key=time_of))
     return Plan(
         kind="shared",
         features=features,
@@ -76,20 +81,24 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     )
 
 
-def aimed(rng: random.Random, operations: tuple[Operation, ...], most: int) -> list[Fault]:
+Aim = Callable[[random.Random, float, str], list[Fault]]
+"""Makes faults for a time and a client."""
+
+
+def aimed(rng: random.Random, operations: tuple[Operation, ...], most: int, kinds: tuple[Aim, ...]) -> list[Fault]:
     """Faults at the moment of a transaction: its commit is on its way, is being written, or its verdict is."""
     acts = [each for each in operations if isinstance(each, Act)]
     found: list[Fault] = []
-    kind = rng.choice(AIMED)
+    kind = rng.choice(kinds)
     for _ in range(rng.randint(1, most)):
         act = rng.choice(acts)
-        found += rng.choice((kind, kind, rng.choice(AIMED)))(
+        found += rng.choice((kind, kind, rng.choice(kinds)))(
             rng, act.at + rng.choice((0.0, 0.02, 0.06)) * rng.random(), act.node
         )
     return found
 
 
-AIMED: Final[tuple[Callable[[random.Random, float, str], list[Fault]], ...]] = (
+AIMED: Final[tuple[Aim, ...]] = (
     lambda _, at, node: [Cut(at=at, node=node, every=True)],
     # Also while the client connects again.
     lambda r, at, node: [
@@ -121,13 +130,44 @@ AIMED: Final[tuple[Callable[[random.Random, float, str], list[Fault]], ...]] = (
 )
 
 
-def draw_clients(rng: random.Random, features: tuple[str, ...], count: int) -> tuple[ClientNode, ...]:
+_CUT, _CUTS, _FULL, _EIO, _KILL, _KILL_IO, _KILL_CLIENT, _FULL_CLIENT, _SLOW_CUT, _HALF = AIMED
+
+FOCUS: Final[dict[str, tuple[tuple[str, ...], tuple[Aim, ...]]]] = {
+    "folder": (
+        ("local", "reopen", "contention", "bursts"),
+        (
+            _KILL_CLIENT,
+            _FULL_CLIENT,
+            _CUT,
+            lambda r, at, node: [
+                KillInIo(
+                    at=at,
+                    node=node,
+                    kind=r.choice(("sync", "write")),
+                    nth=r.randint(1, 3),
+                    after=r.random() < 0.5,
+                    keep=r.choice((0.0, 0.5)),
+                    down=0.3,
+                )
+            ],
+            # Closed and opened again without a server.
+            lambda r, at, node: [Isolate(at=at, node=node, seconds=r.choice((1.0, 5.0)))],
+            lambda r, at, _: [Kill(at=at, node="s", keep=1.0, down=r.choice((2.0, 6.0)))],
+        ),
+    ),
+    "disk": (("contention", "bursts"), (_FULL, _FULL, _EIO, _KILL_IO, _SLOW_CUT, _KILL)),
+    "net": (("contention", "bursts", "loose"), (_CUT, _CUTS, _SLOW_CUT, _HALF)),
+}
+"""Worlds that repeat one situation: features that they have, and their faults."""
+
+
+def draw_clients(rng: random.Random, features: tuple[str, ...], count: int, focus: str) -> tuple[ClientNode, ...]:
     """Draw the clients."""
     return tuple(
         ClientNode(
             name="abcd"[index],
             mode="async" if "async" in features and rng.random() < 0.5 else "plain",
-            local="local" in features and rng.random() < 0.6,
+            local="local" in features and (rng.random() < 0.6 or focus == "folder"),
             actor=rng.choice(("ann", "bob")) if "actors" in features else "",
             can=rng.choice(("read", "write", "own")) if "rights" in features and index else "own",
             space=rng.choice(("main", "main", "other")) if "spaces" in features and index > 1 else "main",

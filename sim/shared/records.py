@@ -13,7 +13,7 @@ from headwater.declare.events.ticket import Ticket
 from headwater.errors import HeadwaterError, StoreFullError, UnconfirmedError
 from headwater.store.commit import Committed
 from sim.shared.shared_app import Reading
-from sim.shared.workload import PAID_MAX, Act, numbers, paid_number
+from sim.shared.workload import PAID_MAX, Act, Step, numbers, paid_number
 
 Fate = Literal["committed", "not", "unknown"]
 
@@ -34,6 +34,8 @@ class Record:
     # The numbers it has written, and those of events that it has sent.
     written: tuple[int, ...] = ()
     sent: tuple[int, ...] = ()
+    # The token of the client was revoked.
+    is_cut_off: bool = False
     # The opening was closed in order before its verdict came.
     was_closed: bool = False
 
@@ -69,7 +71,8 @@ class Record:
             case "confirmed":
                 return "committed"
             case "failed" | "rejected":
-                return "not"
+                # A session that ends for good leaves events whose commits may be stored.
+                return "unknown" if self.is_cut_off else "not"
             case "refused":
                 # Handled before, perhaps by this client in an earlier life.
                 return "unknown" if self.act.how == "once" else "not"
@@ -82,6 +85,13 @@ class Record:
         if isinstance(self.handle, Transaction) and isinstance(self.handle.verdict, Committed):
             return self.handle.verdict.seq
         return None
+
+    def appended(self) -> list[tuple[Step, int]]:
+        """The appends to registers of a transaction block, with their numbers."""
+        if self.act.how != "block" or self.error is not None:
+            return []
+        by_index = numbers(self.act)
+        return [(step, by_index[index]) for index, step in enumerate(self.act.steps) if step[0] == "append"]
 
     def read(self) -> list[Reading]:
         """What it read, if that is known."""
