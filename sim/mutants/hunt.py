@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -25,6 +26,10 @@ _RULES: Final = {"too slow": "stuck", "stuck": "stuck", "died": "crash", "too bi
 """The rule that a world without an outcome breaks."""
 
 Verdict: TypeAlias = Literal["killed", "survived", "equivalent", "unplayed"]
+
+
+class SourceChangedError(Exception):
+    """Files of the product or of the worlds were changed while worlds were played: nothing that is found counts."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +63,7 @@ class Hunt:
         self._jobs, self._seconds, self._worlds, self._kinds = jobs, seconds, worlds, kinds
         self._on_world = on_world
         self._unchanged: dict[Name, frozenset[str]] = {}
+        self._source = _state_of_source()
         warm()
 
     def kinds_of(self, mutant: Mutant) -> list[str]:
@@ -86,6 +92,9 @@ class Hunt:
                 progress=progress,
             ):
                 raise KeyboardInterrupt
+            if _state_of_source() != self._source:
+                # Modules that a child imports late would not fit those of its parent: any world fails then.
+                raise SourceChangedError
             for claim in search.claims:
                 if new := rules_of(claim) - self.without(claim.name):
                     return msgspec.structs.replace(
@@ -154,6 +163,13 @@ def rules_of(result: Result) -> frozenset[str]:
     if result.status in _RULES:
         return frozenset({_RULES[result.status]})
     return frozenset(each.rule for each in result.outcome.violations)
+
+
+def _state_of_source() -> int:
+    """Another one after a file was written."""
+    root = Path(__file__).resolve().parents[2]
+    files = [path for folder in ("src", "sim") for path in (root / folder).rglob("*.py")]
+    return hash(tuple(sorted((str(path), path.stat().st_mtime_ns) for path in files)))
 
 
 def warm() -> None:

@@ -15,7 +15,7 @@ import msgspec
 from sim.kinds import KINDS
 from sim.mutants import reach, table
 from sim.mutants.catalog import AREAS, MUTANTS
-from sim.mutants.hunt import SECONDS, Finding, Hunt
+from sim.mutants.hunt import SECONDS, Finding, Hunt, SourceChangedError
 from sim.mutants.mutant import Mutant, RottenError, mutated
 
 CLEAN, SURVIVED, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -130,6 +130,10 @@ def _hunt(chosen: list[Mutant], options: argparse.Namespace) -> int:
                 _write(options.json, known)
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except SourceChangedError:
+        line.clear()
+        print("hw mutants: files were changed while worlds were played; start again", file=sys.stderr)
+        return MISUSE
     line.clear()
     print(table.summary(findings))
     if options.write:
