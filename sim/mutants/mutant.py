@@ -25,7 +25,6 @@ import msgspec
 
 PROGRAM: Final = "program"
 SHARED: Final = "shared"
-STORAGE: Final = "storage"
 WORKFLOW: Final = "workflow"
 STORAGE: Final = "storage"
 

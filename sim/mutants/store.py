@@ -143,7 +143,6 @@ if batch.rows or batch.fold is not None or batch.observed or batch.has_table_wri
         "False",
         "merge",
         STORAGE,
-        STORAGE,
     ),
     _m(
         "compacted_past_fork", "store.compaction:compact", "Seq(min([before, *forks]))", "Seq(before)", "INV-9", STORAGE
