@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
-
-from msgspec.structs import replace
+from typing import Final, Literal, TypeVar
 
 from sim.apps import parts as p
 
@@ -128,35 +126,35 @@ class Draft:
         return p.Call(part.name, None, self.pick(self.boards) if takes == "item" else "")
 
     def small(self, param: bool) -> p.Expr:  # noqa: FBT001  # one of two sources
-        if param and self.rng.random() < 0.5:  # noqa: PLR2004
+        if param and self.rng.random() < 0.5:
             return p.Param()
         return p.Const(self.rng.randrange(1, 6))
 
     def condition(self, *, param: bool = False, calls: bool = True) -> p.Expr:
-        op = self.pick(("<", "=="))
+        op: Literal["<", "=="] = "<" if self.rng.random() < 0.5 else "=="
         return p.Binary(op, self.leaf(calls=calls) if not param else self.small(param), self.small(param=False))
 
     def expr(self, depth: int = 2, *, param: bool = False, calls: bool = True) -> p.Expr:
         kind = self.rng.randrange(8)
-        if depth == 0 or kind < 2:  # noqa: PLR2004
-            return self.leaf(calls=calls) if not param or self.rng.random() < 0.6 else p.Param()  # noqa: PLR2004
+        if depth == 0 or kind < 2:
+            return self.leaf(calls=calls) if not param or self.rng.random() < 0.6 else p.Param()
 
         def inner() -> p.Expr:
             return self.expr(depth - 1, param=param, calls=calls)
 
-        if kind < 4:  # noqa: PLR2004
+        if kind < 4:
             return p.Binary(self.pick(("+", "+", "-", "*")), inner(), inner())
-        if kind < 6 or not {"failing", "caught"} & self.features:  # noqa: PLR2004
+        if kind < 6 or not {"failing", "caught"} & self.features:
             return p.If(self.condition(calls=calls), inner(), inner())
-        if kind == 6 or "caught" not in self.features:  # noqa: PLR2004
-            error = self.pick(("ValueError", "ValueError", "KeyError"))
+        if kind == 6 or "caught" not in self.features:
+            error: p.ErrorKind = "KeyError" if self.rng.random() < 0.3 else "ValueError"
             return p.Fail(self.condition(calls=calls), inner(), "Odd" if self.has("odd errors", 0.3) else error)
         caught: p.Expr = self.call() if self.calls and calls else inner()
         return p.Catch(caught, inner(), self.pick(("ValueError", "Exception")))
 
     # -- steps ---------------------------------------------------------------------------------------------
 
-    def step(self, *, param: bool, depth: int = 1) -> p.Step:  # noqa: C901  # one option for each kind
+    def step(self, *, param: bool, depth: int = 1) -> p.Step:  # one option for each kind
         value = self.expr(1, param=param)
         options: list[Callable[[], p.Step]] = [
             lambda: p.Put(self.pick(self.ints), value),
@@ -165,7 +163,7 @@ class Draft:
         ]
         if self.lists:
             options += [
-                lambda: p.Push(self.pick(self.lists), value, self.rng.random() < 0.3),  # noqa: PLR2004
+                lambda: p.Push(self.pick(self.lists), value, self.rng.random() < 0.3),
                 lambda: p.PutList(self.pick(self.lists), self.pick(_LIST_CHANGES)),
             ]
         if self.maps:
@@ -196,7 +194,7 @@ class Draft:
         return self.pick(options)()
 
     def steps(self, count: int, *, param: bool) -> tuple[p.Step, ...]:
-        """Without calls of functions that write besides their result: a transaction that has written may not call them."""
+        """Without calls of functions that write besides their result: a transaction with writes may not call them."""
         before, self.calls = self.calls, [part for part in self.calls if part.name not in self._writing]
         found = tuple(self.step(param=param) for _ in range(count))
         self.calls = before
@@ -238,9 +236,9 @@ def _cells(draft: Draft, count: int) -> None:
 
 
 def _computed(draft: Draft) -> None:
-    takes = ""
+    takes: Literal["", "int", "item"] = ""
     if draft.has("parameters", 0.35):
-        takes = draft.pick(("int", "item")) if draft.boards else "int"
+        takes = "item" if draft.boards and draft.rng.random() < 0.5 else "int"
     plain = not takes
     target = ""
     if draft.has("targets", 0.2) and plain:
@@ -290,7 +288,7 @@ def _sink(draft: Draft) -> None:
             throttle=draft.pick((0, 200)) if gate else 0,
             waits=draft.pick((1, 20)) if draft.has("async", 0.2) else 0,
             sends=sends,
-            rereads=draft.rng.random() < 0.5,  # noqa: PLR2004
+            rereads=draft.rng.random() < 0.5,
             slow=_slow(draft),
         )
     )
@@ -304,7 +302,7 @@ def _last_sink(draft: Draft) -> None:
         before, draft.calls = draft.calls, [part]
         calls.append(p.Catch(draft.call(), p.Const(-1), "Exception"))
         draft.calls = before
-    if calls and draft.rng.random() < 0.8:  # noqa: PLR2004
+    if calls and draft.rng.random() < 0.8:
         draft.add(p.Sink(draft.name("s"), tuple(calls)))
 
 
@@ -313,7 +311,7 @@ def _derived(draft: Draft) -> None:
     if not sources:
         return
     source = draft.pick(sources)
-    if source in draft.lists and draft.rng.random() < 0.3:  # noqa: PLR2004
+    if source in draft.lists and draft.rng.random() < 0.3:
         source = draft.add(p.Listing(draft.name("r"), source, draft.expr(1, calls=False))).name
         draft.calls.append(draft.parts[-1])
     part = p.Derived(draft.name("d"), source, draft.pick(("each", "each", "select", "flat")), draft.expr(1, param=True))
@@ -356,7 +354,7 @@ def _handler(draft: Draft) -> None:
     if draft.has("follow-ups", 0.4):
         again = p.Follow(name, p.Binary("-", p.Param(), p.Const(1)), draft.name("e"))
         steps.append(p.When(p.Binary("<", p.Const(0), p.Param()), (p.When(_FEW, (again,)),)))
-    reads = (draft.pick(draft.ints),) if draft.rng.random() < 0.2 else ()  # noqa: PLR2004
+    reads = (draft.pick(draft.ints),) if draft.rng.random() < 0.2 else ()
     look = draft.steps(1, param=True)[0]
     result = look.value if isinstance(look, p.Put | p.Look) else p.Param()
     draft.add(p.Handler(name, tuple(steps), result, reads, _slow(draft)))
@@ -367,7 +365,7 @@ _FEW: Final = p.Binary("<", p.Param(), p.Const(4))
 
 
 def _pattern(draft: Draft) -> None:
-    nests = draft.pick(draft.patterns) if draft.patterns and draft.rng.random() < 0.5 else ""  # noqa: PLR2004
+    nests = draft.pick(draft.patterns) if draft.patterns and draft.rng.random() < 0.5 else ""
     part = p.Pattern(draft.name("p"), draft.expr(1, param=True), nests)
     draft.add(part)
     draft.patterns.append(part.name)
@@ -375,7 +373,7 @@ def _pattern(draft: Draft) -> None:
 
 def _children(draft: Draft) -> None:
     if draft.patterns and draft.lists:
-        lit = draft.pick(draft.ints) if draft.rng.random() < 0.5 else ""  # noqa: PLR2004
+        lit = draft.pick(draft.ints) if draft.rng.random() < 0.5 else ""
         draft.add(p.Children(draft.name("k"), draft.pick(draft.lists), draft.pick(draft.patterns), lit))
 
 
@@ -389,46 +387,3 @@ _MAKERS: Final[dict[str, Callable[[Draft], None]]] = {
     "patterns": _pattern,
     "children": _children,
 }
-
-
-# --- later versions -------------------------------------------------------------------------------------------
-
-
-def version(app: p.App, number: int) -> p.App:
-    """The app as it is after so many edits."""
-    found = app
-    for seed in app.edits[:number]:
-        found = edited(found, random.Random(f"edit-{seed}"))  # noqa: S311  # a stream of the plan
-    return found
-
-
-def edited(app: p.App, rng: random.Random) -> p.App:
-    """Another version of a program: a changed body, a lost or renamed declaration, a new number of a version."""
-    parts = list(app.parts)
-    index = rng.randrange(len(parts))
-    part = parts[index]
-    kind = rng.randrange(6)
-    if kind == 0 and len(parts) > 3:  # noqa: PLR2004
-        return app.without(frozenset({index}))
-    if kind == 1:
-        return app
-    match part:
-        case p.Computed():
-            parts[index] = (
-                replace(part, body=p.Binary("+", part.body, p.Const(1)))
-                if kind < 4
-                else replace(  # noqa: PLR2004
-                    part, version=part.version + 1
-                )
-            )
-        case p.Sink():
-            parts[index] = replace(part, shows=part.shows[::-1], quiet=not part.quiet)
-        case p.IntCell():
-            parts[index] = replace(part, default=part.default + 1)
-        case p.Derived():
-            parts[index] = replace(part, body=p.Binary("+", part.body, p.Const(1)))
-        case p.Handler():
-            parts[index] = replace(part, result=p.Binary("+", part.result, p.Const(1)))
-        case p.Pattern():
-            parts[index] = replace(part, body=p.Binary("+", part.body, p.Const(1)))
-    return replace(app, parts=tuple(parts))

@@ -51,7 +51,7 @@ class Model:
 
     # -- state ---------------------------------------------------------------------------------------------
 
-    def cell(self, name: str) -> Any:  # noqa: ANN401  # a number, list or dict
+    def cell(self, name: str) -> Any:  # a number, list or dict
         if name in self._writers:
             try:
                 return self.value(self._writers[name]) * 2 % MODULUS
@@ -191,22 +191,22 @@ class Model:
         raise TypeError(e)
 
     @staticmethod
-    def _at(found: Any, key: str | int) -> int:  # noqa: ANN401  # a list or dict
+    def _at(found: Any, key: str | int) -> int:  # a list or dict
         if isinstance(key, str):
-            return found.get(key, 0)
-        return found[key] if key < len(found) else 0
+            return int(found.get(key, 0))
+        return int(found[key]) if key < len(found) else 0
 
     def _field(self, doc: str, field: str) -> int:
         board = self._board(doc)
         match field:
             case "x":
-                return board.get("x", 0)
+                return int(board.get("x", 0))
             case "count":
                 return len(board.get("items", ()))
             case "total":
                 return sum(map(self._n, self._items(doc))) % MODULUS
             case "marks":
-                return sum(board.get("marks", {}).values()) % MODULUS
+                return int(sum(board.get("marks", {}).values())) % MODULUS
         item = self._target(board.get("first"))
         if field == "second" and item is not None:
             item = self._target(self.documents[item].get("next"))

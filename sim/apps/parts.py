@@ -21,6 +21,8 @@ class Expr(msgspec.Struct, frozen=True, tag=True, repr_omit_defaults=True):
 
 
 class Const(Expr, frozen=True):
+    """A number."""
+
     value: int
 
 
@@ -70,12 +72,16 @@ class Call(Expr, frozen=True):
 
 
 class Binary(Expr, frozen=True):
+    """Numbers stay small; comparisons give 0 or 1."""
+
     op: Literal["+", "-", "*", "<", "=="]
     left: Expr
     right: Expr
 
 
 class If(Expr, frozen=True):
+    """One of two values."""
+
     condition: Expr
     then: Expr
     other: Expr
@@ -97,14 +103,13 @@ class Catch(Expr, frozen=True):
     kind: Literal["ValueError", "Exception"] = "ValueError"
 
 
-# --- steps of handlers, and of blocks of plain code -----------------------------------------------------------
-
-
 class Step(msgspec.Struct, frozen=True, tag=True, repr_omit_defaults=True):
     """One statement in a transaction."""
 
 
 class Put(Step, frozen=True):
+    """Set a cell."""
+
     cell: str
     value: Expr
 
@@ -140,6 +145,8 @@ class PutKey(Step, frozen=True):
 
 
 class DropKey(Step, frozen=True):
+    """Of a map cell."""
+
     cell: str
     key: str
 
@@ -161,6 +168,8 @@ class Items(Step, frozen=True):
 
 
 class When(Step, frozen=True):
+    """Steps under a condition."""
+
     condition: Expr
     steps: tuple[Step, ...]
 
@@ -183,11 +192,15 @@ class Start(Step, frozen=True):
 
 
 class Stop(Step, frozen=True):
+    """Stop a piece of a pattern."""
+
     pattern: str
     key: str
 
 
 class Raise(Step, frozen=True):
+    """Give the transaction up if the condition holds."""
+
     condition: Expr
     kind: Literal["ValueError", "Odd", "Reject", "abort"] = "ValueError"
 
@@ -198,9 +211,6 @@ class Look(Step, frozen=True):
     value: Expr
 
 
-# --- declarations ---------------------------------------------------------------------------------------------
-
-
 class Part(msgspec.Struct, frozen=True, tag=True, repr_omit_defaults=True):
     """One declaration of an app."""
 
@@ -208,14 +218,20 @@ class Part(msgspec.Struct, frozen=True, tag=True, repr_omit_defaults=True):
 
 
 class IntCell(Part, frozen=True):
+    """A cell with a number."""
+
     default: int = 0
 
 
 class ListCell(Part, frozen=True):
+    """A cell with a list."""
+
     default: tuple[int, ...] = ()
 
 
 class MapCell(Part, frozen=True):
+    """A cell with a dict."""
+
     default: tuple[tuple[str, int], ...] = ()
 
 
@@ -326,20 +342,11 @@ class Children(Part, frozen=True):
     """A cell: while it is 0, the computed function is not read. Without one it is a sink."""
 
 
-class Resource(Part, frozen=True):
-    """A value from outside for each number, and a sink that shows that of a cell."""
-
-    cell: str
-    fresh_for: int = 0
-    """Seconds; 0: an answer never expires."""
-    retries: int = 0
-
-
 Node: TypeAlias = Part | Expr | Step
 
 
 class App(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """A program. `edits` are the seeds of its later versions: see `generate.version`."""
+    """A program. `edits` are the seeds of its later versions: see `edits.version`."""
 
     parts: tuple[Part, ...]
     edits: tuple[int, ...] = ()

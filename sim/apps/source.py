@@ -6,16 +6,11 @@ from the tree.
 
 from __future__ import annotations
 
-import linecache
-import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Final
 
-from headwater.cells.context import CONTEXT
-from headwater.machine import machine
 from sim.apps import parts as p
+from sim.apps import templates
 
 MODULE: Final = "simulated_app"
 """The module of every generated app: functions are identified by it over restarts."""
@@ -23,49 +18,6 @@ MODULE: Final = "simulated_app"
 APP: Final = "sim"
 MODULUS: Final = 997
 """Results are kept small, so that equal ones are common."""
-
-_HEAD: Final = """\
-import asyncio
-
-import headwater as hw
-from headwater.errors import SchemaError
-from simulated_outside import ask, called, show, work
-
-app = hw.App("sim")
-ledger = app.cell("ledger", type=list[dict[str, object]], default=[])
-
-
-class Odd(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no text")
-
-
-class Item(hw.Doc):
-    n: int = 0
-    next: hw.Link["Item | None"] = hw.Link()
-
-
-class Board(hw.Doc):
-    x: int = 0
-    items: hw.List[Item] = hw.List()
-    marks: hw.Map[str, int] = hw.Map()
-    first: hw.Link[Item | None] = hw.Link()
-
-
-def at(part: hw.Cell[int]) -> int:
-    try:
-        return part.value
-    except SchemaError:
-        return 0
-
-
-def first_of(board: Board) -> int:
-    return -1 if board.first is None else board.first.n
-
-
-def second_of(board: Board) -> int:
-    return -1 if board.first is None or board.first.next is None else board.first.next.n
-"""
 
 
 class _Body:
@@ -249,10 +201,10 @@ def _raised(kind: str) -> str:
 
 def source(app: p.App) -> str:
     """The module of an app."""
-    return _HEAD + "".join(f"\n\n{declaration(app, part)}" for part in app.parts)
+    return templates.HEAD + "".join(f"\n\n{declaration(app, part)}" for part in app.parts)
 
 
-def declaration(app: p.App, part: p.Part) -> str:  # noqa: PLR0911  # one for each kind
+def declaration(app: p.App, part: p.Part) -> str:  # noqa: C901, PLR0911, PLR0912  # one for each kind
     """One declaration, with its line end."""
     name = part.name
     match part:
@@ -278,11 +230,11 @@ def declaration(app: p.App, part: p.Part) -> str:  # noqa: PLR0911  # one for ea
         case p.Sink():
             return _sink(app, part)
         case p.Restless(_, seed, limit):
-            return _RESTLESS.format(name=name, seed=seed, limit=limit)
+            return templates.RESTLESS.format(name=name, seed=seed, limit=limit)
         case p.Ring(_, seed, lit):
-            return _RING.format(name=name, seed=seed, lit=lit)
+            return templates.RING.format(name=name, seed=seed, lit=lit)
         case p.Materializer(_, cell, target):
-            return _MATERIALIZER.format(name=name, source=cell, target=target)
+            return templates.MATERIALIZER.format(name=name, source=cell, target=target)
         case p.Handler():
             body = _Body(app)
             options = f"(reads=[{', '.join(part.reads)}])" if part.reads else ""
@@ -292,15 +244,6 @@ def declaration(app: p.App, part: p.Part) -> str:  # noqa: PLR0911  # one for ea
             return _pattern(app, part)
         case p.Children():
             return _children(part)
-        case p.Resource():
-            return _RESOURCE.format(
-                name=name,
-                cell=part.cell,
-                options=", ".join(
-                    ([f'fresh_for="{part.fresh_for}s"'] if part.fresh_for else [])
-                    + ([f'retry=hw.Retry({part.retries}, backoff="100ms", on=OSError)'] if part.retries else [])
-                ),
-            )
         case _:
             raise TypeError(part)
 
@@ -408,197 +351,10 @@ def _pattern(app: p.App, part: p.Pattern) -> str:
     body.add(f"return (left.value + {text}) % {MODULUS}")
     label = "".join(line + "\n" for line in body.lines)
     nested = f'    p.start({part.nests}, "part", key="part of " + key, given=given)\n' if part.nests else ""
-    return _PATTERN.format(name=part.name, label=label, nested=nested)
+    return templates.PATTERN.format(name=part.name, label=label, nested=nested)
 
 
 def _children(part: p.Children) -> str:
     if not part.lit:
-        return _STARTER.format(name=part.name, source=part.source, pattern=part.pattern)
-    return _LIT.format(name=part.name, source=part.source, pattern=part.pattern, lit=part.lit)
-
-
-_RESTLESS: Final = """\
-{name} = app.cell("{name}", 0)
-
-
-@app.sink
-def {name}_left() -> None:
-    if {seed}.value < {limit} and {name}.value != {seed}.value + 1:
-        {name}.value = {seed}.value + 1
-
-
-@app.sink
-def {name}_right() -> None:
-    if {name}.value < {limit} and {seed}.value != {name}.value + 1:
-        {seed}.value = {name}.value + 1
-"""
-
-_RING: Final = """\
-{name}_a = app.cell("{name}_a", 0)
-{name}_b = app.cell("{name}_b", 0)
-
-
-@app.computed(writes=[{name}_a])
-def {name}_first() -> int:
-    {name}_a.value = min({name}_b.value, 3)
-    return {seed}.value
-
-
-@app.computed(writes=[{name}_b])
-def {name}_second() -> int:
-    {name}_b.value = min({name}_a.value, 3)
-    return {seed}.value + 1
-
-
-@app.sink
-def {name}() -> None:
-    show("{name}", {name}_first() + {name}_second() if {lit}.value else -1)
-"""
-
-_MATERIALIZER: Final = """\
-@app.materializer(writes=[{target}])
-def {name}() -> None:
-    found = [str(each % 5) for each in {source}.value]
-    for each in sorted(set(found)):
-        {target}.key(each).value = found.count(each)
-    for each in [each for each in {target}.value if each not in found]:
-        {target}.remove(each)
-"""
-
-_PATTERN: Final = """\
-@hw.pattern
-def {name}(p: hw.Builder, key: str, given: int) -> dict[str, object]:
-    left = p.cell("left", given)
-
-    @p.computed
-    def label() -> int:
-{label}
-    @p.sink
-    def shown() -> None:
-        show("{name} " + key, label())
-
-    @p.handler
-    def tick(n: int, tag: str) -> int:
-        called(tag)
-        left.value = (left.value + n) % 997
-        ledger.append({{"tag": tag, "by": "{name} " + key, "n": n, "sent": [], "result": left.value}})
-        return left.value
-
-{nested}    return {{"left": left, "label": label, "tick": tick}}
-"""
-
-_STARTER: Final = """\
-@app.sink
-def {name}() -> None:
-    for each in {source}.value:
-        hw.start({pattern}, "{name}" + str(each), key="{name}" + str(each), given=each)
-    show("{name}", len({source}.value))
-"""
-
-_LIT: Final = """\
-@app.computed
-def {name}_lit() -> int:
-    for each in {source}.value:
-        hw.start({pattern}, "{name}" + str(each), key="{name}" + str(each), given=each)
-    return len({source}.value)
-
-
-@app.sink
-def {name}() -> None:
-    show("{name}", {name}_lit() if {lit}.value else -1)
-"""
-
-_RESOURCE: Final = """\
-@app.resource({options})
-async def {name}(n: int) -> int:
-    return await ask("{name}", n)
-
-
-@app.sink
-def {name}_shown() -> None:
-    match {name}({cell}.value % 3):
-        case hw.Pending():
-            show("{name}", None)
-        case hw.Ready(value):
-            show("{name}", value)
-        case hw.Failed(_, last):
-            show("{name}", ("failed", last))
-"""
-
-
-# --- the module -----------------------------------------------------------------------------------------------
-
-Shown = dict[str, object]
-"""What the sinks of one opening have shown last, by name."""
-
-
-class _Screens:
-    """Of each open space, what its sinks have shown: a new process has a new screen."""
-
-    def __init__(self) -> None:
-        self.by_space: dict[object, Shown] = {}
-        self.called: Counter[str] = Counter()
-
-    def clear(self) -> None:
-        """Before the first opening of a world."""
-        self.by_space = {}
-        self.called = Counter()
-
-    def call(self, tag: str) -> None:
-        """A handler or block was called."""
-        self.called[tag] += 1
-
-    def show(self, name: str, value: object) -> None:
-        frame = CONTEXT.get()
-        assert frame is not None
-        self.by_space.setdefault(frame.space, {})[name] = value
-
-
-SCREENS: Final = _Screens()
-
-
-_OUTSIDE: Final = """\
-def show(name, value):
-    screens.show(name, value)
-
-
-def called(tag):
-    screens.call(tag)
-
-
-def work(ms):
-    machine().sleep(ms / 1000)
-
-
-async def ask(name, n):
-    return n
-"""
-
-
-def _outside() -> None:
-    """A module without a file counts as a library: fingerprints name its functions, and do not follow them."""
-    if "simulated_outside" not in sys.modules:
-        module = ModuleType("simulated_outside")
-        module.__dict__.update(screens=SCREENS, machine=machine)
-        exec(_OUTSIDE, module.__dict__)  # noqa: S102  # the text above
-        sys.modules["simulated_outside"] = module
-
-
-def load(text: str) -> ModuleType:
-    """Execute the source of an app as a new module."""
-    _outside()
-    module = ModuleType(MODULE)
-    file = f"<{MODULE}>"
-    # Classes of documents resolve their annotations by the name of their module.
-    sys.modules[MODULE] = module
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    exec(compile(text, file, "exec"), module.__dict__)  # noqa: S102  # the app of this world
-    return module
-
-
-def add(module: ModuleType, text: str, name: str) -> Callable[..., object]:
-    """Execute one more function in the module of an app."""
-    exec(compile(text, f"<{name}>", "exec"), module.__dict__)  # noqa: S102  # an operation of this world
-    found = module.__dict__[name]
-    assert callable(found)
-    return found
+        return templates.STARTER.format(name=part.name, source=part.source, pattern=part.pattern)
+    return templates.LIT.format(name=part.name, source=part.source, pattern=part.pattern, lit=part.lit)

@@ -1,4 +1,4 @@
-"""One process with an embedded space on a simulated disk: a generated app, threads, sessions, restarts, changed code."""
+"""One process with an embedded space on a simulated disk: a generated app, threads, sessions, restarts, edits."""
 
 from __future__ import annotations
 

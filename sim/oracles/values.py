@@ -5,7 +5,8 @@ And INV-1, I4: every commit of a handler or block is what the model makes of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from types import ModuleType
 from typing import Any
 
@@ -127,7 +128,7 @@ def check_history(
     blocks: Mapping[str, tuple[p.Step, ...]],
     complain: Complain,
     *,
-    gated: Set[str] = frozenset(),
+    gated: AbstractSet[str] = frozenset(),
 ) -> None:
     """Each commit with an entry of the ledger: the model, in the state before it, changes the same in the same way."""
     parts = app.named()

@@ -10,13 +10,14 @@ from headwater.machine import machine
 from headwater.testing.invariants.event_invariants import i11_log
 from headwater.testing.invariants.restore_invariants import i7_restart_equivalence
 from headwater.testing.invariants.scheduler_invariants import check as check_invariants
+from headwater.values.ids import DocKey
 from headwater.values.tree import ABSENT, same
 from sim.apps import parts as p
+from sim.apps.module import SCREENS
 from sim.apps.naive import Model, ModelError
-from sim.apps.source import SCREENS
 from sim.faults import Eio, Full
 from sim.oracles import values
-from sim.oracles.moments import SCOPE, Moment, moments, whole_log
+from sim.oracles.moments import SCOPE, Complain, Moment, moments, whole_log
 from sim.program.operations import Gate
 from sim.program.program import ProgramWorld, Session
 
@@ -106,7 +107,9 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
         _complain(program, rule, text)
 
     log: list[Moment] = []
-    is_whole = program.sessions[0].storage.call(lambda engine: (log.extend(moments(engine)), whole_log(engine))[1])
+    storage = program.sessions[0].storage
+    storage.call(lambda engine: log.extend(moments(engine)))
+    is_whole = storage.call(whole_log)
     documents: Mapping[str, Any] = log[-1].after if log else {}
     for session in program.sessions:
         with session.entered():
@@ -129,11 +132,11 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
         gated = {each.fn for each in program.world.plan.operations if isinstance(each, Gate)}
         values.check_history(program.app, log, program.told.blocks, complain, gated=gated)
     program.world.counts["commits"] += len(log)
-    _check_log(program, log, complain)
+    _check_log(log, complain)
     return documents
 
 
-def _check_log(program: ProgramWorld, log: list[Moment], complain: values.Complain) -> None:
+def _check_log(log: list[Moment], complain: Complain) -> None:
     """S1, INV-11: no commit of a session twice; no receipt twice."""
     seen: set[tuple[str, int]] = set()
     for moment in log:
@@ -147,18 +150,18 @@ def _check_log(program: ProgramWorld, log: list[Moment], complain: values.Compla
         complain("I11", str(error))
 
 
-def _check_replica(session: Session, documents: Mapping[str, Any], complain: values.Complain) -> None:
+def _check_replica(session: Session, documents: Mapping[str, Any], complain: Complain) -> None:
     """INV-9: what a session sees is the fold of the log."""
     replica = session.runtime.replica
     for name in sorted(documents):
         if "!" in name:
             continue
-        found = replica.read(SCOPE + name)
+        found = replica.read(DocKey(SCOPE + name))
         if found is ABSENT or not same(found, documents[name]):
-            complain("INV-9", f"{name} is {found} in the session, and {documents[name]} in the log")
+            complain("INV-9", f"{name} is {found!r} in the session, and {documents[name]!r} in the log")
 
 
-def _check_scheduler(program: ProgramWorld, session: Session, complain: values.Complain) -> None:
+def _check_scheduler(program: ProgramWorld, session: Session, complain: Complain) -> None:
     try:
         with session.runtime.lock:
             check_invariants(session.space.scheduler)
@@ -171,7 +174,7 @@ def _check_scheduler(program: ProgramWorld, session: Session, complain: values.C
         complain(str(error.facts.get("invariant", "INV")), str(error))
 
 
-def _check_forced_pass(program: ProgramWorld, session: Session, complain: values.Complain) -> None:
+def _check_forced_pass(program: ProgramWorld, session: Session, complain: Complain) -> None:
     """L2: what a forced pass finds was a lost wake-up."""
     before = session.space.stats
     session.storage.nudge()
@@ -184,9 +187,7 @@ def _check_forced_pass(program: ProgramWorld, session: Session, complain: values
         complain("M", f"a timer is left: {session.runtime.wake_in()} s")
 
 
-def _check_pieces(
-    program: ProgramWorld, session: Session, documents: Mapping[str, Any], complain: values.Complain
-) -> None:
+def _check_pieces(program: ProgramWorld, session: Session, documents: Mapping[str, Any], complain: Complain) -> None:
     """Pieces that run here show what the model computes."""
     if program.spec.sessions > 1:
         # Each session has its own inputs of a piece; the document has the last ones.
@@ -220,7 +221,7 @@ def _had_no_room(program: ProgramWorld) -> bool:
     return any(isinstance(fault, Full) for fault in program.world.plan.faults)
 
 
-def _check_ledger(program: ProgramWorld, documents: Mapping[str, Any]) -> None:
+def _check_ledger(program: ProgramWorld, documents: Mapping[str, Any]) -> None:  # noqa: C901, PLR0912  # claim by claim
     """S1, I10, I11: what was acknowledged happened once, what was rolled back did not."""
     told = program.told
     # After a disk failed, an opening is over: what it did not confirm may be on disk or not.
@@ -264,7 +265,7 @@ def _is_of_sink(tag: str) -> bool:
     return tag.partition(".")[0].startswith("s")
 
 
-def _check_order(program: ProgramWorld, places: Mapping[str, list[int]], complain: values.Complain) -> None:
+def _check_order(program: ProgramWorld, places: Mapping[str, list[int]], complain: Complain) -> None:
     """I4: events of one thread in one opening are handled in the order in which they were sent."""
     last: dict[tuple[int, int], tuple[int, str]] = {}
     for event in sorted(program.told.events.values(), key=lambda each: each.order):
@@ -302,7 +303,7 @@ def _check_restart(program: ProgramWorld, stopped: Collection[str]) -> None:
 
 
 def _check_runs(
-    program: ProgramWorld, session: Session, model: Model, stopped: Collection[str], complain: values.Complain
+    program: ProgramWorld, session: Session, model: Model, stopped: Collection[str], complain: Complain
 ) -> None:
     if program.spec.sessions > 1 or any(isinstance(fault, Eio | Full) for fault in program.world.plan.faults):
         # What another session wrote, or could not be stored, is no proof: then a function runs.

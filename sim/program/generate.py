@@ -11,7 +11,6 @@ from sim.faults import NODE, generate_faults
 from sim.plan import Plan, draw_knobs
 from sim.program import operations as o
 
-
 HOT_SHARE = 0.35
 """Of the worlds: two sessions that write the same cell at the same time."""
 

@@ -65,11 +65,11 @@ class Call(Operation, frozen=True, kw_only=True):
 
 
 class Settle(Operation, frozen=True, kw_only=True):
-    pass
+    """Run what is due."""
 
 
 class Sync(Operation, frozen=True, kw_only=True):
-    pass
+    """Wait for the disk."""
 
 
 class Pass(Operation, frozen=True, kw_only=True):

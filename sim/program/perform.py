@@ -7,7 +7,8 @@ from typing import Any
 from headwater.cells.transaction import Transaction
 from headwater.machine import machine
 from sim.apps import parts as p
-from sim.apps.source import add, block
+from sim.apps.module import add
+from sim.apps.source import block
 from sim.program import operations as o
 from sim.program.program import ProgramWorld, Session
 from sim.program.told import SentEvent
@@ -99,7 +100,7 @@ class _RollBack(Exception):  # noqa: N818  # the end of a nested block
     """Only the inner block is rolled back."""
 
 
-def _send(program: ProgramWorld, operation: o.Send, handler: Any, thread: int) -> None:  # noqa: ANN401  # generated
+def _send(program: ProgramWorld, operation: o.Send, handler: Any, thread: int) -> None:  # generated
     sender = handler.once(operation.once, by="world") if operation.once else handler
     tag = operation.once or operation.tag
     ticket = sender.send(operation.n, tag)
@@ -135,7 +136,7 @@ def _care(program: ProgramWorld, session: Session, how: str) -> None:
         storage.fork(f"b{program.order}")
 
 
-def _gate(session: Session, node: Any, operation: o.Gate) -> None:  # noqa: ANN401  # a node
+def _gate(session: Session, node: Any, operation: o.Gate) -> None:  # a node
     scheduler = session.space.scheduler
     with session.runtime.lock:
         if operation.debounce:

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
@@ -20,8 +21,9 @@ from headwater.runtime.options import Options
 from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.testing.invariants.scheduler_invariants import SchedulerWatch
 from sim.apps import parts as p
-from sim.apps.generate import version
-from sim.apps.source import SCREENS, load, source
+from sim.apps.edits import version
+from sim.apps.module import SCREENS, load
+from sim.apps.source import source
 from sim.program import operations as o
 from sim.program.spy import Spy
 from sim.program.told import Told
@@ -48,7 +50,7 @@ class Session:
 
     @property
     def storage(self) -> Storage:
-        return storage_of(self.runtime._lease)  # noqa: SLF001  # the oracles look at the log
+        return storage_of(self.runtime._lease)  # the oracles look at the log
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -113,7 +115,7 @@ class ProgramWorld:
     def _work(self) -> None:
         node = self.world.node(self.spec.name)
         actors = [
-            node.start(f"t{index}", lambda index=index, session=session: self._thread(index, session))
+            node.start(f"t{index}", partial(self._thread, index, session))
             for index, session in enumerate(self.spec.threads)
         ]
         for actor in actors:
@@ -174,7 +176,7 @@ class ProgramWorld:
                 continue
             return
 
-    def session(self, **options: Any) -> Session:  # noqa: ANN401  # of app.open
+    def session(self, **options: Any) -> Session:  # of app.open
         watches: list[SchedulerWatch] = []
         spies: list[Spy] = []
 

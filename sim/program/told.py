@@ -64,7 +64,7 @@ class Told:
         self._open = left
         for event in self._waiting:
             event.state = event.ticket.state
-            if event.state == "failed" and isinstance(event.ticket._event.error, PoisonedError | UnconfirmedError):  # noqa: SLF001
+            if event.state == "failed" and isinstance(event.ticket._event.error, PoisonedError | UnconfirmedError):
                 event.state = "unknown"
         self._waiting = [each for each in self._waiting if each.state in ("queued", "running", "pending")]
 

@@ -29,7 +29,7 @@ from sim.plan import Plan
 _OUTCOMES = (EventFailedError, EventRefusedError, EventRejectedError, EventReusedError)
 
 
-def is_told(plan: Plan, error: BaseException, module: ModuleType) -> bool:
+def is_told(plan: Plan, error: BaseException, module: ModuleType) -> bool:  # noqa: PLR0911  # rule by rule
     """Whether the documents name this error for what the plan does."""
     odd = getattr(module, "Odd", ValueError)
     if isinstance(error, (ValueError, KeyError, Reject, odd, *_OUTCOMES, NotReadyError)) and type(error).__module__ in (
