@@ -52,6 +52,7 @@ PEOPLE: Final = (
     *("drain", "drain"),
 )
 ANSWERS: Final = ("reconcile", "reconcile", "reconcile skip", "reconcile again")
+LOOP_S: Final = 220.0
 PHASES: Final = ("prepare", "name", "mutate", "next")
 
 
@@ -214,6 +215,8 @@ class _Draw:
             phase = rng.choice(phases)
             mode = rng.choice(("dies before", "dies after")) if phase == "mutate" else "dies"
             self.operations.append(Mood(handler=loops.name, phase=phase, mode=mode, first=1, count=rng.choice((3, 9))))
+            # Is refused. With the waits between them, more crashes than are allowed take so long.
+            self.operations.append(Person(at=LOOP_S, flow=loops.flow, verb="restore"))
 
     def mode(self, part: ConsumerPart | ProducerPart) -> tuple[str, str] | None:
         """A phase, and how it goes."""
