@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 from unittest.mock import patch
 
+import uvicorn.server
+
 from headwater.machine import machine
 from headwater.testing.simulation.conductor import LeakError
 from headwater.testing.simulation.sim_files import seed_sqlite, unseed_sqlite
@@ -32,6 +34,34 @@ _format_date = email.utils.formatdate
 
 def _date(timeval: float | None = None, *args: bool, **options: bool) -> str:
     return _format_date(machine().time() if timeval is None else timeval, *args, **options)
+
+
+class _OrderedSet(set[Any]):
+    """Its order is that of adding. That of a set of objects depends on their addresses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._order: dict[Any, None] = {}
+
+    def add(self, item: Any) -> None:
+        super().add(item)
+        self._order[item] = None
+
+    def discard(self, item: Any) -> None:
+        super().discard(item)
+        self._order.pop(item, None)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._order)
+
+
+class _ServerState(uvicorn.server.ServerState):
+    """The server of HTTP closes its connections in the order in which they were opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connections = _OrderedSet()
+        self.tasks = _OrderedSet()
 
 
 @contextmanager
@@ -54,6 +84,7 @@ def isolated(seed: int) -> Iterator[None]:
         (time, "sleep", _leak("a real sleep")),
         # The date in the answer to an upgrade.
         (email.utils, "formatdate", _date),
+        (uvicorn.server, "ServerState", _ServerState),
     ]
     # The salts of SQLite's WAL. It refuses to open files outside of the nodes from now on.
     seed_sqlite(seed)
