@@ -7,9 +7,10 @@ from contextlib import suppress
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, NotFoundError
 from headwater.host.storage import Storage
 from headwater.store.commit import Committed, Operation, Tables, Verdict
+from headwater.store.engine import Engine
 from headwater.values.ids import DocKey
 from headwater.values.tree import Maybe
 from tests.host.test_interrupts import POINTS, Stop
@@ -88,3 +89,27 @@ def test_a_rider_of_a_commit_is_kept_once_with_it(
     assert pending.accepted
     assert rows_of(storage, "a") == 1
     assert isinstance(table_transaction.told[0][0], Committed)
+
+
+class Refused(Row):
+    """Adds its row, and is refused."""
+
+    def apply(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+        super().apply(tables, look)
+        raise NotFoundError("it does not fit")
+
+
+def test_writes_of_a_refused_transaction_are_undone_if_its_refusal_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage = in_memory(group_max=4)
+    storage.attach()
+    storage.submit_tables(Refused("a"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "_undo", Stop(1, "before").around(Engine._undo))
+        with suppress(KeyboardInterrupt):
+            storage.wait()
+    storage.submit_tables(Row("b"))
+    storage.wait()
+    assert (rows_of(storage, "a"), rows_of(storage, "b")) == (0, 1)
+    storage.close()

@@ -441,6 +441,8 @@ class Storage:
     def _restart(self) -> None:
         """Start the engine again from the log, and deliver the entries that the ports have not received."""
         backend = self._engine.backend
+        # An interruption may have left a transaction open: the next commit would store writes that were refused.
+        backend.roll_back()
         self._engine = Engine(backend, self._clock)
         missed: Decided = []
         for row in backend.log(self._told, self._engine.head):
