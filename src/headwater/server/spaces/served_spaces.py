@@ -35,7 +35,7 @@ from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import machine
 from headwater.server.metrics import WorkCounts
-from headwater.server.server_limits import EMPTY_S, SPACES_MAX
+from headwater.server.server_limits import DRAIN_S, EMPTY_S, SPACES_MAX
 from headwater.server.spaces.channel import Channel
 from headwater.server.spaces.client_connection import UNKNOWN, ClientConnection, rights_unknown
 from headwater.server.spaces.space_lineage import lineage_of
@@ -205,6 +205,10 @@ class ServedSpaces:
                 if len(self.channels) >= SPACES_MAX:
                     raise ServerLimitError(f"{SPACES_MAX} spaces are open already; try again later")
                 storage, lineage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
+                if self.closing:
+                    # The server ends while the disk was slow: the file would stay open in this process.
+                    await self._in_thread(storage.close)
+                    raise ServerLimitError("the server is ending; try again")
                 channel = self.channels[space] = Channel(storage, self._loop, self._threads, lineage)
                 log.info("space opened", extra={"space": space, "seq": channel.head})
             return channel
@@ -295,6 +299,9 @@ class ServedSpaces:
             self._sweep.cancel()
         if self._round is not None:
             self._round.cancel()
+        if self._tasks:
+            # Spaces that are being opened.
+            await asyncio.wait(list(self._tasks), timeout=DRAIN_S)
         for space, channel in list(self.channels.items()):
             async with self._turn(space):
                 for connection in list(channel.connections.values()):
