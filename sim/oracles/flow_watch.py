@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headwater.errors import InvariantError, StoreError
 from headwater.testing.invariants.workflow_invariants import WorkflowWatch
-from headwater.workflow.rows import RUN, EffectOutcome, FlowRow, Intent, RunPhase, RunRow, RunStatus
+from headwater.workflow.rows import FLOW, RUN, EffectOutcome, FlowRow, Intent, RunPhase, RunRow, RunStatus
 from headwater.workflow.table_checks import check_all, spec_of
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import CRASHES
@@ -224,7 +224,7 @@ class History:
 
     @staticmethod
     def _all_flows(tables: WorkflowTables) -> dict[int, FlowRow]:
-        return {row[0]: tables.flow(row[0]) for row in tables.execute("select id from flow order by id")}
+        return {row[0]: FlowRow(*row) for row in tables.execute(f"select {FLOW} from flow order by id")}  # noqa: S608
 
     @staticmethod
     def _waiting(tables: WorkflowTables) -> dict[tuple[int, str], set[Waiting]]:
