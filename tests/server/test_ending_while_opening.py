@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,8 @@ def test_a_space_that_is_being_opened_when_the_server_ends_is_closed(
         return open_space(url, space, create=create)
 
     def come() -> None:
-        try:
+        with suppress(HeadwaterError):
             hw.App("late").open(f"{server.url}/main").close()
-        except HeadwaterError:
-            pass
 
     monkeypatch.setattr(served_spaces, "open_space", slow)
     server = Server(Serving(store=tmp_path / "spaces", port=0)).start()
