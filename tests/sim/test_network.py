@@ -56,13 +56,13 @@ class Pair:
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
         await loop.create_server(lambda: self.there, "127.0.0.1", 80)
-        while not self.is_over:
+        while not self.is_over:  # noqa: ASYNC110  # virtual time
             await asyncio.sleep(0.05)
 
     async def connect(self) -> None:
         loop = asyncio.get_running_loop()
         await loop.create_connection(lambda: self.here, "127.0.0.1", 80)
-        while not self.is_over:
+        while not self.is_over:  # noqa: ASYNC110  # virtual time
             await asyncio.sleep(0.05)
 
     def play(self, *steps: tuple[float, Callable[[], object]]) -> None:
