@@ -3,6 +3,8 @@
 A commit is stored before it is sent, so a program that is killed forgets nothing that the server may have received. A
 decided commit is removed in one step with the documents that it changed: after a restart without a server, it is either
 in the outbox or in the confirmed documents. One thread writes, in groups; a commit does not wait for it.
+
+Length: one file and one thread, whose batches, retries and loading share their state.
 """
 
 from __future__ import annotations

@@ -431,7 +431,7 @@ class Storage:
             each.table_transaction.decided(None, told)
 
     def _try_restart(self) -> HeadwaterError | None:
-        """The error, if the disk does not allow it: the commits that wait are told, and the thread goes on."""
+        """The error, if the disk does not allow it: waiting commits get it, and the thread goes on."""
         try:
             self._restart()
         except HeadwaterError as error:
