@@ -5,6 +5,7 @@ from types import CodeType
 
 from sim.mutants.catalog import AREAS, MUTANTS
 from sim.mutants.mutant import PROGRAM, SHARED, STORAGE, WORKFLOW, RottenError, mutated
+from sim.mutants.survivors import SURVIVORS
 
 
 def _meaning(code: CodeType) -> tuple[object, ...]:
@@ -32,3 +33,8 @@ def test_a_mutant_is_named_once_and_says_what_it_breaks_and_which_worlds_can_sho
             assert mutant.breaks
             assert mutant.kinds
             assert set(mutant.kinds) <= {PROGRAM, SHARED, STORAGE, WORKFLOW}
+
+
+def test_a_known_survivor_is_a_mutant_that_a_world_could_find() -> None:
+    names = {f"{each.area}.{each.name}" for each in MUTANTS if not each.equivalent}
+    assert set(SURVIVORS) <= names
