@@ -14,7 +14,6 @@ SURVIVORS: Final[dict[str, str]] = {
     "serving.other_life": "no backup is restored at the server while clients are away",
     "serving.any_receipt": "no client breaks the protocol on purpose",
     "serving.told_though_revoked": "the round that closes revoked connections comes before the next commit of others",
-    "serving.waiting_count_kept": "the commit is sent again, and its verdict removes the entry",
     "workflow.again_unheard": "needs a publication between the decision that nothing is due and the end of the turn",
 }
 """By area and name: what a world would need to find it."""
