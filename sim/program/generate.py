@@ -73,8 +73,8 @@ class _Drawing:
         self._gaps = (0.0, 0.0, 0.0, 0.001, 0.005) if is_hot else (0.0, 0.0, 0.0, 0.0, 0.001, 0.01, 0.1, 0.5)
         self._count = 0
         self._reopens = 0
-        self._reopens_max = 1 if small else 3
-        rest: list[Callable[..., o.Operation]] = [self._settle, self._pass, self._reopen, self._care]
+        self._reopens_max = 2 if small else 4
+        rest: list[Callable[..., o.Operation]] = [self._settle, self._pass, self._reopen, self._reopen, self._care]
         self._options: list[Callable[..., o.Operation]] = [
             *[self._write] * 3,
             *[self._block] * 3,
@@ -177,7 +177,14 @@ class _Drawing:
         self._reopens += 1
         if self._reopens > self._reopens_max:
             return o.Sync(**place)  # type: ignore[arg-type]
-        return o.Reopen(edit=self._rng.random() < 0.4, **place)  # type: ignore[arg-type]
+        rng, draft = self._rng, self._draft
+        aside: list[tuple[str, int]] = []
+        if rng.random() < 0.5:
+            aside = [(rng.choice(draft.ints), rng.randrange(6)) for _ in range(2)]
+        results = [part.name for part in draft.calls if isinstance(part, p.Computed) and not part.takes]
+        if results and rng.random() < 0.2:
+            aside.append((rng.choice(results), 7))
+        return o.Reopen(edit=rng.random() < 0.3, aside=tuple(aside), **place)  # type: ignore[arg-type]
 
     def _care(self, **place: float) -> o.Operation:
         return o.Care(how=self._rng.choice(("fold", "verify", "fork")), **place)  # type: ignore[arg-type]

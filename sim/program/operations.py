@@ -103,8 +103,8 @@ class Reopen(Operation, frozen=True, kw_only=True):
 
     edit: bool = False
     """With the next version of the app."""
-    aside: int | None = None
-    """A number that another program writes to the first cell meanwhile."""
+    aside: tuple[tuple[str, int], ...] = ()
+    """What another program writes meanwhile: cells, or results of functions, with their new values."""
 
 
 class Care(Operation, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
+from headwater.app import App
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import HeadwaterError, UnavailableError
@@ -23,7 +24,7 @@ from headwater.testing.invariants.scheduler_invariants import SchedulerWatch
 from sim.apps import parts as p
 from sim.apps.edits import version
 from sim.apps.module import SCREENS, load
-from sim.apps.source import source
+from sim.apps.source import APP, source
 from sim.program import operations as o
 from sim.program.spy import Spy
 from sim.program.told import Told
@@ -223,8 +224,20 @@ class ProgramWorld:
         else:
             self.leave()
         self.told.forget()
+        if reopening is not None and reopening.aside:
+            self._write_aside(reopening.aside)
         if reopening is not None and reopening.edit:
             self.version += 1
+
+    def _write_aside(self, written: tuple[tuple[str, int], ...]) -> None:
+        """Another program has the file open, and writes what this one has read, or its results."""
+        try:
+            with App("aside").open(URL) as space:
+                for name, value in written:
+                    if name in self.app.named():
+                        space.cell(f"{APP}.{name}", int).value = value
+        except Exception as error:  # noqa: BLE001  # sorted there
+            self.met(error, "another program")
 
     def edit(self, _number: int) -> None:
         """The next life has other code."""
