@@ -108,6 +108,7 @@ def draw_acts(rng: random.Random, writers: tuple[Writer, ...], count: int, until
     cares = rng.sample(_CARES, rng.randint(0, 4))
     burst = rng.choice((0.0, 0.5, 0.9))
     odd = frozenset(rng.sample(_ODD, rng.randint(0, 3))) | ({"lists"} if "item" in hows else set())
+    odd |= {"large"} if rng.random() < 0.3 else set()
     last = {each.name: DOCS[0] for each in writers}
     at = 0.0
     for number in range(1, count + 1):
