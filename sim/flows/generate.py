@@ -10,6 +10,7 @@ import msgspec
 from sim.faults import NODE, Clock, Full, generate_faults
 from sim.flows.parts import (
     CLOCK_BACK,
+    FILL,
     Away,
     ConsumerPart,
     Effect,
@@ -271,6 +272,8 @@ class _Draw:
             part = rng.choice(quiet)
             cancel = Person(flow=part.flow, verb="cancel", handler=part.name, phase="next", nth=1)
             self.operations.append(cancel)
+        if self.has("faults", 0.4):
+            self.operations.append(self.person(app, FILL, chance=1.0))
         if self.has("people", 0.6):
             self.operations.append(self.person(app, "drain", chance=1.0))
         if self.has("pauses"):

@@ -160,6 +160,10 @@ CLOCK_BACK: Final = "set the clock back"
 """A verb of people: longer than the time in which everything has to be done."""
 
 
+FILL: Final = "fill the disk"
+"""A verb of people: at a phase, so that the next write of its run is refused."""
+
+
 class Mood(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """How a phase of a handler goes, from its n-th call on, so many times."""
 

@@ -101,7 +101,7 @@ class Program:
         """The main thread of a process."""
         life = self.node.life
         keep = self._rng.choice((1.0, 1.0, 0.5, 0.0))
-        gives_up = not self.part.drains and not self.world.plan.faults
+        gives_up = not self.part.drains and "faults" not in self.world.plan.features and not self.world.plan.faults
         hands = Hands(self.outside, self.part.name, life, lambda: self._end(keep), self.look, gives_up=gives_up)
         text = source_of(self.outside.app, self.revision)
         self.module = load(text, f"flows_{self.part.name}_{life}", hands)

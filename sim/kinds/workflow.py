@@ -13,7 +13,7 @@ from headwater.workflow import run_retention
 from sim.flows.generate import generate
 from sim.flows.outside import Outside
 from sim.flows.outside import World as Reports
-from sim.flows.parts import CLOCK_BACK, Away, FlowApp, FlowNode, Mood, Person, Publish, Restart
+from sim.flows.parts import CLOCK_BACK, FILL, Away, FlowApp, FlowNode, Mood, Person, Publish, Restart
 from sim.flows.people import People
 from sim.flows.program import Program
 from sim.oracles.flow_ledger import check_end, stored_events, unsettled
@@ -28,6 +28,7 @@ QUIET_S: Final = 600.0
 
 LOOK_S: Final = 4.0
 CLOCK_BACK_S: Final = 3_600.0
+FULL_S: Final = 3.0
 CLOCK_S: Final = 61.0
 """A host looks at its clock once in a minute."""
 
@@ -76,10 +77,19 @@ class FlowWorld:
     def _trigger(self, what: Person | Publish) -> None:
         if isinstance(what, Publish):
             self._publish(what)
+        elif what.verb == FILL:
+            disk = self.world.node(what.node).disk
+            disk.capacity_bytes = disk.used_bytes
+            self.world.say(what.node, "no room on the disk")
+            self.world.conductor.begin("room", lambda: self._make_room(what), self.world.conductor.main.process)
         elif what.verb == CLOCK_BACK:
             self.world.conductor.begin("clock", lambda: self._set_clock(what), self.world.conductor.main.process)
         else:
             self.world.node(what.node).start(what.verb, lambda: self.people.act(what))
+
+    def _make_room(self, what: Person) -> None:
+        self.world.conductor.sleep(FULL_S)
+        self.world.node(what.node).disk.capacity_bytes = None
 
     def _set_clock(self, what: Person) -> None:
         self.world.conductor.sleep(what.delay_s)
