@@ -492,7 +492,7 @@ def test_an_event_loop_that_ends_while_the_server_is_away_does_not_ask_again_and
         counter = Counter()
         async with counter.app.aopen(at.url, token=at.token, actor="ann", local=tmp_path / "local") as space:
             at.go_away()
-            while space.connection:
+            while space.connection:  # noqa: ASYNC110  # there is no event for it
                 await asyncio.sleep(0.01)
             counter.add.send(1)
             await space.idle()

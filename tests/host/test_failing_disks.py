@@ -160,6 +160,8 @@ def test_after_a_failed_sync_the_next_opening_leaves_no_hole_in_the_log(count: i
                 expected = plain(ann.read(COUNT))
                 after = disk.next_life(random.Random(0), 0.0)
                 break
+    else:
+        raise AssertionError("no opening had its commits accepted")
     with on_disk(after) as storage:
         assert plain(storage.attach().read(COUNT)) == expected
         assert storage.call(lambda engine: verify(engine).ok)

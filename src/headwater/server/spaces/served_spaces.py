@@ -200,18 +200,23 @@ class ServedSpaces:
                 # A client is about to enter: do not close it.
                 channel.empty_since = self._loop.time()
             if channel is None:
-                if self.closing:
-                    raise ServerLimitError("the server is ending; try again")
+                self._check_not_ending()
                 if len(self.channels) >= SPACES_MAX:
                     raise ServerLimitError(f"{SPACES_MAX} spaces are open already; try again later")
                 storage, lineage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
-                if self.closing:
+                try:
+                    self._check_not_ending()
+                except ServerLimitError:
                     # The server ends while the disk was slow: the file would stay open in this process.
                     await self._in_thread(storage.close)
-                    raise ServerLimitError("the server is ending; try again")
+                    raise
                 channel = self.channels[space] = Channel(storage, self._loop, self._threads, lineage)
                 log.info("space opened", extra={"space": space, "seq": channel.head})
             return channel
+
+    def _check_not_ending(self) -> None:
+        if self.closing:
+            raise ServerLimitError("the server is ending; try again")
 
     def _turn(self, space: str) -> asyncio.Lock:
         """The lock for opening and closing a space. Removed when unused."""
