@@ -18,7 +18,8 @@ from headwater.store.commit import CommitEntry
 from headwater.store.document import read_entry
 from headwater.store.engine import Engine
 from headwater.store.verification import verify
-from headwater.testing.disk import CrashImage, Disk, MarkOp
+from headwater.testing.disk import Disk
+from headwater.testing.disk_history import CrashImage, MarkOp
 from headwater.testing.simulation.sim_files import SimFiles
 from headwater.testing.simulation.sim_machine import SimMachine
 from headwater.values.ids import Seq

@@ -13,7 +13,7 @@ from headwater.host import storage as module
 from headwater.host.storage import Storage
 from headwater.store.commit import Absent, Committed, Conflict, Refused
 from headwater.testing import Disk
-from headwater.testing.disk import MarkOp, SyncOp, WriteOp
+from headwater.testing.disk_history import MarkOp, SyncOp, WriteOp
 from headwater.values.address import doc_key
 from headwater.values.tree import ABSENT
 from tests.support.hosts import in_memory, on_disk

@@ -8,7 +8,8 @@ app whose workflows use such a clock.
 `SimLoop` and `simulate`: an event loop in which every sleep ends at once, in the right order.
 """
 
-from headwater.testing.disk import CrashImage, Disk, DiskVFS
+from headwater.testing.disk import Disk, DiskVFS
+from headwater.testing.disk_history import CrashImage
 from headwater.testing.powerloss import PowerLossVFS
 from headwater.testing.probe import Probe, ProbeError, probe
 from headwater.testing.sim_clock import SeededEntropy, SimClock

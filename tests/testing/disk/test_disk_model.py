@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.testing import Disk, DiskVFS
-from headwater.testing.disk import KEEPS, DirSyncOp, LinkOp, MarkOp, SyncOp, UnlinkOp, WriteOp
+from headwater.testing.disk_history import KEEPS, DirSyncOp, LinkOp, MarkOp, SyncOp, UnlinkOp, WriteOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

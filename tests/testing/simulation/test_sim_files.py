@@ -19,6 +19,7 @@ import headwater as hw
 from headwater.machine import Files, Machine, use
 from headwater.testing import Disk
 from headwater.testing.simulation.sim_files import SimFiles, seed_sqlite, unseed_sqlite
+from tests.support.halves import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,7 +120,7 @@ class Twin:
         return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(steps=steps)
 def test_every_sequence_of_operations_has_the_results_of_the_real_file_system(steps: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

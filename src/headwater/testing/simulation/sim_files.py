@@ -17,7 +17,8 @@ from typing import Final
 import apsw
 
 from headwater.machine import File, Files, StrPath
-from headwater.testing.disk import Disk, DiskFile, DiskVFS, Inode, folder_of
+from headwater.testing.disk import Disk, DiskFile, DiskVFS, Inode
+from headwater.testing.disk_history import folder_of
 
 _NAME_MAX: Final = 255
 _PATH_MAX: Final = 4096
