@@ -161,7 +161,7 @@ def _run(options: argparse.Namespace) -> int:
     line.clear()
     report.real_s = time.monotonic() - begin
     # A kind that has a dot belongs to a test.
-    failing.remember([failure for failure in new if "." not in failure.kind])
+    failing.remember([failure for failure in new if "." not in failure.kind and not failure.is_open])
     if options.report is not None:
         options.report.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     print(msgspec.json.encode(report).decode() if options.json else report.summary())
@@ -175,7 +175,7 @@ def _run(options: argparse.Namespace) -> int:
 def _verdict(report: Report, options: argparse.Namespace, *, is_whole: bool) -> int:
     if any(failure.status == "stuck" for failure in report.failures):
         return STUCK
-    if report.failures:
+    if report.new_failures:
         return FAILED
     if not is_whole:
         return INTERRUPTED

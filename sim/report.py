@@ -7,7 +7,7 @@ from collections import Counter
 
 import msgspec
 
-from sim import sometimes
+from sim import open_findings, sometimes
 from sim.kinds import SMALL
 from sim.plan import Violation
 from sim.runner import Result
@@ -35,6 +35,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         """The rules that did not hold, the first first; the status, if the world had no end."""
         return tuple(dict.fromkeys(each.rule for each in self.violations)) or (self.status,)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the finding is named in `sim/open_findings.py`."""
+        return open_findings.is_open(self.name, self.rules[0])
+
 
 class Slowest(msgspec.Struct, frozen=True, kw_only=True):
     """The world that took longest."""
@@ -58,6 +63,8 @@ class Report(msgspec.Struct, kw_only=True):
     counts: dict[str, int] = {}
     sometimes: dict[str, int] = {}
     failures: list[Failure] = []
+    passed: list[str] = []
+    """Worlds of open findings that did not fail."""
     slowest: Slowest = Slowest()
     rss: int = 0
     """The most memory that a child had after a world, in bytes."""
@@ -90,6 +97,8 @@ class Report(msgspec.Struct, kw_only=True):
         if result.real_s > self.slowest.real_s:
             self.slowest = Slowest(name=f"{result.kind}:{result.seed}", real_s=result.real_s)
         if not result.is_failure:
+            if open_findings.is_named(name := f"{result.kind}:{result.seed}"):
+                self.passed.append(name)
             return None
         failure = Failure(
             kind=result.kind,
@@ -102,6 +111,11 @@ class Report(msgspec.Struct, kw_only=True):
         self.failures.append(failure)
         return failure
 
+    @property
+    def new_failures(self) -> list[Failure]:
+        """Those that are not named as open findings."""
+        return [failure for failure in self.failures if not failure.is_open]
+
     def never(self) -> list[str]:
         """The declared situations of the kinds played that did not occur."""
         return [each.name for each in sometimes.declared(self.by_bare_kind) if not self.sometimes.get(each.name)]
@@ -111,6 +125,8 @@ class Report(msgspec.Struct, kw_only=True):
         parts = [self._figures(), self._table()]
         if self.failures:
             parts.append(self._failed())
+        if self.passed:
+            parts.append(f"passed, to be removed from sim/open_findings.py: {', '.join(sorted(self.passed))}")
         return "\n\n".join(part for part in parts if part)
 
     def _figures(self) -> str:
@@ -141,9 +157,13 @@ class Report(msgspec.Struct, kw_only=True):
         return "\n".join(lines)
 
     def _failed(self) -> str:
-        rules = Counter(failure.rules[0] for failure in self.failures)
-        lines = [f"FAILED: {len(self.failures)} of {self.played} worlds; {_listed(rules)}"]
-        ordered = sorted(self.failures, key=lambda failure: (failure.kind, failure.seed))
+        new = self.new_failures
+        rules = Counter(failure.rules[0] for failure in new)
+        lines = [f"FAILED: {len(new)} of {self.played} worlds; {_listed(rules)}"] if new else []
+        if len(new) < len(self.failures):
+            known = sorted(failure.name for failure in self.failures if failure.is_open)
+            lines.append(f"open findings, named in sim/open_findings.py: {', '.join(known)}")
+        ordered = sorted(new, key=lambda failure: (failure.kind, failure.seed))
         for failure in ordered[:_FAILURES_SHOWN]:
             lines.append(f"  {failure.name}  ./hw sim --replay {failure.name}")
             lines += [
@@ -151,8 +171,8 @@ class Report(msgspec.Struct, kw_only=True):
             ]
             if not failure.violations:
                 lines += [f"    {failure.status}: {text}" for text in [_last(failure.text)] if text]
-        if len(self.failures) > _FAILURES_SHOWN:
-            lines.append(f"  and {len(self.failures) - _FAILURES_SHOWN} more")
+        if len(new) > _FAILURES_SHOWN:
+            lines.append(f"  and {len(new) - _FAILURES_SHOWN} more")
         return "\n".join(lines)
 
 

@@ -38,10 +38,14 @@ WORLDS_PER_CHILD: Final = 20
 """So many, because the threads and objects that worlds leave behind slow the later ones down."""
 
 LIMIT_S: Final = 30.0
-"""A usual world takes less than one second. Real time."""
+"""A usual world takes less than one second. Processor time."""
 
 STUCK_S: Final = 10.0
-"""An actor that runs for so long without handing over computes in a circle. Real time."""
+"""An actor that runs for so long without handing over computes in a circle. Processor time."""
+
+WAITING: Final = 10
+"""So many times as long in real time is too long as well: a thread may wait without computing. A busy machine is slower
+than this only if more than ten others want each core."""
 
 LIMIT_BYTES: Final = 2 << 30
 """A usual world needs 100 MB."""
@@ -84,12 +88,12 @@ class _Child:
     def __init__(self, pid: int, tasks: int, results: int, stacks: int) -> None:
         self.pid, self.tasks, self.results, self.stacks = pid, tasks, results, stacks
         self.name: Name | None = None
-        self.since = 0.0
+        self.since = self.cpu_since = 0.0
         self.played = 0
         self.received = bytearray()
 
     def send(self, name: Name) -> None:
-        self.name, self.since = name, time.monotonic()
+        self.name, self.since, self.cpu_since = name, time.monotonic(), _cpu_of(self.pid)
         _write(self.tasks, msgspec.msgpack.encode(name))
 
     def close(self) -> int:
@@ -252,8 +256,9 @@ class _Crew:
                 continue
             status: Status | None = None
             text = ""
-            if time.monotonic() - child.since > self._limits.real_s:
-                status, text = "too slow", f"not at its end after {self._limits.real_s:g} s\n{child.stack()}"
+            limit, waited = self._limits.real_s, time.monotonic() - child.since
+            if waited > limit and (_cpu_of(child.pid) - child.cpu_since > limit or waited > WAITING * limit):
+                status, text = "too slow", f"not at its end after {limit:g} s\n{child.stack()}"
             elif (size := _memory_of(child.pid)) > self._limits.memory:
                 status, text = "too big", f"{size >> 20} MB of memory\n{child.stack()}"
             if status is not None:
@@ -326,13 +331,13 @@ def play_here(kind: str, seed: int, play: Play) -> Result:
 
 def _watch(results: int, playing: list[Name], progress: Callable[[], int], stuck_s: float) -> None:
     """End the process if its actors do not hand over."""
-    last, since = -1, time.monotonic()
+    last, since, cpu_since = -1, time.monotonic(), time.process_time()
     while True:
         _sleep(stuck_s / 10)
         found = progress() if playing else -1
         if found != last or not playing:
-            last, since = found, time.monotonic()
-        elif time.monotonic() - since > stuck_s:
+            last, since, cpu_since = found, time.monotonic(), time.process_time()
+        elif time.process_time() - cpu_since > stuck_s or time.monotonic() - since > WAITING * stuck_s:
             kind, seed = playing[0]
             text = f"no hand-over for {stuck_s:g} s\n{_stacks()}"
             _write(results, msgspec.msgpack.encode(Result(kind=kind, seed=seed, status="stuck", text=text)))
@@ -356,6 +361,17 @@ def _memory_of(pid: int) -> int:
             return int(file.read().split()[1]) * resource.getpagesize()
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def _cpu_of(pid: int) -> float:
+    """Seconds of processor time of a process; real time if this system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  # asked often
+            # The second field is a name, which may have spaces.
+            fields = file.read().rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return time.monotonic()
 
 
 def _write(descriptor: int, data: bytes) -> None:
