@@ -350,7 +350,7 @@ def _pattern(app: p.App, part: p.Pattern) -> str:
     text = body.expr(part.body)
     body.add(f"return (left.value + {text}) % {MODULUS}")
     label = "".join(line + "\n" for line in body.lines)
-    nested = f'    p.start({part.nests}, "part", key="part of " + key, given=given)\n' if part.nests else ""
+    nested = f'    p.start({part.nests}, "part", key="part of {part.name} " + key, given=given)\n' if part.nests else ""
     return templates.PATTERN.format(name=part.name, label=label, nested=nested)
 
 

@@ -26,3 +26,24 @@ def test_space_opens_after_a_kill_before_a_sync_and_a_power_cut_in_the_next_life
     )
     for outcome in play_all([(plan, seed) for seed in (15, 26, 34, 35, 37, 39)]):
         assert outcome.violations == ()
+
+
+def test_parts_of_pieces_of_two_patterns_show_their_values_under_names_of_their_own() -> None:
+    """Both parts had one name on the screen: the oracle took the value of one for the old value of the other."""
+    plan = Plan(
+        kind="program",
+        nodes=(o.Program(),),
+        app=p.App(
+            parts=(
+                p.Pattern("p1", p.Param(), ""),
+                p.Pattern("p2", p.Param(), "p1"),
+                p.Pattern("p3", p.Param(), "p1"),
+            )
+        ),
+        operations=(
+            o.Piece(tag="x1", pattern="p2", key="k", given=1, how="start"),
+            o.Piece(tag="x2", pattern="p3", key="k", given=2, how="start"),
+        ),
+    )
+    (outcome,) = play_all([(plan, 1)])
+    assert outcome.violations == ()
