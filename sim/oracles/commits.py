@@ -22,6 +22,10 @@ def check_commits(history: History, records: Iterable[Record], violate: Violate)
     for number, times in sorted((ledger + paid).items()):
         if ledger[number] > 1 or paid[number] > 1:
             violate("I11", f"the event {number} was handled {times} times")
+    numbered = Counter((each.session, each.local_seq) for each in history.entries.values())
+    for (session, local_seq), times in sorted(numbered.items()):
+        if times > 1:
+            violate("INV-11", f"commit {local_seq} of session {session} is in the log {times} times")
     committed: set[int] = set()
     for record in records:
         places = _places(history, record, violate)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
 
 from headwater.store.backend import LogRow
 from headwater.store.commit import CommitEntry
 from headwater.store.document import apply_operation, read_entry
 from headwater.store.engine import Engine
 from headwater.values.codec import encode
-from headwater.values.ids import MAIN, DocKey, Seq
+from headwater.values.ids import MAIN, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT, Maybe
 from sim.shared.shared_app import KEYS_OF, LENGTH_OF
 from sim.shared.workload import FIRST_NUMBER
@@ -19,15 +21,21 @@ from sim.shared.workload import FIRST_NUMBER
 NUMBERS_FROM = FIRST_NUMBER - 1_000
 """Smaller numbers are counters."""
 
+Repeat: TypeAlias = tuple[int, SessionId, LocalSeq]
+"""A commit, by its session and its number there, and a number of another transaction that it has written again."""
+
 
 class History:
     """Rows of a log from its beginning, and what follows from them. Only the main branch."""
 
-    def __init__(self, rows: Iterable[LogRow]) -> None:
+    def __init__(self, rows: Iterable[LogRow], repeats: AbstractSet[Repeat] = frozenset()) -> None:
         self.rows = {int(row.seq): row for row in rows}
         self.entries: dict[int, CommitEntry] = {}
         self._versions: dict[DocKey, list[tuple[int, Maybe]]] = defaultdict(list)
-        # Where a number appeared in a document that did not have it before.
+        # Where a number appeared in a document that did not have it before. A transaction that writes a value again
+        # which was read outside of it does not depend on the one that had written it: last write wins, and the value
+        # may be that of a commit that was rejected. Such a place says nothing about the transaction of the number.
+        self._repeats = repeats
         self.written: dict[int, list[int]] = defaultdict(list)
         for seq in sorted(self.rows):
             entry = read_entry(self.rows[seq])
@@ -43,7 +51,8 @@ class History:
         for doc, value in after.items():
             self._versions[doc].append((seq, value))
             for number in sorted(set(_numbers(value)) - set(_numbers(before[doc]))):
-                if seq not in self.written[number]:
+                is_repeat = (number, entry.session, entry.local_seq) in self._repeats
+                if seq not in self.written[number] and not is_repeat:
                     self.written[number].append(seq)
 
     def now(self, doc: DocKey) -> Maybe:
@@ -89,9 +98,9 @@ class Mirror:
         self.rows |= found
         return wrong
 
-    def history(self) -> History:
+    def history(self, repeats: AbstractSet[Repeat] = frozenset()) -> History:
         """All that was seen."""
-        return History(self.rows.values())
+        return History(self.rows.values(), repeats)
 
 
 def lookup(value: Maybe, path: tuple[object, ...]) -> object:
@@ -137,4 +146,4 @@ def _numbers(value: object) -> Iterator[int]:
         yield value
 
 
-__all__ = ["History", "Mirror", "Seq", "body", "lookup", "plain"]
+__all__ = ["History", "Mirror", "Repeat", "Seq", "body", "lookup", "plain"]

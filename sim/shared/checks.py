@@ -79,7 +79,14 @@ def _history(shared: SharedWorld, space: str, when: str) -> History:
     mirror = shared.mirrors.setdefault(space, Mirror())
     for wrong in shared.on_server(space, mirror.look):
         shared.world.violate("S1", f"space {space} {when}: {wrong}")
-    return mirror.history()
+    return mirror.history(
+        {
+            (number, tx.replica.session, tx.local_seq)
+            for client in shared.clients.values()
+            for number, tx in client.repeated
+            if tx.local_seq is not None
+        }
+    )
 
 
 def _check_sessions(shared: SharedWorld) -> None:

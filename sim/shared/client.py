@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from headwater.cells.transaction import Transaction
 from headwater.errors import (
     AccessError,
     HeadwaterError,
@@ -66,6 +67,8 @@ class SharedClient:
         self.is_poisoned = False
         self.has_failed_run = False
         self.left: list[Record] = []
+        # Numbers of other transactions, and the transactions here that have written them again.
+        self.repeated: list[tuple[int, Transaction]] = []
         self.app = SharedApp()
         self.space: Any = None
         self.asked: list[Callable[[], None]] = []
@@ -80,6 +83,7 @@ class SharedClient:
         self.app = SharedApp()
         self.app.inconsistent = self.inconsistent
         self.app.has_reconnected = self.has_reconnected
+        self.app.repeated = self.repeated
         self.is_quiet = False
         self.asked.clear()
         self.left = []

@@ -8,6 +8,8 @@ from typing import Any, Final
 import msgspec
 
 import headwater as hw
+from headwater.cells.context import innermost
+from headwater.cells.transaction import Transaction
 from sim.shared.workload import PAID_MAX, READS, Step
 
 REGISTERS: Final = 3
@@ -68,6 +70,7 @@ class SharedApp:
         self.chain = app.cell("chain", type=list[int], default=[])
         self.chain_size = app.cell("chain_size", 0)
         self.shown: dict[tuple[str, str], int | None] = {}
+        self.repeated: list[tuple[int, Transaction]] = []
         self.inconsistent: Callable[[str], None] = lambda _text: None
         # A commit that was never sent is shown on top of documents that are fetched at a reconnect, although another
         # commit has overtaken it, until its verdict arrives. Known, and not checked here.
@@ -224,6 +227,7 @@ class SharedApp:
                 if value is not None:
                     self.records[int(i)].key(key).value = value
                     readings.append((f"shared.rec{i}", (ENSURED, key), value))
+                    self._repeats(value)
             case ("incr", i):
                 self.counters[int(i)].increment()
             case ("tally", i):
@@ -281,6 +285,12 @@ class SharedApp:
                 raise hw.Reject("asked for")
             case _:
                 raise AssertionError(step)
+
+    def _repeats(self, number: int) -> None:
+        """Note the transaction of this context: the oracle must not take it for the one that the number belongs to."""
+        inside = innermost("a step")
+        if inside is not None and inside[1] is not None:
+            self.repeated.append((number, inside[1]))
 
 
 def _plain(value: object) -> object:
