@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -28,19 +28,42 @@ class Stored(msgspec.Struct, frozen=True):
     attempt: int
 
 
-def stored_events(tables: WorkflowTables) -> dict[str, dict[str, Stored]]:
-    """By consumer and id."""
+Events: TypeAlias = dict[str, dict[str, Stored]]
+"""By consumer and id."""
+
+
+def stored_events(tables: WorkflowTables) -> Events:
+    """All events."""
     query = (
         "select topic.name, event.message, event.status, event.payload, take.run, event.attempt "
         "from flow_event as event join flow_topic as topic on topic.id = event.topic "
         "left join flow_take as take on take.event = event.id and take.disposition = 'consumed' order by event.id"
     )
-    found: dict[str, dict[str, Stored]] = {}
+    found: Events = {}
     for topic, message, status, payload, run, attempt in tables.execute(query):
         value = decode(payload)
         assert isinstance(value, int)
         found.setdefault(topic.rstrip("x"), {})[message] = Stored(status, value, run, attempt)
     return found
+
+
+def without_deleted(tables: WorkflowTables, program: Program, events: Events) -> Events:
+    """Events as they are after the retention of runs: a deleted run is not known any more as their consumer.
+
+    Only in workflows with `keep_runs`: in all others, a run that is gone is a change.
+    """
+    app = program.outside.app
+    limited = {flow.name for flow in app.flows if flow.keep_runs is not None}
+    there = {row[0] for row in tables.execute("select id from flow_run")}
+    return {
+        name: {
+            message: msgspec.structs.replace(event, run=None)
+            if app.consumer(name).flow in limited and event.run not in there
+            else event
+            for message, event in mine.items()
+        }
+        for name, mine in events.items()
+    }
 
 
 # --- quiet ----------------------------------------------------------------------------------------------------
@@ -152,7 +175,7 @@ def _check_event(program: Program, part: ConsumerPart, message: str, event: Stor
             world.violate("W9", f"{part.name} acted on {message}={done[message]}, and {event.value} is stored")
 
 
-def _check_values(program: Program, events: dict[str, dict[str, Stored]], sent: list[Sent]) -> None:
+def _check_values(program: Program, events: Events, sent: list[Sent]) -> None:
     """W9, W10: a run gets the newest value that was acknowledged before it began."""
     by_event: dict[tuple[str, str], list[Sent]] = {}
     for one in sent:

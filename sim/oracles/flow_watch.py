@@ -170,9 +170,9 @@ class History:
         is_forgiven = flow is not None and self.forgiven.get(flow.name, 0) >= former.id
         if is_forgiven or run.version != former.version or tables.now < self._now:
             return
-        if former.status == RunStatus.CRASHED and former.crashes >= CRASHES:
+        if former.status == RunStatus.CRASHED and former.crashes >= CRASHES and not _is_answered(tables, former):
             self._world.violate("W8", f"run {run.id} is begun after {former.crashes} crashes in a row")
-        due = None if flow is None or flow.head != former.id else flow.retry_at
+        due = None if flow is None or flow.head != former.id else _due(flow, tables.now)
         if due is not None and run.created_at < due - EARLY_MS:
             self._world.violate("W14", f"run {run.id} begins {due - run.created_at} ms before its time")
 
@@ -237,6 +237,25 @@ class History:
         for flow, topic, event, attempt, changed in tables.execute(query):
             found.setdefault((flow, topic.rstrip("x")), set()).add(Waiting(event, attempt, changed))
         return found
+
+
+def _is_answered(tables: WorkflowTables, run: RunRow) -> bool:
+    """A person has reported the outcome of the call of this very run: the chain continues, as after `resume`.
+
+    After too many crashes a person is needed (decision 34), and this was one: `transitions._known_now`.
+    """
+    call = tables.call_of(run)
+    return call is not None and call.run == run.id and (call.resolved_by or "").startswith("user")
+
+
+def _due(flow: FlowRow, now: int) -> int | None:
+    """When a chain continues. W11: if the clock was set back since the last write, the wait counts from now.
+
+    Also if that was while no process was open, so that no earlier moment shows it.
+    """
+    if flow.retry_at is None or flow.updated_at <= now:
+        return flow.retry_at
+    return min(flow.retry_at, now + max(flow.retry_at - flow.updated_at, 0))
 
 
 class FlowObserver:

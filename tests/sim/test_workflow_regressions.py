@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from headwater.workflow.workflow_limits import CRASHES
 from sim.apart import play_all
 from sim.faults import Clock, Eio, Full, Kill
 from sim.flows.parts import ConsumerPart, FlowApp, FlowNode, FlowPart, Mood, Person, Publish, Restart
@@ -75,6 +76,42 @@ def test_commits_after_a_failed_sync_and_a_new_opening_survive_a_power_failure()
         ConsumerPart(flow="f0", name="c0", effect="none"),
         operations=tuple(Publish(at=at, consumer="c0", id=f"e{at:.0f}") for at in (1.0, 6.0, 12.0)),
         faults=(Eio(at=5.0, node="a", kind="sync", count=2), Kill(at=15.0, node="a", keep=0.0, down=0.1)),
+    )
+    assert found(plan) == []
+
+
+def test_run_that_only_looks_may_delete_old_runs_at_rest() -> None:
+    """The rule compared which run has consumed an event, also after the retention had deleted that run."""
+    values = (-1, -1, 0, 0)  # the eighth run is the forced one, and runs are deleted at every fourth
+    plan = plan_of(
+        app=FlowApp(parts=(FlowPart(name="f0", keep_runs=0), ConsumerPart(flow="f0", name="c0", take="ready"))),
+        operations=tuple(
+            Publish(at=1.0 + number, consumer="c0", id=f"e{number}", value=value) for number, value in enumerate(values)
+        ),
+    )
+    assert found(plan) == []
+
+
+def test_answer_of_a_person_continues_work_that_has_crashed_too_often() -> None:
+    """The rule knew of `resume`, and not of the report of an outcome that is unknown after the fifth crash."""
+    plan = plan_of(
+        ConsumerPart(flow="f0", name="c0", effect="blind"),
+        operations=(
+            Mood(handler="c0", phase="prepare", mode="dies", count=CRASHES - 1),
+            Mood(handler="c0", phase="mutate", mode="dies after"),
+            Publish(at=1.0, consumer="c0", id="e0"),
+            Person(at=200.0, flow="f0", verb="restore"),
+        ),
+    )
+    assert found(plan) == []
+
+
+def test_retry_is_due_if_the_clock_was_set_back_while_no_process_was_open() -> None:
+    """The rule took the first moment of the new process for the time before the change."""
+    plan = plan_of(
+        ConsumerPart(flow="f0", name="c0", prepare_s=2.0),
+        operations=(Publish(at=1.0, consumer="c0", id="e0"), Restart(at=2.0, down_s=5.0)),
+        faults=(Clock(at=5.0, node="a", jump=-700.0),),
     )
     assert found(plan) == []
 

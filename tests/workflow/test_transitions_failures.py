@@ -371,6 +371,25 @@ def test_a_crash_in_a_call_is_asked_about_at_once_and_counted_all_the_same(desk:
     assert desk.begin().crashes == 1
 
 
+@pytest.mark.parametrize("answer", ["person", "connector"])
+def test_only_the_answer_of_a_person_continues_a_call_that_has_crashed_too_often(desk: Desk, answer: str) -> None:
+    desk.publish("a")
+    for crashes in range(1, CRASHES):
+        desk.crash(desk.begin())
+        if crashes > 1:
+            wait(desk)
+    run = desk.begin()
+    desk.prepare(run, "a")
+    desk.leave(run)
+    assert desk.crash(run).crashes == CRASHES
+    if answer == "person":
+        desk.do(operator_actions.reconcile_not_applied, run.id)
+        assert desk.begin().retry_of == run.id
+    else:
+        desk.do(transitions.not_applied, run.id, "it is not there", "reconciliation")
+        assert (desk.next(), desk.flow.block_kind) == (IdleUntil(), "crashes")
+
+
 # --- poison ---------------------------------------------------------------------------------------------------
 
 
