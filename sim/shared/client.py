@@ -20,6 +20,7 @@ from headwater.errors import (
     OfflineError,
     RejectedError,
     SessionLostError,
+    StoreFullError,
     UnconfirmedError,
     UsageError,
 )
@@ -94,6 +95,8 @@ class SharedClient:
 
     async def _live(self) -> None:
         while not self.is_ended and not self.shared.is_over:
+            # Functions run while it opens.
+            self.has_failed_run = False
             try:
                 opening = await self._open()
             except HeadwaterError as error:
@@ -104,7 +107,6 @@ class SharedClient:
                 await self._sleep(AGAIN_S)
                 continue
             self.openings += 1
-            self.has_failed_run = False
             self.app.space = self.space
             self._check_left()
             self.say(f"opened ({self.openings}), {self.space.connection.state}")
@@ -272,8 +274,9 @@ class SharedClient:
 
     def user_error(self, error: BaseException) -> None:
         """`on_error` of the space."""
-        # A run that read a document which could not be fetched is not repeated by itself.
-        self.has_failed_run = self.has_failed_run or isinstance(error.__cause__, OfflineError)
+        # Not repeated by itself: a run that read a document which could not be fetched, and one whose result the folder
+        # had no room for. "It runs again when what it read changes", says the error, and that need not happen.
+        self.has_failed_run = self.has_failed_run or isinstance(error.__cause__, OfflineError | StoreFullError)
         self.shared.told(self, error)
 
     def has_reconnected(self) -> bool:

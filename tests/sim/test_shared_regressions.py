@@ -6,7 +6,7 @@ from headwater.store.backend import LogRow
 from headwater.store.commit import CommitEntry, SetDoc, encode_entry
 from headwater.values.ids import MAIN, DocKey, LocalSeq, Millis, Seq, SessionId
 from sim.apart import play
-from sim.faults import Eio, Kill
+from sim.faults import Eio, Full, Kill
 from sim.oracles.commits import check_commits
 from sim.oracles.history import History
 from sim.plan import Knobs, Plan
@@ -73,3 +73,16 @@ def test_value_of_a_rejected_commit_that_a_later_transaction_writes_violates_no_
         ),
     )
     assert play(plan, seed=533).violations == ()
+
+
+def test_function_without_room_for_its_result_need_not_run_again() -> None:
+    """The folder is full at the first run of `total`. Nothing that it reads changes, so its readers have no value."""
+    plan = Plan(
+        kind="shared",
+        nodes=(ServerNode(), ClientNode(name="b", mode="async", local=True)),
+        operations=(
+            Act(at=0.07, node="b", number=16, steps=(("rec", "0"), ("set", "0", "c"), ("append", "0")), how="event"),
+        ),
+        faults=(Full(at=0.07640439127544485, node="b", seconds=2.0, room=100),),
+    )
+    assert play(plan, seed=344).violations == ()
