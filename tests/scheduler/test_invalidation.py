@@ -7,7 +7,7 @@ import pytest
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.core import IGNORED_FOR_SCHEDULING, Depth, SetDoc, doc_key, freeze
-from headwater.errors import AccessError, StoreError
+from headwater.errors import AccessError, StoreError, UserCodeError
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler_limits import CAUSES_MAX, FAILURES_MAX
 from headwater.scheduler.trace import NodeInvalidated
@@ -309,6 +309,21 @@ def test_store_that_fails_is_tried_again_but_not_for_ever(shop: Workshop) -> Non
     assert shop.see("out") is NOTHING
     shop.put(a=1)
     assert shop.run() == ["copy"], "it runs again when what it read changes"
+
+
+def test_caller_of_a_result_that_could_not_be_stored_gets_the_error_until_it_runs_again(shop: Workshop) -> None:
+    put(shop.replica, "a", 1)
+    shop.decide()
+    node = shop.sum("total", "a")
+    for _ in range(FAILURES_MAX + 1):
+        shop.scheduler.pull(node)
+        shop.desk.fail(StoreError("the disk is full"))
+        shop.desk.tell()
+    with pytest.raises(UserCodeError, match=r"the result of total\(\) could not be stored: HW200: the disk is full"):
+        shop.scheduler.pull(node)
+    shop.put(a=2)
+    shop.scheduler.pull(node)
+    assert shop.see("total") == 2
 
 
 def test_store_that_works_again_forgives(shop: Workshop) -> None:

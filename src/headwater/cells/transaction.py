@@ -171,6 +171,20 @@ class Transaction:
             value = child(value, step)
         return value
 
+    def hold(self, doc: DocKey) -> bool:
+        """Whether a document exists. If so, reads in this transaction see the version of now. Nothing is recorded."""
+        if doc in self._held:
+            return True
+        if self.status is not _OPEN:
+            raise self._ended("read")
+        if self.gate is not None:
+            self.gate(doc)
+        value, mark = self.replica.snapshot(doc)
+        if value is ABSENT:
+            return False
+        self._held[doc] = HeldDocument(value, mark)
+        return True
+
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
         """Record a read in the journal."""
         self.read(doc, path, depth, flags)

@@ -20,8 +20,9 @@ from headwater.declare.functions.function_options import FunctionOptions, check_
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, arguments_text, key_of
 from headwater.declare.functions.invocation import Invocation
-from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
+from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, SchemaError, UsageError
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
+from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.store.observations import Arguments
 from headwater.values.address import Depth, doc_key
 from headwater.values.guess import check_untyped
@@ -229,8 +230,7 @@ class Computed(Generic[P, R]):
         return value
 
     def _pull(self, home: FunctionPort, tx: Transaction | None, node: Node, cell: Cell[Any]) -> R:
-        self._make_current(home, tx, node)
-        value = cell.value
+        value = self._read_current(home, tx, node, cell)
         if tx is None:
             if home.has_work:
                 # Other functions may have read what it wrote besides its result.
@@ -238,6 +238,29 @@ class Computed(Generic[P, R]):
         elif not self._parametrised:
             tx.memo[self] = value
         return cast("R", value)
+
+    def _read_current(self, home: FunctionPort, tx: Transaction | None, node: Node, cell: Cell[Any]) -> object:
+        """Make its stored result current, and read it.
+
+        The commit of its run may be rejected before the result is read, because another program has written what it
+        read. Its first result is then gone, and it runs again.
+        """
+        doc = node.outputs[0]
+        for _ in range(RUNS_MAX - 1):
+            self._make_current(home, tx, node)
+            if tx is not None:
+                if tx.hold(doc):
+                    return cell.value
+                continue
+            try:
+                # Takes in verdicts first.
+                value = cell.value
+            except SchemaError:
+                continue
+            if value is not None or home.replica.read(doc) is not ABSENT:
+                return value
+        self._make_current(home, tx, node)
+        return cell.value
 
     def _make_current(self, home: FunctionPort, tx: Transaction | None, node: Node) -> None:
         """Make its stored result current, without reading it. Raises what the function raised."""

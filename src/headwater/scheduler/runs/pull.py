@@ -176,7 +176,7 @@ class Puller:
 
     def _is_excused(self, node: Node) -> bool:
         """Its current value is used: a gate delays it, or it reached the bound of this pass (I6)."""
-        if node.gate is not None and node.has_value and self._gates.is_held(node):
+        if node.gate is not None and node.has_value and self._gates.is_held(node) and self._runner.has_result(node):
             return True
         return self._in_pass and node.pass_runs >= RUNS_MAX and node.pass_number == self._runner.pass_number
 

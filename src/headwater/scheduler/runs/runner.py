@@ -2,6 +2,8 @@
 
 The host calls the author's function between begin and end. The reads are registered before the writes
 are applied, so that nothing that changes in between is missed.
+
+Length: each way in which a run ends changes the same state of the node, so all of them are in one class.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
 from headwater.values.author_text import calls_of, describe, with_calls
 from headwater.values.overlap import touches
-from headwater.values.tree import Value
+from headwater.values.tree import ABSENT, Value
 
 _CLEAN: Final = NodeStatus.CLEAN
 _OPEN: Final = TxStatus.OPEN
@@ -351,7 +353,11 @@ class Runner:
             if node.store_failures > FAILURES_MAX or is_over:
                 # No more retries. What it has started stays registered until its next run.
                 node.store_failures = 0
-                self._report(unstorable(node, tx))
+                report = unstorable(node, tx)
+                if not self.has_result(node):
+                    # Its callers get the error: there is no earlier result.
+                    node.error = report
+                self._report(report)
                 return
         self._invalidation.discard(node, tx.triggers)
         if self._trace.on:
@@ -386,6 +392,10 @@ class Runner:
                 if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
                     self._invalidation.mark(node, (doc, path), "while it waited")
                     return
+
+    def has_result(self, node: Node) -> bool:
+        """Whether a caller gets a result or an error without a run. The first result may have been rolled back."""
+        return not node.outputs or node.error is not None or self._replica.read(node.outputs[0]) is not ABSENT
 
     def raised(self, node: Node) -> Exception | None:
         """The error for a caller of a computation, with its original traceback."""

@@ -1,0 +1,94 @@
+"""A call whose run is overtaken by another opening: its commit is rejected before its result is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from headwater.scheduler.graph.node import Node
+from tests.app.holding import in_thread
+
+
+class Shop:
+    def __init__(self, debounce: str | None = None) -> None:
+        self.app = app = hw.App("shop")
+        self.price = price = app.cell("price", 1)
+        self.copy = app.cell("copy", 0)
+        # Called once, after the price was read.
+        self.overtake: Callable[[], None] | None = None
+
+        def read() -> int:
+            seen = price.value
+            overtake, self.overtake = self.overtake, None
+            if overtake is not None:
+                overtake()
+            return seen
+
+        @app.computed(debounce=debounce)
+        def double() -> int:
+            return read() * 2
+
+        @app.computed
+        def maybe() -> int | None:
+            return read() * 2
+
+        self.double, self.maybe = double, maybe
+
+
+def decide_at_once(monkeypatch: pytest.MonkeyPatch, space: hw.Space) -> None:
+    """What a pull has committed is decided and taken in before the pull returns."""
+    runtime = space._runtime
+    pull = runtime.pull
+
+    def pull_and_sync(node: Node) -> None:
+        pull(node)
+        runtime.replica.sync()  # type: ignore[attr-defined]  # that of a store in this process
+
+    monkeypatch.setattr(runtime, "pull", pull_and_sync)
+
+
+def write_of(shop: Shop, space: hw.Space) -> Callable[[], None]:
+    def write() -> None:
+        shop.price.value = 5
+        space.sync()
+
+    return lambda: in_thread(write)
+
+
+@pytest.mark.parametrize("debounce", [None, "1h"])
+def test_plain_call_returns_the_result_of_a_second_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, debounce: str | None
+) -> None:
+    ann, bob = Shop(debounce), Shop(debounce)
+    path = tmp_path / "shop.db"
+    with ann.app.open(path) as first, bob.app.open(path) as second:
+        decide_at_once(monkeypatch, second)
+        bob.overtake = write_of(ann, first)
+        assert bob.double() == 10
+
+
+def test_plain_call_of_a_function_that_may_return_none_returns_the_result_of_a_second_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = Shop(), Shop()
+    path = tmp_path / "shop.db"
+    with ann.app.open(path) as first, bob.app.open(path) as second:
+        decide_at_once(monkeypatch, second)
+        bob.overtake = write_of(ann, first)
+        assert bob.maybe() == 10
+
+
+def test_call_in_a_transaction_returns_the_result_of_a_second_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = Shop(), Shop()
+    path = tmp_path / "shop.db"
+    with ann.app.open(path) as first, bob.app.open(path) as second:
+        decide_at_once(monkeypatch, second)
+        bob.overtake = write_of(ann, first)
+        with second.transaction():
+            bob.copy.value = bob.double()
+        assert bob.copy.value == 10
