@@ -70,10 +70,12 @@ class Admission:
         if self._engine is not engine:
             self._engine = engine
             self._rejected.clear()
-            if engine.head < self.head or not self.head:
+            # Entries that were compacted away before this looked are not known either.
+            first = int(engine.documents.horizon.seq)
+            if engine.head < self.head or not self.head or first > self.head:
                 self._versions.clear()
                 self._accepted.clear()
-                self.head = self._floor = int(engine.documents.horizon.seq)
+                self.head = self._floor = first
         self._catch_up(engine, int(engine.head))
 
     def _catch_up(self, engine: Engine, through: int) -> None:
@@ -87,7 +89,7 @@ class Admission:
                 self._accepted[entry.session, entry.local_seq] = Accepted(int(row.seq), operations)
         self.head = through
 
-    def look(self, submission: Submission, outcome: CommitOutcome) -> None:
+    def look(self, submission: Submission, outcome: CommitOutcome) -> None:  # noqa: C901  # case by case
         """A decision."""
         asked, verdict, engine = submission.commit, outcome.verdict, self._engine
         assert engine is not None
@@ -109,6 +111,10 @@ class Admission:
                 return
         if key in self._rejected and asked.local_seq != UNNUMBERED:
             self._violate("INV-11", f"{_named(asked)} was rejected, and was accepted when it was sent again")
+        if self._floor and verdict.seq <= self._floor:
+            # Sent again: it was decided when the log was one that is not known.
+            self._accepted[key] = Accepted(None, asked.operations)
+            return
         self._check(asked)
         if verdict.seq > self.head:
             self._catch_up(engine, int(verdict.seq) - 1)
@@ -121,6 +127,10 @@ class Admission:
     def _apply(self, seq: int, operations: Sequence[Operation]) -> None:
         for operation in operations:
             versions = self._versions.setdefault(operation.doc, [])
+            if not versions and self._floor:
+                # Not written since the floor: the document before this entry is the one at the floor.
+                assert self._engine is not None
+                versions.append((self._floor, self._engine.documents.at(MAIN, operation.doc, Seq(seq - 1)).value))
             before = versions[-1][1] if versions else ABSENT
             after, _ = apply_operation(before, operation)
             if versions and versions[-1][0] == seq:
@@ -134,12 +144,17 @@ class Admission:
         for condition in commit.preconditions:
             if isinstance(condition, Absent) and self._versions.get(condition.doc):
                 self._violate("I11", f"{_named(commit)} was accepted, and {address_text(condition.doc)} is not absent")
-            elif isinstance(condition, OriginCommitted) and (commit.session, condition.local_seq) not in self._accepted:
+            elif isinstance(condition, OriginCommitted) and not self._may_be_accepted(commit, condition.local_seq):
                 self._violate("I10", f"{_named(commit)} was accepted, and commit {condition.local_seq} was not")
         for read in commit.reads:
             self._compare(commit, read, self._at(read.doc, int(read.seq)))
         for rest in commit.pending_reads:
             self._compare(commit, rest, self._through_layers(commit, rest))
+
+    def _may_be_accepted(self, commit: Commit, number: int) -> bool:
+        """Whether another commit of its session was accepted, or may have been before the floor."""
+        key = (commit.session, number)
+        return key in self._accepted or (self._floor > 0 and key not in self._rejected)
 
     def _at(self, doc: DocKey, seq: int) -> Maybe | None:
         """The document at a place of the log; None if that is not known."""

@@ -57,6 +57,18 @@ def test_power_failure_after_a_failed_sync_costs_nothing() -> None:
         assert outcome.violations == ()
 
 
+def test_log_that_was_compacted_before_the_oracle_looked_is_no_violation() -> None:
+    """The oracle of admission took compacted entries for entries that never were."""
+    for outcome in play_all([(make_plan("storage", seed), seed) for seed in (197, 574)]):
+        assert outcome.violations == ()
+
+
+def test_commit_that_a_full_disk_refused_is_no_origin() -> None:
+    """The model took a result that may be elided for accepted, though its session was told that it is not stored."""
+    for outcome in play_all([(make_plan("small-storage", 291), 291), (make_plan("storage", 405), 405)]):
+        assert outcome.violations == ()
+
+
 def test_faults_are_drawn_in_order_and_name_their_nodes() -> None:
     for seed in range(50):
         faults = generate_faults(random.Random(seed), ALL, ("s", "a"), 10.0)
