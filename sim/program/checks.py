@@ -310,11 +310,13 @@ def _check_runs(
         return
     runs = session.space.stats.runs
     parts = program.app.named()
+    written = _written_at_start(program.app, stopped)
     for part in program.app.parts:
-        if part.name in stopped or any(
-            isinstance(parts[name], p.Derived) for name in values.reached(program.app, [part])
-        ):
+        reached = values.reached(program.app, [part])
+        if part.name in stopped or any(isinstance(parts[name], p.Derived) for name in reached):
             # What only the run of a list can make again is not kept.
+            continue
+        if not written.isdisjoint(reached):
             continue
         match part:
             case p.Computed(takes="", target="") | p.Choice() | p.Materializer() | p.Listing():
@@ -325,6 +327,22 @@ def _check_runs(
                 if runs.get(part.name, 0) and not _fails_sink(model, part):
                     why = session.space.explain_resume()
                     complain("I7", f"quiet sink {part.name} ran {runs[part.name]} times after a clean restart: {why}")
+
+
+def _written_at_start(app: p.App, stopped: Collection[str]) -> set[str]:
+    """The cells that a stopped sink may change: an opening starts it again, as `sink.stop()` is documented."""
+    parts, written = app.named(), set[str]()
+    while True:
+        before = len(written)
+        for part in app.parts:
+            if part.name not in stopped and written.isdisjoint(values.reached(app, [part])):
+                continue
+            if isinstance(part, p.Sink | p.Materializer) and part.target:
+                written.add(part.target)
+            if isinstance(part, p.Sink) and isinstance(handler := parts.get(part.sends), p.Handler):
+                written.update(step.cell for step in handler.steps if isinstance(step, p.Put))
+        if len(written) == before:
+            return written
 
 
 def _fails(model: Model, part: p.Part) -> bool:

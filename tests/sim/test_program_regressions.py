@@ -47,3 +47,31 @@ def test_parts_of_pieces_of_two_patterns_show_their_values_under_names_of_their_
     )
     (outcome,) = play_all([(plan, 1)])
     assert outcome.violations == ()
+
+
+def test_function_that_reads_what_a_stopped_sink_writes_may_run_after_a_restart() -> None:
+    """An opening starts the sink again, which then writes what has changed since it was stopped."""
+    parts = (
+        p.IntCell("i1"),
+        p.IntCell("t1"),
+        p.IntCell("t2"),
+        p.Handler("n1", (p.Put("t2", p.Param()),), p.Param()),
+        p.Sink("s1", (p.Read("i1"),), target="t1"),
+        p.Sink("s2", (p.Read("i1"),), sends="n1"),
+        p.Computed("c1", p.Read("t1")),
+        p.Computed("c2", p.Read("t2")),
+        p.Sink("s3", (p.Call("c1"), p.Call("c2"))),
+    )
+    plan = Plan(
+        kind="program",
+        nodes=(o.Program(),),
+        app=p.App(parts=parts),
+        operations=(
+            o.Settle(gap=0.1),
+            o.StopSink(gap=0.1, sink="s1"),
+            o.StopSink(gap=0.1, sink="s2"),
+            o.Write(gap=0.1, step=p.Put("i1", p.Const(4))),
+        ),
+    )
+    (outcome,) = play_all([(plan, 1)])
+    assert outcome.violations == ()
