@@ -15,11 +15,11 @@ _HEAD: Final = """\
 
 A mutant is a mistake that is planted in the product: a check left out, a wake-up forgotten, two steps in the wrong
 order. The worlds of `./hw sim` are played on each of them. A mutant is *killed* by the first world that breaks a rule
-which holds in the same world without the mutant. How many are killed says what the worlds can see; one that survives
-is a blind spot of the worlds, not of the product.
+which holds in the same world without the mutant. How many are killed says what the worlds can see; a survivor is a
+blind spot of the worlds, not of the product.
 
-`./hw mutants` plays, `./hw mutants --write` writes this page. The mutants are data in `sim/mutants/`; one that does
-not fit the source any more breaks `./hw check`.
+`./hw mutants` plays, `./hw mutants --write` writes this page. The mutants are data in `sim/mutants/`; a mutant that
+does not fit the source any more breaks `./hw check`.
 """
 
 
