@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.cells.transaction import Transaction
+from headwater.errors import NotFoundError
 from headwater.machine import machine
 from sim.apps import parts as p
 from sim.apps.module import add
@@ -50,7 +51,13 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
             for event in sorted(program.told.events.values(), key=lambda each: each.order):
                 is_own = event.thread >= 0 and program.spec.threads[event.thread] == program.spec.threads[thread]
                 if event.state == "failed" and is_own and event.opening == program.opening:
-                    space.scheduler.redeliver(event.ticket.id)
+                    try:
+                        space.scheduler.redeliver(event.ticket.id)
+                    except NotFoundError:
+                        # Another thread or session is just storing a failed event: the record of this one is written
+                        # after its ticket says "failed", and again if that commit was overtaken. Then it is there.
+                        space.sync()
+                        space.scheduler.redeliver(event.ticket.id)
                     event.state = "redelivered"
             space.settle()
         case o.Reopen():
