@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from headwater.cells.replica import Replica
@@ -11,6 +12,7 @@ from headwater.errors import AccessError, StoreError, UserCodeError
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler_limits import CAUSES_MAX, FAILURES_MAX
 from headwater.scheduler.trace import NodeInvalidated
+from headwater.store.commit import OriginCommitted, Refused, Submission
 from headwater.store.document import StoredDocument
 from headwater.values.ids import Seq
 from headwater.values.tree import Path
@@ -339,6 +341,21 @@ def test_store_that_works_again_forgives(shop: Workshop) -> None:
         shop.desk.settle()
         shop.run()
     assert shop.errors == []
+
+
+def test_result_that_the_server_has_accepted_and_forgotten_is_computed_again(shop: Workshop) -> None:
+    """Sent again, its commit must follow from itself. It was elided, so the log does not say that it was accepted."""
+    shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
+    shop.run()
+    (sent,) = shop.desk.waiting
+    itself = OriginCommitted(sent.commit.local_seq)
+    shop.desk.waiting = [Submission(msgspec.structs.replace(sent.commit, preconditions=(itself,)))]
+    (outcome,) = shop.desk.decide()
+    assert isinstance(outcome.verdict, Refused)
+    shop.desk.tell()
+    assert shop.run() == ["copy"]
+    shop.decide()
+    assert (shop.see("out"), shop.errors) == (0, [])
 
 
 @pytest.mark.parametrize("final", [False, True])

@@ -9,6 +9,7 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import ClosedError, HeadwaterError, OfflineError, StoreError, UnavailableError, UserCodeError
 from headwater.scheduler.graph.node import DocPath, Node
 from headwater.scheduler.scheduler_limits import RUNS_MAX
+from headwater.store.commit import OriginCommitted, Refused
 from headwater.values.address import address_text
 from headwater.values.author_text import describe
 
@@ -19,6 +20,15 @@ NOT_NOW: Final = (UnavailableError, OfflineError, ClosedError)
 def is_final(error: HeadwaterError | None) -> bool:
     """Whether a retry would fail in the same way, as without a right. An error without a code may pass."""
     return error is not None and type(error) is not StoreError and not isinstance(error, NOT_NOW)
+
+
+def is_forgotten(tx: Transaction) -> bool:
+    """Whether a server had accepted this result as one that is stored already, and has forgotten that since.
+
+    Its commit was then sent again and required to follow from itself. Run again, it gets a new number.
+    """
+    verdict, number = tx.verdict, tx.local_seq
+    return isinstance(verdict, Refused) and number is not None and verdict.unmet == OriginCommitted(number)
 
 
 class ReportedSpec(Protocol):

@@ -20,7 +20,7 @@ from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
 from headwater.scheduler.runs.attempt import Attempt
-from headwater.scheduler.runs.function_errors import function_error, is_final, no_result, unstorable
+from headwater.scheduler.runs.function_errors import function_error, is_final, is_forgotten, no_result, unstorable
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.persistence import Persistence
@@ -346,7 +346,7 @@ class Runner:
             node.commit = None
             node.store_failures = 0
             return
-        if not isinstance(tx.verdict, Conflict):
+        if not isinstance(tx.verdict, Conflict) and not is_forgotten(tx):
             # No conflict: the store failed. A limited number of retries.
             is_over = tx.error is None or is_final(tx.error)
             node.store_failures += not is_over
