@@ -56,7 +56,10 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
                     except NotFoundError:
                         # Another thread or session is just storing a failed event: the record of this one is written
                         # after its ticket says "failed", and again if that commit was overtaken. Then it is there.
+                        # Unless there was no room for it, which was reported.
                         space.sync()
+                        if event.ticket._event.not_stored:
+                            continue
                         space.scheduler.redeliver(event.ticket.id)
                     event.state = "redelivered"
             space.settle()
