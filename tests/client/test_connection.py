@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from headwater.errors import (
     EventTimeoutError,
     HeadwaterError,
     OfflineError,
+    SessionLostError,
     UsageError,
 )
 from headwater.sync.client_session import ClientPhase
@@ -118,7 +120,8 @@ def test_who_is_revoked_is_over_and_what_was_written_is_taken_back(at: Behind) -
     counter.count.value = 1
     space.sync()
     at.server.access.revoke(grant.id)
-    counter.count.value = 2
+    with suppress(SessionLostError):  # on a busy machine it may be known before the write
+        counter.count.value = 2
     until(lambda: space.connection.state == "over", "it is over")
     assert space.connection.trouble
     with pytest.raises(HeadwaterError):
