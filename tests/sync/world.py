@@ -74,6 +74,7 @@ class SimStorage:
     def __init__(self, backend: MemoryBackend) -> None:
         self.engine = self._engine = Engine(backend, SimClock())
         self._stalled: dict[Any, Any] = {}
+        self._torn = False
         self.waiting: deque[Submission] = deque()
         self._receivers: list[Any] = []
 

@@ -23,7 +23,7 @@ def is_final(error: HeadwaterError | None) -> bool:
 
 
 def is_forgotten(tx: Transaction) -> bool:
-    """Whether a server had accepted this result as one that is stored already, and has forgotten that since.
+    """Whether a server had accepted this result as stored already, and has forgotten that since.
 
     Its commit was then sent again and required to follow from itself. Run again, it gets a new number.
     """
