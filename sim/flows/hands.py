@@ -197,7 +197,7 @@ class Hands:
                 yield part.next_s
             yield from self._stumble(name, run, mood)
             if part.effect.endswith("blind") and isinstance(outcome, hw.Applied):
-                # W3: if the process died now, nobody could tell the outcome.
+                # W3: if the process died now, the outcome would be unknown.
                 self._expect(run, "applied", lambda row: row.outcome == EffectOutcome.APPLIED)
             if isinstance(outcome, hw.Applied) and outcome.result != len(data) - 1:
                 self._outside.world.violate("W3", f"{name}.next gets {outcome} for {data}")
