@@ -178,9 +178,9 @@ class ActorLoop(BaseEventLoop):
         port: int | None = None,
         **options: object,
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """Connect to a listener of any node. Raises OSError."""
+        """Connect to a listener of any node. Raises OSError; LeakError for TLS and real sockets."""
         if options.get("ssl") is not None or host is None or port is None:
-            raise NotImplementedError("the simulated network has no TLS and takes no sockets")
+            raise LeakError("a world used TLS or a real socket: the simulated network has neither")
         return await self._network.connect(self, protocol_factory, host, port)
 
     async def create_server(  # type: ignore[override]  # only what is simulated
