@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -72,14 +72,19 @@ class Hunt:
             kind for kind in mutant.kinds if (kind in KINDS or "." in kind) and (not self._kinds or kind in self._kinds)
         ]
 
-    def hunt(self, mutant: Mutant) -> Finding:
-        """Play until the mutant is killed, or the time is over."""
+    def knows(self, broken: Mapping[Name, frozenset[str]]) -> None:
+        """Rules that do not hold in unchanged worlds that were played already."""
+        self._unchanged.update(broken)
+
+    def hunt(self, mutant: Mutant, names: Iterable[Name] | None = None) -> Finding:
+        """Play until the mutant is killed, the time is over, or all of `names` are played."""
         found = Finding(area=mutant.area, name=mutant.name, verdict="unplayed")
         if mutant.equivalent:
             return msgspec.structs.replace(found, verdict="equivalent", text=mutant.equivalent)
         if not (kinds := self.kinds_of(mutant)):
             return found
-        search = _Search(itertools.islice(names_of(kinds), self._worlds), self._seconds, self._on_world)
+        chosen = iter(names_of(kinds) if names is None else names)
+        search = _Search(itertools.islice(chosen, self._worlds), self._seconds, self._on_world)
         while not search.is_over:
             search.claims.clear()
             if not run(

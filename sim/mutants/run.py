@@ -63,6 +63,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kind", metavar="K", action="append", help=f"worlds of one kind only: {', '.join(KINDS)}")
     parser.add_argument("--minutes", metavar="M", type=float, help="stop after M minutes in all")
     parser.add_argument(
+        "--seeds",
+        metavar="N",
+        type=int,
+        help="the worlds of `./hw sim --from 1 --seeds N`; a mutant is played in those that come to its code",
+    )
+    parser.add_argument(
         "--seconds-each", metavar="S", type=float, default=SECONDS, help="for each mutant (default: %(default)g)"
     )
     parser.add_argument("--worlds-each", metavar="W", type=int, help="at most so many worlds for each mutant")
@@ -115,14 +121,19 @@ def _hunt(chosen: list[Mutant], options: argparse.Namespace) -> int:
     )
     until = None if options.minutes is None else time.monotonic() + options.minutes * 60
     findings: list[Finding] = []
+    sifted: reach.Sieve | None = None
     code = CLEAN
     try:
+        if options.seeds is not None:
+            line.next("without mutants")
+            sifted = reach.sieve(chosen, range(1, options.seeds + 1), jobs=options.jobs, on_world=line.show)
+            hunt.knows(sifted.broken)
         for mutant in chosen:
             if until is not None and time.monotonic() >= until:
                 findings.append(Finding(area=mutant.area, name=mutant.name, verdict="unplayed"))
                 continue
             line.next(_key(mutant))
-            finding = hunt.hunt(mutant)
+            finding = hunt.hunt(mutant) if sifted is None else _in_order(hunt, mutant, sifted)
             findings.append(finding)
             if finding.verdict != "unplayed":
                 known[table.name_of(finding)] = finding
@@ -143,6 +154,14 @@ def _hunt(chosen: list[Mutant], options: argparse.Namespace) -> int:
         print(f"\nFAILED: {len(new)} survivors are not in sim/mutants/survivors.py")
         return SURVIVED
     return code
+
+
+def _in_order(hunt: Hunt, mutant: Mutant, sifted: reach.Sieve) -> Finding:
+    """What a run of all worlds of the seeds in turn would find, of those that can kill the mutant."""
+    finding = hunt.hunt(mutant, sifted.worlds[_key(mutant)])
+    if finding.verdict == "killed":
+        return msgspec.structs.replace(finding, worlds=finding.seed)
+    return msgspec.structs.replace(finding, worlds=sifted.seeds) if finding.verdict == "survived" else finding
 
 
 def _key(mutant: Mutant) -> str:
