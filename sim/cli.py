@@ -26,6 +26,9 @@ CLEAN, FAILED, MISUSE, DIFFERENT, STUCK, INTERRUPTED = 0, 1, 2, 3, 4, 130
 DEFAULT_S: Final = 60.0
 """What a change has to pass: some hundred worlds."""
 
+SAVED_S: Final = 60.0
+"""A long run writes its report as often."""
+
 _EPILOG = """\
 A world is named by its kind and seed, such as shared:81734, or small-shared:81734 for a small plan.
 A plain number means a world of the kind that is drawn from it.
@@ -150,20 +153,29 @@ def _run(options: argparse.Namespace) -> int:
     fresh = (name for name in names_from(first, options.kind, small=options.small) if name not in again)
     names = itertools.chain(again, itertools.islice(fresh, options.seeds))
     line = _Progress(report, begin, until, options.seeds)
-    new: list[Failure] = []
+    saved = begin
+
+    def save() -> None:
+        report.real_s = time.monotonic() - begin
+        if options.report is not None:
+            options.report.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
 
     def take(result: Result) -> None:
-        if (failure := report.add(result)) is not None:
-            new.append(failure)
+        nonlocal saved
+        failure = report.add(result)
+        # A kind that has a dot belongs to a test.
+        if failure is not None and "." not in failure.kind and not failure.is_open:
+            # At once: a run of hours may be cut off.
+            failing.remember([failure])
+            line.tell(failure)
+        if time.monotonic() - saved > SAVED_S:
+            saved = time.monotonic()
+            save()
         line.show()
 
     is_whole = play_many(_while_time(names, until), take, jobs=options.jobs, tick=line.show)
     line.clear()
-    report.real_s = time.monotonic() - begin
-    # A kind that has a dot belongs to a test.
-    failing.remember([failure for failure in new if "." not in failure.kind and not failure.is_open])
-    if options.report is not None:
-        options.report.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+    save()
     print(msgspec.json.encode(report).decode() if options.json else report.summary())
     for failure in report.failures:
         if failure.status in ("stuck", "too slow", "error", "died") and not options.json:
@@ -239,6 +251,12 @@ class _Progress:
             )
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
         return True
+
+    def tell(self, failure: Failure) -> None:
+        """A world that has just failed."""
+        self.clear()
+        seconds = time.monotonic() - self._begin
+        print(f"{seconds:6.0f} s  {failure.name}  {', '.join(failure.rules)}", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         if self._is_shown:

@@ -25,6 +25,10 @@ def _listed(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
 
 
+def _each(report: Report) -> str:
+    return f"{report.cpu_s / max(report.played, 1):.2f}"
+
+
 def render(report: Report) -> str:
     """Two tables in Markdown: sums, and how often each declared situation occurred."""
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(report.worlds.items()))
@@ -32,6 +36,7 @@ def render(report: Report) -> str:
         ("worlds", f"{report.played:,}: {kinds}"),
         ("seeds", f"from {report.first_seed}"),
         ("time", f"{report.real_s / 60:.0f} minutes, {report.played / max(report.real_s, 1e-9):.1f} worlds a second"),
+        ("processor time of the worlds", f"{report.cpu_s / 3600:.1f} hours, {_each(report)} s each"),
         (
             "virtual time",
             f"{report.virtual_s / 3600:,.0f} hours, {report.virtual_s / max(report.real_s, 1e-9):.0f} times real time",
