@@ -80,6 +80,20 @@ class UnsentObservations:
         notes, self._found = tuple(self._found.values()), {}
         return notes
 
+    def take_based_on(self, is_undecided: Callable[[LocalSeq], bool]) -> tuple[NewObservation, ...]:
+        """Those of runs that read no undecided commit: the store would reject the others, which stay here."""
+        notes, self._found = self._found, {}
+        for doc, note in notes.items():
+            layers = (layer for read in note.basis.pending_reads for layer in read.layers)
+            if any(is_undecided(LocalSeq(each)) for first, last in layers for each in range(first, last + 1)):
+                self._found[doc] = note
+        return tuple(note for doc, note in notes.items() if doc not in self._found)
+
+    def put_back(self, notes: Iterable[NewObservation]) -> None:
+        """The store had no room for these. A later run of the same function has replaced its own."""
+        for note in notes:
+            self._found.setdefault(note.doc, note)
+
 
 class Replica(ReplicaView):
     """One session's view of one branch of a space."""
@@ -111,6 +125,11 @@ class Replica(ReplicaView):
     def pending_count(self) -> int:
         """Local commits without a verdict."""
         return len(self._pending)
+
+    def decided_observations(self) -> tuple[NewObservation, ...]:
+        """Observations that no commit has carried, and that the store can check by now. They are removed here."""
+        with self.lock:
+            return self.observations.take_based_on(self._pending.__contains__)
 
     @property
     def commit_count(self) -> int:
@@ -297,6 +316,15 @@ class Replica(ReplicaView):
 
     # -- integrating verdicts ------------------------------------------------------------------------------
 
+    def _ending(
+        self, outcome: CommitOutcome | Failure, mine: PendingCommit
+    ) -> tuple[Verdict | None, HeadwaterError | None]:
+        """The verdict or the error. Nothing of a failed commit is stored: its observations wait for another one."""
+        if isinstance(outcome, CommitOutcome):
+            return outcome.verdict, None
+        self.observations.put_back(mine.observations)
+        return None, outcome.error
+
     def integrate(self, decided: Iterable[CommitOutcome | Failure | Pulled]) -> None:
         """Integrate verdicts in the order of the log, as one step: listeners get the net changes."""
         step: VisibleStep[Document] = VisibleStep()
@@ -315,9 +343,7 @@ class Replica(ReplicaView):
             elif mine is not None:
                 self._drop(mine, step)
             if mine is not None:
-                verdict = outcome.verdict if type(outcome) is CommitOutcome else None
-                error = outcome.error if type(outcome) is Failure else None
-                step.settled.append((mine, verdict, error))
+                step.settled.append((mine, *self._ending(outcome, mine)))
         # Once for each document, however many commits changed it: the cost of rendering is the number of layers.
         for doc, record in step.stale.items():
             self._render(doc, record, step)

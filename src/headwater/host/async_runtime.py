@@ -14,7 +14,7 @@ from contextvars import copy_context
 from typing import Final, ParamSpec, TypeVar
 
 from headwater.cells.context import Addressed, name_of
-from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
+from headwater.errors import ClosedError, HeadwaterError, NotReadyError, StoreFullError, UsageError, UserCodeError
 from headwater.host.async_loading import AsyncLoading
 from headwater.host.async_tasks import AsyncRuns
 from headwater.host.loop_thread import handler_loops
@@ -337,9 +337,15 @@ class AsyncRuntime(AsyncLoading):
     async def synced(self) -> None:
         """Wait until everything written so far is on disk. Raises if some of it was rejected."""
         self.check_open()
-        for _ in rounds(self.scheduler.outcomes):
-            await machine().to_thread(self._wait_and_keep)
+        try:
+            for _ in rounds(self.scheduler.outcomes):
+                await machine().to_thread(self._wait_and_keep)
+                await self.calm()
+        except StoreFullError:
+            # No room for observations. What was written and is lost comes before what is only faster to know.
             await self.calm()
+            self._tell_lost()
+            raise
         self._tell_lost()
 
     async def _drain(self) -> None:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED, Status
-from headwater.errors import DeclarationError, HeadwaterError, OfflineError, UnavailableError, UsageError
+from headwater.errors import (
+    DeclarationError,
+    HeadwaterError,
+    OfflineError,
+    StoreFullError,
+    UnavailableError,
+    UsageError,
+)
 from headwater.host.document_loading import PlainLoading
 from headwater.machine import WAIT_MAX, machine
 from headwater.runtime.error_report import log, raise_later
@@ -199,7 +206,12 @@ class PlainRuntime(PlainLoading):
         for _ in rounds(self.scheduler.outcomes):
             self._lease.storage.wait(None if timeout is None else to_ms(timeout, "space.sync(...)") / 1000)
             self.catch_up()
-        self.store_observations()
+        try:
+            self.store_observations()
+        except StoreFullError:
+            # What was written and is lost comes before what is only faster to know.
+            self._tell_lost()
+            raise
         self._tell_lost()
 
     def close(self) -> None:

@@ -279,9 +279,15 @@ class Restorer:
 
     def keep(self) -> None:
         """Store observations that no commit has carried."""
-        notes = self._space.replica.observations.take()
+        replica = self._space.replica
+        notes = replica.decided_observations()
         if notes:
-            self._space.run_cache.note(notes)
+            try:
+                self._space.run_cache.note(notes)
+            except HeadwaterError:
+                with replica.lock:
+                    replica.observations.put_back(notes)
+                raise
         if self._gone:
             self._drop_gone()
 

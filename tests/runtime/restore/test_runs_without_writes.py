@@ -1,0 +1,64 @@
+"""Runs that write nothing are known at the next opening, whatever else happens to the commits around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from headwater.errors import RejectedError, StoreFullError
+from tests.host.test_sync_full_disk import full
+from tests.runtime.restore.kit import outcome
+
+
+def watched() -> tuple[hw.App, hw.Cell[int]]:
+    app = hw.App("watched")
+    count = app.cell("count", 0)
+
+    @app.sink(resume="quiet")
+    def show() -> None:
+        count.value  # noqa: B018  # a read
+
+    return app, count
+
+
+def test_run_on_an_undecided_commit_is_not_lost_by_a_sync_that_does_not_wait_for_it(tmp_path: Path) -> None:
+    """As by a sync of another thread, which has waited before the commit was made."""
+    app, count = watched()
+    with app.open(tmp_path / "a.db") as space:
+        space.sync()
+        runtime = space._runtime
+        with runtime.lock:
+            count.value = 1
+            space.settle()
+            runtime.restorer.keep()
+    with app.open(tmp_path / "a.db") as space:
+        assert outcome(space) == (1, 0, 0)
+
+
+def test_run_is_not_lost_by_a_sync_without_room(tmp_path: Path) -> None:
+    app, count = watched()
+    with app.open(tmp_path / "a.db") as space:
+        count.value = 1
+        space._runtime._lease.storage.wait()
+        space.settle()
+        with full(space._runtime), pytest.raises(StoreFullError):
+            space.sync()
+    with app.open(tmp_path / "a.db") as space:
+        assert outcome(space) == (1, 0, 0)
+
+
+def test_run_is_not_lost_with_a_commit_without_room_that_carries_it(tmp_path: Path) -> None:
+    app, count = watched()
+    other = app.cell("other", 0)
+    with app.open(tmp_path / "a.db") as space:
+        count.value = 1
+        space._runtime._lease.storage.wait()
+        space.settle()
+        with full(space._runtime):
+            other.value = 1
+            with pytest.raises(RejectedError):
+                space.sync()
+    with app.open(tmp_path / "a.db") as space:
+        assert outcome(space) == (1, 0, 0)
