@@ -354,6 +354,8 @@ def _handler(draft: Draft) -> None:
     if draft.has("follow-ups", 0.4):
         again = p.Follow(name, p.Binary("-", p.Param(), p.Const(1)), draft.name("e"))
         steps.append(p.When(p.Binary("<", p.Const(0), p.Param()), (p.When(_FEW, (again,)),)))
+    if draft.kept and draft.rng.random() < 0.4:
+        steps.insert(0, p.Look(p.If(draft.condition(param=True), p.Read(draft.pick(draft.kept)), p.Const(0))))
     reads = (draft.pick(draft.ints),) if draft.rng.random() < 0.2 else ()
     look = draft.steps(1, param=True)[0]
     result = look.value if isinstance(look, p.Put | p.Look) else p.Param()
@@ -374,7 +376,8 @@ def _pattern(draft: Draft) -> None:
 def _children(draft: Draft) -> None:
     if draft.patterns and draft.lists:
         lit = draft.pick(draft.ints) if draft.rng.random() < 0.5 else ""
-        draft.add(p.Children(draft.name("k"), draft.pick(draft.lists), draft.pick(draft.patterns), lit))
+        fails = draft.pick(draft.ints) if draft.rng.random() < 0.4 else ""
+        draft.add(p.Children(draft.name("k"), draft.pick(draft.lists), draft.pick(draft.patterns), lit, fails))
 
 
 _MAKERS: Final[dict[str, Callable[[Draft], None]]] = {

@@ -23,15 +23,19 @@ class _Screens:
     def __init__(self) -> None:
         self.by_space: dict[object, Shown] = {}
         self.called: Counter[str] = Counter()
+        self.called_in: Counter[tuple[object, str]] = Counter()
 
     def clear(self) -> None:
         """Before the first opening of a world."""
         self.by_space = {}
         self.called = Counter()
+        self.called_in = Counter()
 
     def call(self, tag: str) -> None:
         """A handler or block was called."""
+        frame = CONTEXT.get()
         self.called[tag] += 1
+        self.called_in[None if frame is None else frame.space, tag] += 1
 
     def show(self, name: str, value: object) -> None:
         frame = CONTEXT.get()

@@ -340,6 +340,8 @@ class Children(Part, frozen=True):
     pattern: str
     lit: str = ""
     """A cell: while it is 0, the computed function is not read. Without one it is a sink."""
+    fails: str = ""
+    """A cell that lets some runs fail: these keep the children of the run before."""
 
 
 Node: TypeAlias = Part | Expr | Step
@@ -368,7 +370,7 @@ class App(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
 _NAMES = frozenset(
     {"cell", "doc", "fn", "source", "target", "condition", "then", "other", "handler", "pattern", "lit", "seed"}
-    | {"nests", "sends"}
+    | {"nests", "sends", "fails"}
 )
 
 

@@ -355,6 +355,8 @@ def _pattern(app: p.App, part: p.Pattern) -> str:
 
 
 def _children(part: p.Children) -> str:
+    fails = templates.FAILS.format(fails=part.fails) if part.fails else ""
+    given = {"name": part.name, "source": part.source, "pattern": part.pattern, "fails": fails}
     if not part.lit:
-        return templates.STARTER.format(name=part.name, source=part.source, pattern=part.pattern)
-    return templates.LIT.format(name=part.name, source=part.source, pattern=part.pattern, lit=part.lit)
+        return templates.STARTER.format(**given)
+    return templates.LIT.format(**given, lit=part.lit)

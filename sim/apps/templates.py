@@ -120,20 +120,29 @@ def {name}(p: hw.Builder, key: str, given: int) -> dict[str, object]:
 STARTER: Final = """\
 @app.sink
 def {name}() -> None:
+    keys = ["{name}" + str(each) for each in {source}.value]
     for each in {source}.value:
         hw.start({pattern}, "{name}" + str(each), key="{name}" + str(each), given=each)
+{fails}    show("{name} children", sorted(set(keys)))
     show("{name}", len({source}.value))
 """
 
 LIT: Final = """\
 @app.computed
 def {name}_lit() -> int:
+    keys = ["{name}" + str(each) for each in {source}.value]
     for each in {source}.value:
         hw.start({pattern}, "{name}" + str(each), key="{name}" + str(each), given=each)
+{fails}    show("{name} children", sorted(set(keys)))
     return len({source}.value)
 
 
 @app.sink
 def {name}() -> None:
     show("{name}", {name}_lit() if {lit}.value else -1)
+"""
+
+FAILS: Final = """\
+    if {fails}.value % 3 == 2:
+        raise ValueError("generated")
 """

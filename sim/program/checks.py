@@ -18,6 +18,8 @@ from sim.apps.naive import Model, ModelError
 from sim.faults import Eio, Full
 from sim.oracles import values
 from sim.oracles.moments import SCOPE, Complain, Moment, moments, whole_log
+from sim.program.check_events import check_events, check_sent
+from sim.program.check_pieces import check_pieces
 from sim.program.operations import Gate
 from sim.program.program import ProgramWorld, Session
 
@@ -122,7 +124,7 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
             values.check_screens(
                 model, SCREENS.by_space.get(session.runtime, {}), complain, without=frozenset(session.stopped)
             )
-            _check_pieces(program, session, documents, complain)
+            check_pieces(program, session, documents, complain)
     # A delayed function that is not observed waits for its time at a call: it answers with its last value until then.
     machine().sleep(STEP_S)
     for session in program.sessions:
@@ -187,40 +189,6 @@ def _check_forced_pass(program: ProgramWorld, session: Session, complain: Compla
         complain("M", f"a timer is left: {session.runtime.wake_in()} s")
 
 
-def _check_pieces(program: ProgramWorld, session: Session, documents: Mapping[str, Any], complain: Complain) -> None:
-    """Pieces that run here show what the model computes."""
-    if program.spec.sessions > 1:
-        # Each session has its own inputs of a piece; the document has the last ones.
-        return
-    shown = SCREENS.by_space.get(session.runtime, {})
-    model = Model(program.app, documents, at_rest=True)
-    parts = program.app.named()
-    for piece in list(session.runtime.pieces.running.values()):
-        if "asleep" in repr(piece):
-            continue
-        document = documents.get(piece.id)
-        if document is None or (document["status"] != "running" and _had_no_room(program)):
-            continue
-        part = parts.get(document["pattern"].rpartition(":")[2])
-        if not isinstance(part, p.Pattern):
-            continue
-        given = document["given"]
-        left = documents.get(f"{piece.id}.left", given["given"])
-        try:
-            wanted = (left + model.eval(part.body, given["given"])) % 997
-        except ModelError:
-            continue
-        found = shown.get(f"{part.name} {given['key']}")
-        if found != wanted:
-            what = f"piece {part.name} {given['key']} shows {found}, expected {wanted}"
-            complain("V", f"{what}: {piece!r} {document['status']}")
-
-
-def _had_no_room(program: ProgramWorld) -> bool:
-    """A start outside of a transaction that the full disk rejected: the piece goes on until the next opening."""
-    return any(isinstance(fault, Full) for fault in program.world.plan.faults)
-
-
 def _check_ledger(program: ProgramWorld, documents: Mapping[str, Any]) -> None:  # noqa: C901, PLR0912  # claim by claim
     """S1, I10, I11: what was acknowledged happened once, what was rolled back did not."""
     told = program.told
@@ -258,6 +226,8 @@ def _check_ledger(program: ProgramWorld, documents: Mapping[str, Any]) -> None: 
     for tag in own:
         if "." in tag and tag not in sent:
             complain("I10", f"event {tag} was handled, and its origin is not in the ledger")
+    check_sent(entries, own, complain)
+    check_events(program, documents, own, complain)
     _check_order(program, own, complain)
 
 

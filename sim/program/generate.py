@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 from sim.apps import parts as p
 from sim.apps.generate import Draft, draw, draw_features
@@ -23,7 +24,8 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     # Async functions need an event loop, which these programs do not have yet.
     features = draw_features(rng, frozenset({"async"}))
     if is_hot:
-        features = tuple(dict.fromkeys((*features, "slow", "targets")))
+        more = ("handlers",) if rng.random() < 0.5 else ()
+        features = tuple(dict.fromkeys((*features, "slow", "targets", *more)))
     draft = draw(rng, features, rng.randrange(3, 9) if small else rng.randrange(12, 41))
     if is_hot:
         _heat(draft)
@@ -60,6 +62,8 @@ def _heat(draft: Draft) -> None:
     draft.calls.append(draft.parts[-1])
     draft.add(p.IntCell(target))
     shows = (p.Call(name), draft.leaf())
+    if draft.handlers:
+        draft.handlers.append(draft.add(p.Handler(draft.name("h"), (), p.Param())).name)
     draft.add(p.Sink(draft.name("s"), shows, target=target, rereads=draft.rng.random() < 0.5, slow=draft.pick((0, 5))))
 
 
@@ -70,6 +74,7 @@ class _Drawing:
         self._rng, self._draft, self._threads = rng, draft, threads
         # Sessions that write at the same time: commits are rejected.
         self._hot = draft.ints[0] if is_hot else ""
+        self._notes = next((part.name for part in draft.parts if isinstance(part, p.Handler) and not part.steps), "")
         self._gaps = (0.0, 0.0, 0.0, 0.001, 0.005) if is_hot else (0.0, 0.0, 0.0, 0.0, 0.001, 0.01, 0.1, 0.5)
         self._count = 0
         self._reopens = 0
@@ -84,7 +89,9 @@ class _Drawing:
         if is_hot:
             self._options += [self._heated] * 8
         if draft.handlers:
-            self._options += [self._send] * 4 + [self._redeliver]
+            self._options += [self._send] * 4 + [self._redeliver] + [self._cause] * 2
+        if is_hot and draft.handlers:
+            self._options += [self._send_twice, self._contested, self._contested]
         if draft.calls:
             self._options += [self._call] * 3
         if draft.patterns:
@@ -128,7 +135,50 @@ class _Drawing:
             steps += (p.Raise(p.Const(1), rng.choice(("ValueError", "abort"))),)
         inner = draft.steps(1, param=True) if rng.random() < 0.15 else ()
         pause = rng.choice((0.0, 0.0, 0.001, 0.05)) if self._threads > 1 else 0.0
-        return o.Block(tag=f"x{self._count}", steps=steps, n=rng.randrange(5), pause=pause, inner=inner, **place)  # type: ignore[arg-type]
+        return o.Block(
+            tag=f"x{self._count}",
+            steps=steps,
+            n=rng.randrange(5),
+            pause=pause,
+            inner=inner,
+            **self._hold(),
+            **place,  # type: ignore[arg-type]
+        )
+
+    def _hold(self) -> dict[str, Any]:
+        """How a block is held open after its last step, and whether it is rolled back then."""
+        if self._threads < 2 or self._rng.random() < 0.6:
+            return {}
+        return {"hold": self._rng.choice((0.001, 0.01, 0.05)), "gives_up": self._rng.random() < 0.4}
+
+    def _cause(self, **place: float) -> o.Operation:
+        """A change and an event in one transaction: the handler may read what depends on the change."""
+        rng, draft = self._rng, self._draft
+        steps: tuple[p.Step, ...] = (
+            *(p.Put(rng.choice(draft.ints), p.Const(rng.randrange(6))) for _ in range(rng.randrange(3))),
+            *(
+                p.Follow(rng.choice(draft.handlers), p.Const(rng.randrange(6)), draft.name("e"))
+                for _ in range(rng.randrange(1, 3))
+            ),
+        )
+        return o.Block(tag=f"x{self._count}", steps=steps, **self._hold(), **place)  # type: ignore[arg-type]
+
+    def _contested(self, **place: float) -> o.Operation:
+        """A transaction that is often rejected, and sends an event to a handler that reads nothing of it."""
+        rng, draft = self._rng, self._draft
+        mark = draft.name("e")
+        steps = (
+            p.Put(self._hot, p.Binary("+", p.Read(self._hot), p.Const(1))),
+            p.Follow(self._notes, p.Const(rng.randrange(6)), mark),
+        )
+        pause = rng.choice((0.0, 0.001, 0.01))
+        return o.Block(tag=f"x{self._count}", steps=steps, pause=pause, **place)  # type: ignore[arg-type]
+
+    def _send_twice(self, **place: float) -> o.Operation:
+        rng = self._rng
+        handler = rng.choice((self._notes, self._draft.handlers[0]))
+        number = rng.randrange(4)
+        return o.SendTwice(handler=handler, once=f"u{number}{handler}", n=number, **place)  # type: ignore[arg-type]
 
     def _send(self, **place: float) -> o.Operation:
         rng = self._rng
@@ -153,7 +203,7 @@ class _Drawing:
         return o.Sync(**place)  # type: ignore[arg-type]
 
     def _pass(self, **place: float) -> o.Operation:
-        return o.Pass(seconds=self._rng.choice((0.01, 0.06, 0.3, 1.0)), **place)  # type: ignore[arg-type]
+        return o.Pass(seconds=self._rng.choice((0.01, 0.06, 0.3, 1.0, 1.0, 40.0)), **place)  # type: ignore[arg-type]
 
     def _redeliver(self, **place: float) -> o.Operation:
         return o.Redeliver(**place)  # type: ignore[arg-type]
@@ -184,7 +234,7 @@ class _Drawing:
         results = [part.name for part in draft.calls if isinstance(part, p.Computed) and not part.takes]
         if results and rng.random() < 0.2:
             aside.append((rng.choice(results), 7))
-        return o.Reopen(edit=rng.random() < 0.3, aside=tuple(aside), **place)  # type: ignore[arg-type]
+        return o.Reopen(edit=rng.random() < 0.3, abrupt=rng.random() < 0.4, aside=tuple(aside), **place)  # type: ignore[arg-type]
 
     def _care(self, **place: float) -> o.Operation:
         return o.Care(how=self._rng.choice(("fold", "verify", "fork")), **place)  # type: ignore[arg-type]

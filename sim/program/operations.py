@@ -44,6 +44,10 @@ class Block(Operation, frozen=True, kw_only=True):
     """Virtual seconds between its first step and the others: other threads commit meanwhile."""
     inner: tuple[p.Step, ...] = ()
     """The steps of a nested block, which fails."""
+    hold: float = 0.0
+    """Virtual seconds between its last step and its end: other threads have passes and commits meanwhile."""
+    gives_up: bool = False
+    """Whether it is rolled back after that."""
 
 
 class Send(Operation, frozen=True, kw_only=True):
@@ -55,6 +59,14 @@ class Send(Operation, frozen=True, kw_only=True):
     wait: bool = False
     once: str = ""
     """An id that several events share."""
+
+
+class SendTwice(Operation, frozen=True, kw_only=True):
+    """An event with an id, sent by each session before it has heard of the other."""
+
+    handler: str
+    once: str
+    n: int
 
 
 class Call(Operation, frozen=True, kw_only=True):
@@ -103,6 +115,8 @@ class Reopen(Operation, frozen=True, kw_only=True):
 
     edit: bool = False
     """With the next version of the app."""
+    abrupt: bool = False
+    """Without waiting until everything is at rest: events are left for the next opening."""
     aside: tuple[tuple[str, int], ...] = ()
     """What another program writes meanwhile: cells, or results of functions, with their new values."""
 

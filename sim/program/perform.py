@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from headwater.cells.transaction import Transaction
@@ -31,7 +32,9 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
             if all(_fits(step, names) for step in (*operation.steps, *operation.inner)):
                 _block(program, operation, session)
         case o.Send(handler=handler) if handler in names:
-            _send(program, operation, getattr(module, handler), thread)
+            _send(program, operation, session, thread)
+        case o.SendTwice(handler=handler) if handler in names:
+            _send_twice(program, operation, handler, thread)
         case o.Call(fn=fn, argument=argument) if fn in names:
             function = getattr(module, fn)
             function() if argument is None else function(argument)
@@ -48,21 +51,7 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
         case o.Piece(pattern=pattern) if pattern in names:
             _piece(program, operation, session, thread)
         case o.Redeliver():
-            for event in sorted(program.told.events.values(), key=lambda each: each.order):
-                is_own = event.thread >= 0 and program.spec.threads[event.thread] == program.spec.threads[thread]
-                if event.state == "failed" and is_own and event.opening == program.opening:
-                    try:
-                        space.scheduler.redeliver(event.ticket.id)
-                    except NotFoundError:
-                        # Another thread or session is just storing a failed event: the record of this one is written
-                        # after its ticket says "failed", and again if that commit was overtaken. Then it is there.
-                        # Unless there was no room for it, which was reported.
-                        space.sync()
-                        if event.ticket._event.not_stored:
-                            continue
-                        space.scheduler.redeliver(event.ticket.id)
-                    event.state = "redelivered"
-            space.settle()
+            _redeliver(program, session, thread)
         case o.Reopen():
             program.reopening = operation
             program.is_stopping = True
@@ -84,7 +73,7 @@ def _block(program: ProgramWorld, operation: o.Block, session: Session) -> None:
     text = block(program.app, "body", operation.steps, logged=True)
     body = add(program.module, text, "body")
     program.told.versions[operation.tag] = program.version
-    with session.space.transaction() as tx:
+    with suppress(_RollBack), session.space.transaction() as tx:
         assert isinstance(tx, Transaction)
         program.told.began(operation.tag, operation.steps, tx)
         if operation.inner:
@@ -94,30 +83,85 @@ def _block(program: ProgramWorld, operation: o.Block, session: Session) -> None:
             add(program.module, block(program.app, "look", looks, logged=False), "look")(tx, "", operation.n)
             machine().sleep(operation.pause)
         body(tx, operation.tag, operation.n)
+        if operation.hold:
+            machine().sleep(operation.hold)
+        if operation.gives_up:
+            raise _RollBack
 
 
 def _inner(program: ProgramWorld, operation: o.Block, session: Session) -> None:
     inner = add(program.module, block(program.app, "inner", operation.inner, logged=False), "inner")
-    try:
-        with session.space.transaction() as tx:
-            inner(tx, operation.tag, operation.n)
-            raise _RollBack
-    except _RollBack:
-        pass
+    with suppress(_RollBack), session.space.transaction() as tx:
+        inner(tx, operation.tag, operation.n)
+        raise _RollBack
 
 
-class _RollBack(Exception):  # noqa: N818  # the end of a nested block
-    """Only the inner block is rolled back."""
+class _RollBack(Exception):  # noqa: N818  # the end of a block
+    """A block is rolled back; the one around a nested one is not."""
 
 
-def _send(program: ProgramWorld, operation: o.Send, handler: Any, thread: int) -> None:  # generated
+def _send(program: ProgramWorld, operation: o.Send, session: Session, thread: int) -> None:
+    handler = getattr(program.module, operation.handler)
     sender = handler.once(operation.once, by="world") if operation.once else handler
     tag = operation.once or operation.tag
+    if operation.once:
+        program.told.asked_again(tag, session.runtime)
     ticket = sender.send(operation.n, tag)
     program.order += 1
-    program.told.sent(SentEvent(tag, thread, program.opening, program.order, operation.once, ticket))
+    program.told.sent(
+        SentEvent(
+            tag,
+            thread,
+            program.opening,
+            program.order,
+            operation.once,
+            ticket,
+            handler=operation.handler,
+            space=session.runtime,
+        )
+    )
     if operation.wait:
         ticket.result(timeout=f"{int(RESULT_S)}s")
+
+
+def _send_twice(program: ProgramWorld, operation: o.SendTwice, handler: str, thread: int) -> None:
+    sender = getattr(program.module, handler).once(operation.once, by="world")
+    for session in program.sessions:
+        with session.entered():
+            program.told.asked_again(operation.once, session.runtime)
+            ticket = sender.send(operation.n, operation.once)
+            program.order += 1
+            program.told.sent(
+                SentEvent(
+                    operation.once,
+                    thread,
+                    program.opening,
+                    program.order,
+                    operation.once,
+                    ticket,
+                    handler=handler,
+                    space=session.runtime,
+                )
+            )
+
+
+def _redeliver(program: ProgramWorld, session: Session, thread: int) -> None:
+    space = session.space
+    for event in sorted(program.told.events.values(), key=lambda each: each.order):
+        is_own = event.thread >= 0 and program.spec.threads[event.thread] == program.spec.threads[thread]
+        if event.state == "failed" and is_own and event.opening == program.opening:
+            try:
+                space.scheduler.redeliver(event.ticket.id)
+            except NotFoundError:
+                # Another thread or session is just storing a failed event: the record of this one is written after its
+                # ticket says "failed", and again if that commit was overtaken. Then it is there. Unless there was no
+                # room for it, which was reported.
+                space.sync()
+                if event.ticket._event.not_stored:
+                    continue
+                space.scheduler.redeliver(event.ticket.id)
+            event.state = "redelivered"
+    space.settle()
 
 
 def _piece(program: ProgramWorld, operation: o.Piece, session: Session, thread: int) -> None:

@@ -219,10 +219,11 @@ class ProgramWorld:
 
     def _close_between(self) -> None:
         reopening, self.reopening = self.reopening, None
-        if reopening is not None and not self.world.plan.faults and not reopening.edit:
+        if reopening is not None and not self.world.plan.faults and not reopening.edit and not reopening.abrupt:
             self.check(self)
         else:
             self.leave()
+            self.told.leave()
         self.told.forget()
         if reopening is not None and reopening.aside:
             self._write_aside(reopening.aside)

@@ -9,8 +9,10 @@ import msgspec
 
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
-from headwater.errors import PoisonedError, UnconfirmedError
+from headwater.errors import PoisonedError, PreconditionError, UnconfirmedError
+from headwater.scheduler.scheduler_limits import RETRY_MAX_MS, RETRY_WINDOW_MS
 from sim.apps import parts as p
+from sim.apps.module import SCREENS
 
 
 class SentEvent(msgspec.Struct):
@@ -23,6 +25,10 @@ class SentEvent(msgspec.Struct):
     once: str
     ticket: Any
     state: str = "queued"
+    handler: str = ""
+    """Of the app; empty: of a piece."""
+    space: Any = None
+    """The opening that it was sent in."""
 
 
 class Told:
@@ -37,6 +43,13 @@ class Told:
         self.events: dict[str, SentEvent] = {}
         self.called: Counter[str] = Counter()
         """By tag, how often a handler was called with it."""
+        self.found: list[tuple[str, str]] = []
+        """Rules that were broken."""
+        self.left: list[SentEvent] = []
+        """Events that waited when their opening was closed."""
+        self._handled: set[tuple[object, str]] = set()
+        """Openings with the tags of events that have a receipt there."""
+        self._asked: list[tuple[object, str, int]] = []
         self._open: list[tuple[str, Transaction]] = []
         self._waiting: list[SentEvent] = []
 
@@ -63,10 +76,36 @@ class Told:
                     left.append((tag, tx))
         self._open = left
         for event in self._waiting:
-            event.state = event.ticket.state
-            if event.state == "failed" and isinstance(event.ticket._event.error, PoisonedError | UnconfirmedError):
-                event.state = "unknown"
+            self._look(event)
         self._waiting = [each for each in self._waiting if each.state in ("queued", "running", "pending")]
+
+    def _look(self, event: SentEvent) -> None:
+        event.state = event.ticket.state
+        record = event.ticket._event
+        if event.state in ("confirmed", "rejected"):
+            self._handled.add((event.space, event.tag))
+        if event.state == "failed" and isinstance(record.error, PreconditionError):
+            self.found.append(("I11", f"event {event.tag} was handled elsewhere, and failed here: {record.error}"))
+        if event.state == "failed" and isinstance(record.error, PoisonedError | UnconfirmedError):
+            event.state = "unknown"
+        if record.rejected_at is not None and record.not_before - record.rejected_at > RETRY_WINDOW_MS + RETRY_MAX_MS:
+            self.found.append(("I4", f"event {event.tag} is tried again after {RETRY_WINDOW_MS:g} ms"))
+
+    def asked_again(self, tag: str, space: object) -> None:
+        """An event with an id is sent; perhaps it is known there that it was handled."""
+        self.look()
+        if (space, tag) in self._handled:
+            self._asked.append((space, tag, SCREENS.called_in[space, tag]))
+
+    def check_again(self) -> None:
+        """I11: no handler is called with an event that was handled before."""
+        for space, tag, count in self._asked:
+            if SCREENS.called_in[space, tag] > count:
+                self.found.append(("I11", f"the handler is called with {tag}, which has a receipt in this opening"))
+
+    def leave(self) -> None:
+        """The opening was closed in order: what waits is for the next one."""
+        self.left += [each for each in self._waiting if each.state == "queued" and each.handler]
 
     def forget(self) -> None:
         """The process has ended: what has no outcome by now may have either."""
