@@ -15,7 +15,18 @@ from typing import Final
 import msgspec
 
 from sim import failing
-from sim.kinds import KINDS, SEED_MAX, SMALL, UnknownWorldError, check_kind, kind_of, make_plan, parse, play_seed
+from sim.kinds import (
+    KINDS,
+    SEED_MAX,
+    SMALL,
+    UnknownWorldError,
+    check_kind,
+    kind_of,
+    make_plan,
+    parse,
+    play_seed,
+    source_of,
+)
 from sim.plan import Outcome
 from sim.report import Failure, Report
 from sim.runner import LIMIT_S, Limits, Name, Result, run
@@ -81,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--from", metavar="SEED", dest="first", type=_seed, help="the first seed (default: drawn)")
     parser.add_argument("--jobs", metavar="J", type=_count, default=_cores(), help="processes (default: one per core)")
     parser.add_argument("--every", action="store_true", help="with --replay: frames, disk writes and switches too")
+    parser.add_argument("--source", action="store_true", help="with --replay: only the generated program")
     parser.add_argument("--report", metavar="FILE", type=Path, help="write figures and failures to a JSON file")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--fresh", action="store_true", help="do not play the plans first that failed in earlier runs")
@@ -93,8 +105,9 @@ def _check(options: argparse.Namespace) -> None:
         options.kind = check_kind(options.kind)
         if options.small and not options.kind.startswith(SMALL):
             options.kind = f"{SMALL}{options.kind}"
-    if options.every and options.replay is None:
-        raise UnknownWorldError("--every belongs to --replay")
+    for name in ("every", "source"):
+        if getattr(options, name) and options.replay is None:
+            raise UnknownWorldError(f"--{name} belongs to --replay")
     single = options.replay is not None or options.shrink is not None
     for name in ("seeds", "minutes", "report", "first"):
         if single and getattr(options, name) is not None:
@@ -293,6 +306,11 @@ def _replay(options: argparse.Namespace) -> int:
     kind, seed = _name(options.replay, options)
     name = f"{kind}:{seed}"
     plan = make_plan(kind, seed)
+    if options.source:
+        if (text := source_of(kind, plan)) is None:
+            raise UnknownWorldError(f"{name}: programs of this kind are not generated; see sim/kinds/")
+        print(text, end="")
+        return CLEAN
     result = _play_one(kind, seed)
     if options.json:
         print(msgspec.json.encode(result).decode())

@@ -199,6 +199,13 @@ def _raised(kind: str) -> str:
     return "Odd" if kind == "Odd" else f'{kind}("generated")'
 
 
+def statements(app: p.App, steps: Sequence[p.Step]) -> list[str]:
+    """The lines of some steps."""
+    body = _Body(app, indent="")
+    body.steps(steps)
+    return body.lines
+
+
 def source(app: p.App) -> str:
     """The module of an app."""
     return templates.HEAD + "".join(f"\n\n{declaration(app, part)}" for part in app.parts)

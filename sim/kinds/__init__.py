@@ -27,7 +27,7 @@ SEED_MAX: Final = 2**53
 
 
 class _Kind(Protocol):
-    """What a module of a kind has, besides `play(world)`."""
+    """What a module of a kind has, besides `play(world)`, and `source(plan)` if it generates programs."""
 
     def generate(self, rng: random.Random, *, small: bool = False) -> Plan: ...
 
@@ -75,6 +75,12 @@ def check_kind(kind: str | None) -> str:
 def make_plan(kind: str, seed: int) -> Plan:
     """The plan of a world: all chance of it comes from one stream."""
     return module_of(kind).generate(random.Random(f"plan-{seed}"), small=kind.startswith(SMALL))
+
+
+def source_of(kind: str, plan: Plan) -> str | None:
+    """The program of a plan as Python; None: programs of this kind are not generated."""
+    made = getattr(module_of(kind), "source", None)
+    return None if made is None else cast("str", made(plan))
 
 
 def play_seed(kind: str, seed: int, *, record: bool = False) -> Outcome:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from sim.apps.parts import App
+from sim.apps.source import source as app_source
 from sim.performer import perform as perform_faults
 from sim.plan import Plan
 from sim.program.checks import check
@@ -16,6 +18,12 @@ from sim.world import World
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
     """Draw a plan. Small: 3 to 8 declarations and about 20 operations."""
     return draw(rng, small=small)
+
+
+def source(plan: Plan) -> str:
+    """The generated program."""
+    assert isinstance(plan.app, App)
+    return app_source(plan.app)
 
 
 def play(world: World) -> None:

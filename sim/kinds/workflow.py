@@ -249,7 +249,7 @@ class FlowWorld:
         program.look(lambda tables: check_end(tables, program, self.people.sent, is_skipping=is_skipping, total=total))
 
 
-def describe(plan: Plan) -> str:
+def source(plan: Plan) -> str:
     """The program of a plan, for people."""
     from sim.flows.source import source_of  # noqa: PLC0415  # only here
 

@@ -26,6 +26,7 @@ from sim.apps.edits import version
 from sim.apps.module import SCREENS, load
 from sim.apps.source import APP, source
 from sim.program import operations as o
+from sim.program.shown import shown
 from sim.program.spy import Spy
 from sim.program.told import Told
 from sim.program.trouble import is_over, is_told
@@ -137,7 +138,7 @@ class ProgramWorld:
         """Perform an operation. An error has to be one that is documented for the faults of the plan."""
         name = self.spec.name
         if self.world.is_recording:
-            self.world.say(name, f"t{thread} {operation}")
+            self.world.say(name, f"t{thread} {shown(operation, self.app)}".replace("\n", "\n   "))
         try:
             self.perform(self, operation, session, thread)
         except Exception as error:  # noqa: BLE001  # sorted there

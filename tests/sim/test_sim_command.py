@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from sim.apps.parts import App
 from sim.cli import main
+from sim.kinds import make_plan
+from sim.program.operations import Operation
+from sim.program.shown import shown
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "toy_timeline.txt"
@@ -76,6 +80,8 @@ def test_report_as_json_is_one_object() -> None:
         (("--replay", f"{TOY}:1", "--seeds", "4"), "does not belong to --replay"),
         (("--replay", f"{TOY}:1", "--shrink", "1"), "not allowed with"),
         (("--every",), "--every belongs to --replay"),
+        (("--source",), "--source belongs to --replay"),
+        (("--replay", "storage:1", "--source"), "storage:1: programs of this kind are not generated"),
         (("--twice", "3", "--seeds", "3"), "leave --seeds out"),
         (("--report", "/nowhere/at/all.json"), "there is no folder /nowhere/at"),
     ],
@@ -107,3 +113,19 @@ def test_world_without_leaks_is_the_same_twice() -> None:
     done = sim("--twice", "20", "--from", "1", "--kind", "tests.sim.toy")
     assert done.returncode == 0, done.stdout
     assert "20 worlds from seed 1, each in two interpreters: 0 differ" in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["program", "workflow"])
+def test_source_of_a_generated_program_can_be_shown(kind: str) -> None:
+    told = sim("--replay", f"{kind}:3", "--source")
+    assert told.returncode == 0
+    compile(told.stdout, kind, "exec")
+    assert "import headwater as hw" in told.stdout
+
+
+def test_timeline_of_a_program_shows_its_operations_as_python() -> None:
+    plan = make_plan("small-program", 3)
+    assert isinstance(plan.app, App)
+    texts = [shown(each, plan.app) for each in plan.operations if isinstance(each, Operation)]
+    assert texts
+    assert not [text for text in texts if text.startswith(("Write(", "Block(", "Send(", "Call("))]

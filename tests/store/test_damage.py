@@ -14,9 +14,10 @@ from shutil import copyfile
 import apsw
 import pytest
 
-from headwater.errors import CorruptError
+from headwater.errors import CorruptError, PoisonedError
 from headwater.store import portable
 from headwater.store.backends.sqlite import SqliteBackend
+from headwater.store.backends.sqlite_file import explain
 from headwater.store.branching import fork
 from headwater.store.commit import Commit, SetDoc
 from headwater.store.engine import Engine
@@ -261,3 +262,10 @@ def test_log_without_a_sync_for_each_commit_may_have_holes(killed: Path, tmp_pat
     Path(f"{holed}-wal").write_bytes(data)
     backend.close()
     assert 0 < opened_head(holed) < 20
+
+
+@pytest.mark.parametrize(("code", "verb"), [(apsw.SQLITE_IOERR_READ, "reading"), (apsw.SQLITE_IOERR_FSYNC, "writing")])
+def test_error_of_a_failed_disk_says_whether_it_read_or_wrote(code: int, verb: str, tmp_path: Path) -> None:
+    told = explain(apsw.exception_for(code), str(tmp_path / "a.db"))
+    assert isinstance(told, PoisonedError)
+    assert f"the disk failed while {verb} {tmp_path}" in told.message

@@ -210,9 +210,11 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
         case apsw.IOError() if machine().files.exists(path) and not machine().files.can_write(path):
             return UnavailableError(f"cannot write {path}: the file is read-only", path=path)
         case apsw.IOError():
+            is_read = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_READ
             message = (
-                f"the disk failed while writing {path} ({error}); its content is unknown now, so this opening is "
-                "over; every confirmed commit was on disk before; check the disk, then open the space again"
+                f"the disk failed while {'reading' if is_read else 'writing'} {path} ({error}); its content is unknown "
+                "now, so this opening is over; every confirmed commit was on disk before; check the disk, then open "
+                "the space again"
             )
             return PoisonedError(message, path=path, found=str(error))
         case _:
