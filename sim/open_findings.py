@@ -20,8 +20,6 @@ class Finding(NamedTuple):
 
 
 OPEN: Final = (
-    Finding("program:69", "I4", "after a failed disk and a kill, an event is handled before an earlier one"),
-    Finding("program:102", "V", "after a full disk and a kill, a sink shows an older value"),
     Finding("shared:494", "T", "a client is told HW400 after the server could not open the space on a slow disk"),
 )
 

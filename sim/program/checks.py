@@ -236,7 +236,11 @@ def _is_of_sink(tag: str) -> bool:
 
 
 def _check_order(program: ProgramWorld, places: Mapping[str, list[int]], complain: Complain) -> None:
-    """I4: events of one thread in one opening are handled in the order in which they were sent."""
+    """I4: events of one thread in one opening are handled in the order in which they were sent.
+
+    The next event does not wait for the verdict: one that met a conflict returns before those that still wait, and
+    commits after those that were handled meanwhile.
+    """
     last: dict[tuple[int, int], tuple[int, str]] = {}
     for event in sorted(program.told.events.values(), key=lambda each: each.order):
         if event.once or event.thread < 0 or event.state != "confirmed" or event.tag not in places:
@@ -245,7 +249,8 @@ def _check_order(program: ProgramWorld, places: Mapping[str, list[int]], complai
         place = places[event.tag][0]
         if key in last and last[key][0] > place:
             complain("I4", f"event {event.tag} was handled before {last[key][1]}, and sent after it")
-        last[key] = (place, event.tag)
+        if event.ticket._event.rejected_at is None:
+            last[key] = (place, event.tag)
 
 
 def _check_restart(program: ProgramWorld, stopped: Collection[str]) -> None:

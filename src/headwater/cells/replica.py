@@ -9,7 +9,7 @@ Length: the commonest commits are written out, beside the general way that does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from headwater.cells.pending_commit import Failure, PendingCommit, Pulled, depending_on, rejected_layer
@@ -112,6 +112,8 @@ class Replica(ReplicaView):
         """Called for each commit of this session that was rejected, before its own callbacks."""
         self.on_derived: Callable[[Derived], None] | None = None
         """Called with derived results of other sessions, after the listeners were notified of the changes."""
+        self.result_docs: Container[DocKey] = ()
+        """Documents with results of functions here: of a commit of another session that has no observation, too."""
         self.status_docs: Collection[DocKey] = ()
         """Documents whose status (pending or confirmed) is observed; `on_status` is called when it may have changed."""
         self.on_status: Callable[[DocKey], None] = lambda _: None
@@ -399,8 +401,13 @@ class Replica(ReplicaView):
             return  # already integrated
         self.seq = max(self.seq, seq)
         seen = outcome.commit.seen
-        if seen is not None and mine is None and self.on_derived is not None:
-            step.derived += [Derived(each.doc, seen[1], seq) for each in outcome.commit.operations[seen[0] :][:1]]
+        if mine is None and self.on_derived is not None:
+            if seen is not None:
+                step.derived += [Derived(each.doc, seen[1], seq) for each in outcome.commit.operations[seen[0] :][:1]]
+            else:
+                step.derived += [
+                    Derived(each.doc, b"", seq) for each in outcome.effects if each.doc in self.result_docs
+                ]
         for effect in outcome.effects:
             record = self._documents.get(effect.doc)
             if record is None:

@@ -176,8 +176,8 @@ class Scheduler:
         )
         self.disposed = False
         self._unlisten = replica.listen(self._receive, self.graph.index.docs)
-        self.invalidation.on_derived = Adoption(replica, self.graph, self.persistence).consider
-        replica.on_derived = self._receive
+        self.invalidation.on_derived = Adoption(replica, self.graph, self.persistence, self.invalidation).consider
+        replica.on_derived, replica.result_docs = self._receive, self.graph.writers
         self.decision_waits = self.invalidation.decision_waits = DecisionWaits(replica, self._receive)
         self.arrivals = Arrivals(replica, self.ready, self._receive, self.recheck_events, space)
         self.arrivals.attach(self.runner, self.events, self.invalidation)

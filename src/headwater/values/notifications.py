@@ -42,7 +42,7 @@ class Derived(msgspec.Struct, frozen=True, gc=False):
 
     doc: DocKey
     body: bytes
-    """The encoded observation of the run, or its digest if it is the same as the one before."""
+    """The encoded observation of the run, or its digest if it is the same as the one before. Empty: it is not known."""
     seq: Seq
 
 

@@ -74,6 +74,44 @@ def test_peer_that_has_run_already_writes_nothing_and_is_left_as_it_is() -> None
     bob.check()
 
 
+def test_outdated_result_of_a_peer_is_computed_again_although_its_reads_came_back_to_what_they_were() -> None:
+    """In one step: the net change of the cell is none, and that of the result is not."""
+    exchange = Exchange()
+    ann, bob = chain(exchange, b"1", b"1")
+    ann.put(cell=5)
+    ann.run()
+    ann.put(cell=1)
+    ann.send()
+    bob.hear()
+    assert bob.run() == ["double", "plus", "show"]
+    assert bob.see("plus") == 3
+    bob.check()
+    exchange.settle()
+    ann.check()
+
+
+def test_outdated_result_without_an_observation_is_computed_again_likewise() -> None:
+    exchange = Exchange()
+    found = []
+    for _ in range(2):
+        runtime = exchange.runtime()
+        fn = runtime._logged("double", lambda tx: 2 * number(tx, "cell"))
+        runtime.scheduler.register(NodeSpec(name="double", fn=fn, outputs=(doc_key("double"),)))
+        runtime.show("show", "double")
+        found.append(runtime)
+    ann, bob = found
+    ann.put(cell=1)
+    exchange.settle()
+    ann.put(cell=5)
+    ann.run()
+    ann.put(cell=1)
+    ann.send()
+    bob.hear()
+    assert bob.run() == ["double", "show"]
+    assert bob.see("double") == 2
+    bob.check()
+
+
 def test_result_of_other_code_is_not_adopted() -> None:
     exchange = Exchange()
     ann, bob = chain(exchange, b"1", b"2")

@@ -16,19 +16,21 @@ from headwater.cells.replica import Replica
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.failing import called_doc, recorded_failures
+from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.persistence import Persistence, is_sound, reads_of
 from headwater.store.observations import DIGEST_BYTES, Observation, decode_observation, digest_of
 from headwater.values.ids import DocKey, Seq
-from headwater.values.notifications import Derived
+from headwater.values.notifications import Derived, Kind
 
 
 class Adoption:
     """Adopts results of other runtimes. The only writer of `Node.peer_observation`."""
 
-    def __init__(self, replica: Replica, graph: Graph, persistence: Persistence) -> None:
+    def __init__(self, replica: Replica, graph: Graph, persistence: Persistence, invalidation: Invalidation) -> None:
         self._replica = replica
         self._graph = graph
         self._persistence = persistence
+        self._invalidation = invalidation
 
     def consider(self, derived: Derived) -> None:
         """Adopt a result, if a run here would have the same."""
@@ -36,8 +38,10 @@ class Adoption:
         if len(writers) != 1:
             return
         node = writers[0]
+        if node.is_clean:
+            self._check_replaced(node, derived)
         code = node.spec.fingerprint
-        if code is None or node.outputs[0] != derived.doc:
+        if code is None or node.outputs[0] != derived.doc or not derived.body:
             return
         if len(derived.body) != DIGEST_BYTES:
             node.peer_observation = derived.body
@@ -56,6 +60,19 @@ class Adoption:
         with self._replica.lock:
             if self._are_as_of(docs, derived.seq) and self._calls_are_as_there(node, observation):
                 self._persistence.adopt(node, reads, body)
+
+    def _check_replaced(self, node: Node, derived: Derived) -> None:
+        """The result of a clean node was replaced: run it again, if one of its reads is newer than the result.
+
+        Changes of one step are notified together: a read may have changed, and changed back.
+        """
+        if node.outputs[0] != derived.doc or not _is_free(node):
+            return
+        with self._replica.lock:
+            is_shown = self._replica.is_as_of(derived.doc, derived.seq)
+            is_current = not is_shown or self._are_as_of((doc for doc, _, _ in node.reads), derived.seq)
+        if not is_current:
+            self._invalidation.mark(node, (derived.doc, ()), Kind.INTEGRATE)
 
     def _calls_are_as_there(self, node: Node, observation: Observation) -> bool:
         """Whether the functions that the run called exist here with these arguments, and fail here if they failed."""
