@@ -99,3 +99,22 @@ def test_after_a_restart_the_change_is_long_ago(length: int, tmp_path: Path) -> 
         x.value = 2
     with app.open(url):
         assert functions[-1]() == 2
+
+
+def test_after_a_restart_a_change_that_is_found_late_is_an_old_one() -> None:
+    """The functions of a list are not kept: they run when they are called, and find what changed long ago."""
+    app = hw.App("a")
+    items = app.cell("items", type=list[int], default=[])
+    doubled = hw.each(items, lambda item: 2 * item, name="doubled")
+
+    @app.computed(debounce="50ms")
+    def total() -> int:
+        return sum(doubled())
+
+    with probe(app) as t:
+        assert total() == 0
+        t.advance("1s")
+        items.append(3)
+        t.advance("1s")
+        t.restart()
+        assert total() == 6

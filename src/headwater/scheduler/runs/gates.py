@@ -102,8 +102,14 @@ class Gates:
 
     @staticmethod
     def begins(node: Node, *, asked: bool) -> None:
-        """A run begins. If a caller requested it, its changes are as old as the causes of the run."""
-        node.run_changed_at = node.changed_at if asked else None
+        """A run begins. If a caller requested it, its changes are as old as the causes of the run.
+
+        The first run of an opening has no causes here: what it changes was outdated before.
+        """
+        moment = node.changed_at
+        if moment is None and not node.runs:
+            moment = LONG_AGO
+        node.run_changed_at = moment if asked else None
 
     def ran(self, node: Node, now: float, ms: float) -> None:
         """A run has ended after `ms` milliseconds."""
