@@ -298,7 +298,7 @@ def _check_runs(
                 if runs.get(part.name, 0) and not _fails(model, part):
                     why = session.space.explain_resume()
                     complain("I7", f"{part.name} ran {runs[part.name]} times after a clean restart: {why}")
-            case p.Sink(quiet=True, target="", sends=""):
+            case p.Sink(quiet=True):
                 if runs.get(part.name, 0) and not _fails_sink(model, part):
                     why = session.space.explain_resume()
                     complain("I7", f"quiet sink {part.name} ran {runs[part.name]} times after a clean restart: {why}")

@@ -308,6 +308,29 @@ def test_quiet_sink_runs_only_if_what_it_read_has_changed(tmp_path: Path) -> Non
         assert space.runs(send) == 1
 
 
+def test_quiet_sink_that_appends_and_counts_does_so_again_only_after_a_change(tmp_path: Path) -> None:
+    app = hw.App("shop")
+    rate = app.cell("rate", 2)
+    said = app.cell("said", type=list[int], default=[])
+    count = app.cell("count", 0)
+
+    @app.sink(resume="quiet")
+    def keep() -> None:
+        said.append(rate.value)
+        count.value += 1
+
+    path = tmp_path / "shop.db"
+    for _ in range(3):
+        with app.open(path) as space:
+            assert (said.value, count.value) == ([2], 1)
+    with app.open(path) as space:
+        rate.value = 3
+        assert (said.value, count.value) == ([2, 3], 2)
+    with app.open(path) as space:
+        assert outcome(space) == (1, 0, 0)
+        assert (said.value, count.value) == ([2, 3], 2)
+
+
 def test_quiet_sink_hears_of_a_function_above_it_that_has_to_run(tmp_path: Path) -> None:
     app = hw.App("shop")
     rate = app.cell("rate", 2)

@@ -14,6 +14,7 @@ Length: what is stored of a run and what an opening makes of it are two directio
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -29,6 +30,7 @@ from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.scheduler_limits import SPLIT_MAX
 from headwater.scheduler.trace import NodeRestored, Trace
 from headwater.store.backend import ObservationRow
+from headwater.store.commit import Committed, PendingRead, Read
 from headwater.store.observations import (
     DIGEST_BYTES,
     NO_EXTRA,
@@ -118,6 +120,35 @@ class Persistence:
         if body is None:
             return
         self._put_note(node, body, reads, value)
+
+    def note_writes(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None]) -> None:
+        """Store the observation of a run that writes and has no result, such as that of a sink, once it is accepted.
+
+        Called before its commit. Its own writes do not make it outdated (I5).
+        """
+        body = self._body(node, tx, whole=True)
+        node.recorded = None
+        if body is not None:
+            own = frozenset(doc for doc, _ in tx.written())
+            tx.callbacks = (*tx.callbacks, partial(self._accepted, _key(node), body, reads, own))
+
+    def _accepted(
+        self, key: DocKey, body: bytes, reads: Mapping[ReadKey, Mark | None], own: Collection[DocKey], tx: Transaction
+    ) -> None:
+        verdict = tx.verdict
+        if not isinstance(verdict, Committed):
+            return
+        seen: list[Read | PendingRead] = []
+        for (doc, path, bits), mark in reads.items():
+            if doc in own:
+                seen.append(Read(doc, path, verdict.seq, _depth(bits)))
+            elif mark is None:
+                return
+            else:
+                seen.append(mark.read(doc, path, _depth(bits)))
+        with self._replica.lock:
+            # A later run may have its own there by now.
+            self._replica.observations.put(key, body, seen, over=False)
 
     def note_failure(
         self,

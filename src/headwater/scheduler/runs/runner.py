@@ -230,6 +230,7 @@ class Runner:
                 wrote = True
                 tx.callbacks += self._on_decided
                 node.commit = tx
+                self._persistence.note_writes(node, tx, reads)
                 tx.commit()
             else:
                 tx.end()
