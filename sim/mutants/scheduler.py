@@ -110,7 +110,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "store_failure_final",
         "scheduler.runs.runner:Runner._decided",
-        "node.store_failures > FAILURES_MAX or is_over",
+        "tx.error is None or is_final(tx.error)",
         "True",
         "I1",
     ),

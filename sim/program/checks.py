@@ -46,11 +46,9 @@ def _check(program: ProgramWorld) -> None:
     program.is_stopping = False
     if not _come_to_rest(program):
         return
-    if program.is_stopping or any("could not be stored" in str(error) for error in program.errors):
-        # The disk had failed: a new opening goes on. Functions whose result a full disk refused ten times stay as they
-        # are until one of their inputs changes.
+    if program.is_stopping:
+        # The disk had failed: a new opening goes on.
         program.leave()
-        program.errors.clear()
         program.open()
         program.is_stopping = False
         if not _come_to_rest(program):

@@ -202,8 +202,10 @@ class ProgramWorld:
 
     def _heard(self, error: HeadwaterError, spy: Spy) -> None:
         self.errors.append(error)
-        if "could not be stored" in str(error) and isinstance(error.__cause__, UnavailableError):
-            spy.gave_up(str(error.facts["node"]))
+        # Not the report of a function that has called one whose result could not be stored.
+        is_own = error.message.startswith("the result of ") and "could not be stored" in error.message
+        if is_own and isinstance(error.__cause__, UnavailableError):
+            spy.unstored(str(error.facts["node"]), str(error))
 
     def leave(self) -> None:
         """Close all sessions."""

@@ -76,9 +76,11 @@ class Spy:
         nodes = [node for node in self._scheduler.registry.nodes if node.id == name and node.outputs]
         return any(self._scheduler._replica.read(node.outputs[0]) is ABSENT for node in nodes)
 
-    def gave_up(self, title: str) -> None:
-        """The store failed: a function is tried again some times before it is given up."""
+    def unstored(self, title: str, text: str) -> None:
+        """The store failed: a function is tried again some times at once, then ever less often."""
+        if "It is tried again" not in text:
+            self.found.append(("I1", f"{title} was given up: {text}"))
         name = title.partition("(")[0]
         tries = max((count for node, count in self.rejected.items() if node.startswith(name)), default=0)
         if tries < FAILURES_MAX:
-            self.found.append(("I1", f"{title} was given up after {tries} rejected commits"))
+            self.found.append(("I1", f"{title} waits after {tries} rejected commits"))

@@ -18,7 +18,6 @@ from headwater.errors import (
     PoisonedError,
     Reject,
     RejectedError,
-    SchemaError,
     StoreError,
     UnavailableError,
     UnconfirmedError,
@@ -44,9 +43,6 @@ def is_told(plan: Plan, error: BaseException, module: ModuleType) -> bool:  # no
         # An event for a piece that another thread has stopped.
         return "stopped" in str(error) or "piece" in str(error)
     kinds = {type(fault) for fault in plan.faults}
-    if isinstance(error, SchemaError):
-        # A full disk rolls the result of a call back before the caller has read it.
-        return Full in kinds and "has no value yet" in str(error)
     if isinstance(error, EventTimeoutError):
         return bool(kinds & {Full, Eio, SlowDisk})
     if isinstance(error, UnavailableError | UnconfirmedError | OSError):

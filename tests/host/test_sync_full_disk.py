@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,9 @@ import headwater as hw
 from headwater.errors import StoreFullError
 from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.type_records import schema_key
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.scheduler_limits import FAILURES_MAX
+from headwater.store.backend import LogRow
 from headwater.values.tree import ABSENT
 
 
@@ -111,3 +114,87 @@ def test_event_that_is_in_the_outbox_is_on_disk(tmp_path: Path) -> None:
         del backend.append
         ticket.result(timeout="60s")
         assert count.value == 1
+
+
+@contextmanager
+def no_room_for(space: SpaceRuntime, name: str) -> Iterator[None]:
+    """The disk takes what is smaller than the result of a function."""
+    backend = space._lease.local.call(lambda engine: engine.backend)
+    append = backend.append
+
+    def refuse(rows: Sequence[LogRow], *rest: object) -> None:
+        if any(name.encode() in row.body for row in rows):
+            raise StoreFullError("no room to write: the disk is full")
+        append(rows, *rest)  # type: ignore[arg-type]
+
+    backend.append = refuse  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        del backend.append
+
+
+def test_function_runs_again_until_there_is_room_for_its_result(tmp_path: Path) -> None:
+    """Although nothing that it reads changes."""
+    app = hw.App("shop")
+    price = app.cell("price", 2)
+    seen: list[int] = []
+
+    @app.computed
+    def double() -> int:
+        return price.value * 2
+
+    @app.sink
+    def show() -> None:
+        seen.append(double())
+
+    errors: list[hw.HeadwaterError] = []
+    with app.open(str(tmp_path / "a.db"), on_error=errors.append) as space:
+        space.sync()
+        with no_room_for(space._runtime, "double"):
+            price.value = 3
+            for _ in range(2 * FAILURES_MAX):
+                space.sync()
+                space.settle()
+            assert seen[-1] == 4, "what is stored"
+        (error,) = errors
+        assert "the result of double() could not be stored: HW203" in str(error)
+        space.wait("3s")
+        assert seen[-1] == 6
+
+
+@pytest.mark.parametrize("called", ["double", "more"])
+def test_call_whose_first_result_has_no_room_raises_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str
+) -> None:
+    """Not that the result has no value; also if it was rolled back with one that it was computed from."""
+    app = hw.App("shop")
+    price = app.cell("price", 2)
+
+    @app.computed
+    def double() -> int:
+        return price.value * 2
+
+    @app.computed
+    def more() -> int:
+        return double() + 1
+
+    function = {"double": double, "more": more}[called]
+    with app.open(str(tmp_path / "a.db"), on_error="log") as space:
+        space.sync()
+        runtime = space._runtime
+        pull = runtime.pull
+
+        def pull_and_sync(node: Node) -> None:
+            pull(node)
+            if node.name == called:
+                runtime.replica.sync()  # type: ignore[attr-defined]  # that of a store in this process
+
+        monkeypatch.setattr(runtime, "pull", pull_and_sync)
+        with no_room_for(runtime, "double"):
+            for _ in range(20):
+                with pytest.raises(StoreFullError, match=r"the result of double\(\) could not be stored: no room"):
+                    function()
+            with pytest.raises(StoreFullError, match="could not be stored: no room"), space.transaction():
+                function()
+        assert function() == (4 if called == "double" else 5)

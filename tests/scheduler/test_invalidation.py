@@ -8,7 +8,7 @@ import pytest
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.core import IGNORED_FOR_SCHEDULING, Depth, SetDoc, doc_key, freeze
-from headwater.errors import AccessError, StoreError, UserCodeError
+from headwater.errors import AccessError, HeadwaterError, StoreError, StoreFullError
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler_limits import CAUSES_MAX, FAILURES_MAX
 from headwater.scheduler.trace import NodeInvalidated
@@ -17,7 +17,6 @@ from headwater.store.document import StoredDocument
 from headwater.values.ids import Seq
 from headwater.values.tree import Path
 from tests.scheduler.workshop import Workshop, number, write
-from tests.support.naive import NOTHING
 
 
 @pytest.fixture
@@ -297,32 +296,101 @@ def test_result_that_an_earlier_run_stored_is_made_again_when_that_run_is_taken_
     assert (shop.see("a"), shop.see("parity")) == (2, 0)
 
 
-def test_store_that_fails_is_tried_again_but_not_for_ever(shop: Workshop) -> None:
+def fail(shop: Workshop, error: HeadwaterError | None = None) -> None:
+    shop.desk.fail(error or StoreFullError("the disk is full"))
+    shop.desk.tell()
+
+
+def use_up(shop: Workshop) -> None:
+    """The store fails until the function is not tried again at once."""
+    for _ in range(FAILURES_MAX):
+        fail(shop)
+        assert shop.run() == ["copy"]
+    fail(shop)
+    assert shop.run() == []
+
+
+def test_store_that_has_no_room_is_tried_ever_less_often(shop: Workshop) -> None:
     shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
     shop.run()
-    runs = 1
-    while shop.desk.waiting:
-        shop.desk.fail(StoreError("the disk is full"))
-        shop.desk.tell()
-        runs += len(shop.run())
-    assert runs == FAILURES_MAX + 1
+    use_up(shop)
+    waits = []
+    for _ in range(6):
+        wake_at = shop.scheduler.outstanding().wake_at
+        assert wake_at is not None
+        waits.append(wake_at - shop.time)
+        shop.time = wake_at
+        assert shop.run() == ["copy"]
+        fail(shop)
+        assert shop.run() == []
+    assert waits == [250, 500, 1000, 2000, 2000, 2000]
     (error,) = shop.errors
-    assert "the result of copy() could not be stored: HW200: the disk is full" in str(error)
-    assert shop.see("out") is NOTHING
+    assert "the result of copy() could not be stored: HW203: the disk is full. It is tried again" in str(error)
+    shop.time += 2000
+    assert shop.run() == ["copy"]
+    shop.decide()
+    assert (shop.see("out"), shop.scheduler.outstanding().wake_at) == (0, None)
     shop.put(a=1)
-    assert shop.run() == ["copy"], "it runs again when what it read changes"
+    assert shop.run() == ["copy"], "nothing delays it any more"
 
 
-def test_caller_of_a_result_that_could_not_be_stored_gets_the_error_until_it_runs_again(shop: Workshop) -> None:
+def test_time_of_the_next_try_is_known_without_a_write(shop: Workshop) -> None:
+    """A verdict comes between two passes: the program that waits is woken, and computes the time."""
+    shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
+    shop.run()
+    for _ in range(FAILURES_MAX):
+        fail(shop)
+        shop.run()
+    shop.ticks.clear()
+    fail(shop)
+    assert shop.ticks[-1:] == [True]
+
+
+def test_error_that_every_try_would_give_ends_the_tries(shop: Workshop) -> None:
+    shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
+    shop.run()
+    fail(shop, AccessError("it may not be written"))
+    assert (shop.run(), shop.scheduler.outstanding().wake_at) == ([], None)
+    (error,) = shop.errors
+    assert "It runs again when what it read changes" in str(error)
+    shop.put(a=1)
+    assert shop.run() == ["copy"]
+
+
+def test_observer_of_a_result_that_had_no_room_gets_that_error_until_there_is_room(shop: Workshop) -> None:
     put(shop.replica, "a", 1)
     shop.decide()
     node = shop.sum("total", "a")
+    seen: list[object] = []
+
+    def show(tx: Transaction) -> None:
+        try:
+            shop.scheduler.pull(node)
+        except StoreFullError as error:
+            tx.read(doc_key("total"), (), Depth.DEEP)
+            seen.append(error.message)
+        else:
+            seen.append(tx.read(doc_key("total"), (), Depth.DEEP))
+
+    shop.effect("show", show)
+    shop.run()
     for _ in range(FAILURES_MAX + 1):
+        fail(shop)
+        shop.run()
+    shop.time += 2000
+    shop.run()
+    shop.decide()
+    assert seen[-2:] == ["the result of total() could not be stored: the disk is full. It is tried again", 1]
+
+
+def test_caller_outside_of_a_pass_gets_the_result_of_now_although_it_had_no_room(shop: Workshop) -> None:
+    put(shop.replica, "a", 1)
+    shop.decide()
+    node = shop.sum("total", "a")
+    for _ in range(FAILURES_MAX + 3):
         shop.scheduler.pull(node)
-        shop.desk.fail(StoreError("the disk is full"))
-        shop.desk.tell()
-    with pytest.raises(UserCodeError, match=r"the result of total\(\) could not be stored: HW200: the disk is full"):
-        shop.scheduler.pull(node)
+        assert shop.see("total") == 1
+        fail(shop)
     shop.put(a=2)
     shop.scheduler.pull(node)
     assert shop.see("total") == 2
@@ -358,30 +426,20 @@ def test_result_that_the_server_has_accepted_and_forgotten_is_computed_again(sho
     assert (shop.see("out"), shop.errors) == (0, [])
 
 
-@pytest.mark.parametrize("final", [False, True])
-def test_tries_are_given_back_when_they_are_used_up(shop: Workshop, final: bool) -> None:
-    """Whatever ended the last: the next run, for another reason, may fail as often as the first."""
+def test_tries_are_given_back_when_an_error_has_ended_them(shop: Workshop) -> None:
+    """The next run, for another reason, may fail as often as the first."""
     shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
     shop.run()
-    if final:
-        for _ in range(FAILURES_MAX):
-            shop.desk.fail(StoreError("the disk is full"))
-            shop.desk.tell()
-            shop.run()
-        shop.desk.fail(AccessError("it may not be written"))
-        shop.desk.tell()
-    else:
-        while shop.desk.waiting:
-            shop.desk.fail(StoreError("the disk is full"))
-            shop.desk.tell()
-            shop.run()
+    for _ in range(FAILURES_MAX):
+        fail(shop)
+        shop.run()
+    fail(shop, AccessError("it may not be written"))
     assert len(shop.errors) == 1
     shop.put(a=1)
     shop.desk.settle()
     shop.run()
     for _ in range(FAILURES_MAX):
-        shop.desk.fail(StoreError("the disk is full"))
-        shop.desk.tell()
+        fail(shop)
         assert shop.run() == ["copy"], "it is tried again"
     shop.decide()
     assert (shop.see("out"), len(shop.errors)) == (1, 1)

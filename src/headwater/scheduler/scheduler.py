@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.errors import UserCodeError
+from headwater.errors import HeadwaterError, UserCodeError
 from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
 from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.events.lanes import Lanes
@@ -257,6 +257,10 @@ class Scheduler:
     def is_current(self, node: Node) -> bool:
         """A call returns the stored result without a run."""
         return self._puller.is_surely_valid(node) and node.error is None
+
+    def store_error(self, node: Node) -> HeadwaterError | None:
+        """Why the store did not take its last result, or one that it was computed from and rolled back with."""
+        return next((each.store_error for each in self._puller.upstream(node) if each.store_error is not None), None)
 
     def is_under_way(self, node: Node) -> bool:
         """The node or one of its inputs is suspended."""

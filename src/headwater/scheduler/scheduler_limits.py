@@ -32,7 +32,10 @@ Each takes about seven frames of Python's stack, whose usual limit is a thousand
 """
 
 FAILURES_MAX: Final = 10
-"""How often in a row a run is repeated because the store failed, not because of a conflict."""
+"""How often in a row a run is repeated at once because the store failed, not because of a conflict."""
+
+FAILURES_LONGEST: Final = FAILURES_MAX + 4
+"""Failures in a row that are counted: then the time between two retries is BACKOFF_MAX_MS, and grows no more."""
 
 SPLIT_MAX: Final = 16
 """Places of one document that an opening checks one by one for changes: each check replays the log of the document."""

@@ -243,7 +243,7 @@ class Computed(Generic[P, R]):
         """Make its stored result current, and read it.
 
         The commit of its run may be rejected before the result is read, because another program has written what it
-        read. Its first result is then gone, and it runs again.
+        read. Its first result is then gone, and it runs again. If there is no room for it, the caller is told so.
         """
         doc = node.outputs[0]
         for _ in range(RUNS_MAX - 1):
@@ -251,14 +251,19 @@ class Computed(Generic[P, R]):
             if tx is not None:
                 if tx.hold(doc):
                     return cell.value
-                continue
-            try:
-                # Takes in verdicts first.
-                value = cell.value
-            except SchemaError:
-                continue
-            if value is not None or home.replica.read(doc) is not ABSENT:
-                return value
+            else:
+                try:
+                    # Takes in verdicts first.
+                    value = cell.value
+                except SchemaError:
+                    value = None
+                if value is not None or home.replica.read(doc) is not ABSENT:
+                    return value
+            if (error := home.scheduler.store_error(node)) is not None:
+                if tx is not None:
+                    # A reader of an error is notified when the error ends.
+                    tx.record(doc, (), Depth.DEEP)
+                raise error
         self._make_current(home, tx, node)
         return cell.value
 

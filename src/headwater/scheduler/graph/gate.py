@@ -19,6 +19,8 @@ class Gate:
     throttle_until: float = 0.0
     backoff_until: float = 0.0
     backoff_ms: float = 0.0
+    # The store does not take its result: when it is tried again.
+    store_until: float = 0.0
     # It ran for an event without its debounce.
     was_hurried: bool = False
     # While it waits: its time in the heap.

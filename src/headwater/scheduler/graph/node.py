@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from headwater.cells.journal import ReadKey
 from headwater.cells.transaction import Transaction
-from headwater.errors import InvariantError
+from headwater.errors import HeadwaterError, InvariantError
 from headwater.scheduler.graph.gate import Gate
 from headwater.store.observations import Arguments
 from headwater.values.ids import DocKey
@@ -196,6 +196,8 @@ class Node:
     pass_number: int = 0
     pass_runs: int = 0
     store_failures: int = 0
+    # runner: why its last commit could not be stored, until one is.
+    store_error: HeadwaterError | None = None
     # persistence: whether it was restored; its last stored observation, and that in its stored form,
     # or its digest.
     restored: bool = False

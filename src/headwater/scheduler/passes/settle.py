@@ -76,6 +76,9 @@ class Settle:
             self._gates.wait(node)
             if self._trace.on:
                 self._trace.emit(NodeGated(self._now(), node.id, self._gates.eligible_at(node), "not eligible yet"))
+            if not self.settling:
+                # Outside of a pass, as after a verdict: the time of the next wake-up is computed again.
+                self._tick(True)
             return
         if not node.queued:
             self._queue.put(node)

@@ -102,10 +102,17 @@ def no_result(node: Node) -> UserCodeError | None:
     return UserCodeError(message, node=node.name)
 
 
-def unstorable(node: Node, tx: Transaction) -> UserCodeError:
-    """The error for a result that could not be stored."""
+def unstored(node: Node, error: HeadwaterError) -> HeadwaterError:
+    """The error for callers of a function whose first result the store does not take now."""
+    message = f"the result of {node.title} could not be stored: {error.message}. It is tried again"
+    return type(error)(message, **error.facts)
+
+
+def unstorable(node: Node, tx: Transaction, *, is_over: bool = True) -> UserCodeError:
+    """The report of a result that could not be stored."""
     found = tx.error or tx.verdict
-    message = f"the result of {node.title} could not be stored: {found}. It runs again when what it read changes"
+    then = "It runs again when what it read changes" if is_over else "It is tried again, ever less often"
+    message = f"the result of {node.title} could not be stored: {found}. {then}"
     report = UserCodeError(message, **facts_of(node, tx.triggers))
     report.__cause__ = tx.error
     return report

@@ -132,6 +132,17 @@ class Gates:
         gate.backoff_until = self._now() + gate.backoff_ms
         return first
 
+    def back_off_store(self, node: Node, times: int) -> None:
+        """The store does not take its result, as when the disk is full: it runs again later, each time more so."""
+        wait_ms = min(float(BACKOFF_MS) * 2.0**times, float(BACKOFF_MAX_MS))
+        self._gate(node).store_until = self._now() + wait_ms
+
+    @staticmethod
+    def stored(node: Node) -> None:
+        """The store took its result."""
+        if node.gate is not None:
+            node.gate.store_until = 0.0
+
     @staticmethod
     def settled(node: Node) -> None:
         """A pass has ended and the node is clean: end its backoff."""
@@ -159,7 +170,7 @@ class Gates:
         gate = node.gate
         if gate is None:
             return 0.0
-        return max(gate.debounce_until, gate.throttle_until, gate.backoff_until)
+        return max(gate.debounce_until, gate.throttle_until, gate.backoff_until, gate.store_until)
 
     def is_resting(self, node: Node) -> bool:
         """Whether it did not settle, and is in backoff."""
@@ -169,10 +180,17 @@ class Gates:
         """Whether a gate delays it."""
         return node.gate is not None and self.eligible_at(node) > self._now()
 
+    def is_held_by_itself(self, node: Node) -> bool:
+        """Whether a gate other than the state of the store delays it."""
+        gate, now = node.gate, self._now()
+        return gate is not None and max(gate.debounce_until, gate.throttle_until, gate.backoff_until) > now
+
     def is_only_quiet(self, node: Node) -> bool:
         """Whether only the debounce delays it."""
         gate, now = node.gate, self._now()
-        return gate is not None and gate.debounce_until > now >= max(gate.throttle_until, gate.backoff_until)
+        if gate is None:
+            return False
+        return gate.debounce_until > now >= max(gate.throttle_until, gate.backoff_until, gate.store_until)
 
     # -- the one wake --------------------------------------------------------------------------------------
 

@@ -175,9 +175,15 @@ class Puller:
         return not self._is_excused(node)
 
     def _is_excused(self, node: Node) -> bool:
-        """Its current value is used: a gate delays it, or it reached the bound of this pass (I6)."""
-        if node.gate is not None and node.has_value and self._gates.is_held(node) and self._runner.has_result(node):
-            return True
+        """Its current value is used: a gate delays it, or it reached the bound of this pass (I6).
+
+        A function whose result the store does not take waits only where it would be tried again and again: plain code
+        that calls it gets the result of now.
+        """
+        if node.gate is not None and node.has_value and self._runner.has_result(node):
+            is_held = self._gates.is_held if self._in_pass else self._gates.is_held_by_itself
+            if is_held(node):
+                return True
         return self._in_pass and node.pass_runs >= RUNS_MAX and node.pass_number == self._runner.pass_number
 
     def _attempt_pulled(self, node: Node) -> Iterator[PassStep]:

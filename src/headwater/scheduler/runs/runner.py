@@ -20,12 +20,19 @@ from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
 from headwater.scheduler.runs.attempt import Attempt
-from headwater.scheduler.runs.function_errors import function_error, is_final, is_forgotten, no_result, unstorable
+from headwater.scheduler.runs.function_errors import (
+    function_error,
+    is_final,
+    is_forgotten,
+    no_result,
+    unstorable,
+    unstored,
+)
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.persistence import Persistence
 from headwater.scheduler.runs.result_scope import commit_own, narrowest
-from headwater.scheduler.scheduler_limits import FAILURES_MAX
+from headwater.scheduler.scheduler_limits import FAILURES_LONGEST, FAILURES_MAX
 from headwater.scheduler.trace import RunDiscarded, RunFailed, RunFinished, RunStarted, RunSuspended, Trace
 from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
@@ -345,24 +352,39 @@ class Runner:
         if not tx.is_rejected:
             # Release it.
             node.commit = None
-            node.store_failures = 0
+            node.store_failures, node.store_error = 0, None
+            self._gates.stored(node)
             return
         if not isinstance(tx.verdict, Conflict) and not is_forgotten(tx):
-            # No conflict: the store failed. A limited number of retries.
-            is_over = tx.error is None or is_final(tx.error)
-            node.store_failures += not is_over
-            if node.store_failures > FAILURES_MAX or is_over:
-                # No more retries. What it has started stays registered until its next run.
-                node.store_failures = 0
+            # No conflict: the store failed.
+            if tx.error is None or is_final(tx.error):
+                # No retry. What it has started stays registered until its next run.
+                node.store_failures, node.store_error = 0, None
                 report = unstorable(node, tx)
                 if not self.has_result(node):
                     # Its callers get the error: there is no earlier result.
                     node.error = report
                 self._report(report)
                 return
+            self._store_failed(node, tx, tx.error)
         self._invalidation.discard(node, tx.triggers)
         if self._trace.on:
             self._trace.emit(RunDiscarded(self._now(), node.id, node.runs, REJECTED))
+
+    def _store_failed(self, node: Node, tx: Transaction, error: HeadwaterError) -> None:
+        """The store may accept it later, as when the disk is full. Some retries at once, then ever less often."""
+        node.store_error = unstored(node, error)
+        is_first = node.store_failures == FAILURES_MAX
+        if node.store_failures < FAILURES_MAX:
+            node.store_failures += 1
+            return
+        node.store_failures = min(node.store_failures + 1, FAILURES_LONGEST)
+        self._gates.back_off_store(node, node.store_failures - FAILURES_MAX - 1)
+        if not self.has_result(node):
+            # Its callers get the error: there is no earlier result.
+            node.error = node.store_error
+        if is_first:
+            self._report(unstorable(node, tx, is_over=False))
 
     # -- while it waits ------------------------------------------------------------------------------------
 

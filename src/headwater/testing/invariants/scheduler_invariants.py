@@ -20,7 +20,7 @@ from headwater.scheduler.runs.persistence import ADOPTED, FAILED
 from headwater.scheduler.runs.pull import MADE_ROOM
 from headwater.scheduler.runs.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
+from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_LONGEST, RUNS_MAX
 from headwater.scheduler.trace import (
     DemandChanged,
     NodeInvalidated,
@@ -331,7 +331,8 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "a node that waits for a verdict has written", node.commit is None or node.commit.node is node
     yield "where an error comes from goes with it", node.trace is None or node.error is not None
     yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
-    yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX
+    yield "a failing store is tried less and less often", 0 <= node.store_failures <= FAILURES_LONGEST
+    yield "what the store says is known with its failures", (node.store_error is None) is (node.store_failures == 0)
     yield "its result is as narrow as what it read", not node.result_scope or not node.result_scope.startswith("space")
     kept = node.recorded
     yield (
@@ -504,7 +505,8 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("spec", "name", "title", "fn", "order", "position"), records_are_whole),
     **dict.fromkeys(("tier", "surface", "parent"), records_are_whole),
     **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "result_scope"), records_are_whole),
-    **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
+    **dict.fromkeys(("pass_number", "pass_runs", "runs", "invalidated"), records_are_whole),
+    **dict.fromkeys(("store_failures", "store_error"), records_are_whole),
     **dict.fromkeys(("restored", "recorded", "adopted"), records_are_whole),
     **dict.fromkeys(("peer_observation", "seen_failures", "known_failure"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "changed_at", "run_changed_at"), records_are_whole),
