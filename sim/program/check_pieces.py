@@ -28,8 +28,8 @@ def check_pieces(program: ProgramWorld, session: Session, documents: Mapping[str
         document = documents.get(piece.id)
         status = None if document is None else document["status"]
         if document is None or status != "running":
-            # A start outside of a transaction that the full disk rejected: the piece goes on until the next opening.
-            if has_room:
+            # Without room for the document of a child, the run that wants it starts it again.
+            if has_room or piece.parent is None:
                 complain("I10", f"{piece!r} runs, and its document is {status}")
             continue
         part = parts.get(document["pattern"].rpartition(":")[2])

@@ -57,6 +57,8 @@ class Pieces:
         self.sleeping = Dormancy(space, lambda node: list(self._children.get(node, {}).values()))
         # Pieces of transactions without a verdict.
         self._origins: dict[str, Transaction] = {}
+        # Changes outside of a transaction whose commits have no verdict, in order.
+        self._undecided: dict[int, list[PieceChange]] = {}
         # Work for the next holder of the lock.
         self._due: deque[Callable[[], None]] = deque()
 
@@ -146,7 +148,7 @@ class Pieces:
             changes += self._changes(each, asked.tx)
         if changes:
             try:
-                self._make(changes, asked.tx)
+                self._make(changes, asked.tx, is_asked=True)
             except BaseException:
                 plan.forget()
                 raise
@@ -183,7 +185,7 @@ class Pieces:
             if not piece.is_running:
                 return
             self._check_stop(piece)
-            self._make(list(self._planner.stop(piece, tx)), tx)
+            self._make(list(self._planner.stop(piece, tx)), tx, is_asked=True)
         if tx is None:
             space.catch_up()
 
@@ -230,14 +232,17 @@ class Pieces:
 
     # -- what comes of it ----------------------------------------------------------------------------------
 
-    def _make(self, changes: list[PieceChange], tx: Transaction | None) -> None:
+    def _make(self, changes: list[PieceChange], tx: Transaction | None, *, is_asked: bool = False) -> None:
         """Write and activate a plan. In a transaction, it is active when that is sent."""
         written = [each for change in changes for each in change_operations(change.doc, change.stored, change.value)]
         is_run = tx is not None and isinstance(tx.node, Node)
         if tx is not None and not is_run:
             _write(tx, written)
         elif written:
-            self._space.replica.commit(written)
+            sent = self._space.replica.commit(written)
+            if tx is None and is_asked:
+                self._undecided[id(changes)] = changes
+                sent.on_settled(lambda sent: self._soon(partial(self._decided, changes, is_stored=sent.accepted)))
         for change in changes:
             self._want(change.piece, change.after)
         pieces = [change.piece for change in changes]
@@ -261,6 +266,17 @@ class Pieces:
         self._space.scheduler.origins.attach(tx, partial(self._soon, undo), bring)
         if not is_run:
             tx.on_sent = (*tx.on_sent, bring)
+
+    def _decided(self, changes: list[PieceChange], *, is_stored: bool) -> None:
+        """A change outside of a transaction has a verdict: undo what could not be stored, as on a full disk."""
+        del self._undecided[id(changes)]
+        if is_stored:
+            return
+        former = {(each.piece.id, id(each.after)): each.before for each in changes}
+        for later in self._undecided.values():
+            # If that is undone as well, the piece is again what it was before both.
+            later[:] = [one._replace(before=former.get((one.piece.id, id(one.before)), one.before)) for one in later]
+        self._undo(changes, None, is_run=False)
 
     def _bring(self, pieces: list[Piece[Any]], tx: Transaction) -> None:
         """A transaction was sent, or decided."""

@@ -1,0 +1,91 @@
+"""Pieces that plain code starts and stops while the disk is full: what runs is what the documents say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from headwater.errors import RejectedError, StoreFullError
+from tests.runtime.pieces.kit import check_held, stored
+
+
+@contextmanager
+def full(space: hw.Space) -> Iterator[None]:
+    """The disk takes nothing."""
+    backend = space._runtime._lease.local.call(lambda engine: engine.backend)
+
+    def append(*_: object) -> None:
+        raise StoreFullError("no room to write: the disk is full")
+
+    backend.append = append  # type: ignore[method-assign,assignment]
+    try:
+        yield
+        with pytest.raises(RejectedError):
+            space.sync()
+    finally:
+        del backend.append
+    space.settle()
+
+
+@hw.pattern
+def card(p: hw.Builder, who: str) -> dict[str, Any]:
+    @p.sink
+    def watch() -> None:
+        pass
+
+    return {"who": who}
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> Iterator[hw.Space]:
+    with hw.App("t").open(str(tmp_path / "t.db")) as space:
+        space.sync()
+        yield space
+        check_held(space)
+        assert not space._runtime.pieces._undecided
+
+
+def test_start_that_is_not_stored_leaves_nothing_running(space: hw.Space) -> None:
+    with full(space):
+        piece = space.start(card, "a", who="x")
+        assert piece.is_running
+    assert (piece.is_running, stored(space, piece)) == (False, {})
+    space.start(card, "a", who="x")
+    space.sync()
+    assert (piece.is_running, stored(space, piece)["status"]) == (True, "running")
+
+
+def test_stop_that_is_not_stored_leaves_the_piece_running(space: hw.Space) -> None:
+    piece = space.start(card, "a", who="x")
+    space.sync()
+    with full(space):
+        piece.stop()
+    assert (piece.is_running, stored(space, piece)["status"]) == (True, "running")
+
+
+def test_several_changes_that_are_not_stored_leave_what_was_before_the_first(space: hw.Space) -> None:
+    piece = space.start(card, "a", who="x")
+    space.sync()
+    with full(space):
+        piece.stop()
+        space.start(card, "a", who="y")
+        piece.stop()
+        other = space.start(card, "b", who="z")
+        other.stop()
+    assert (piece.is_running, piece.outputs["who"]) == (True, "x")
+    assert not other.is_running
+
+
+def test_change_that_is_stored_after_one_that_is_not_counts(space: hw.Space) -> None:
+    piece = space.start(card, "a", who="x")
+    space.sync()
+    with full(space):
+        piece.stop()
+    piece.stop()
+    space.sync()
+    assert (piece.is_running, stored(space, piece)["status"]) == (False, "stopped")
