@@ -75,7 +75,8 @@ def check_reads(history: History, record: Record, seq: int, violate: Violate, *,
     """The reads of a transaction are what the log says just before it, and what it ensures is so at its place."""
     for doc, path, value in record.read():
         is_ensured = bool(path) and path[0] == ENSURED
-        # A write of the confirmed value is left out of a commit, and another commit may come before: not checked there.
+        # "Writing an equal value changes nothing", as documented: a write of the confirmed value is no part of a commit
+        # with other writes, and does not overwrite what comes before it in the log. So that is not checked there.
         if is_ensured != bool(only):
             continue
         at, path = (seq + 1, path[1:]) if is_ensured else (seq, path)  # noqa: PLW2901  # without the mark
