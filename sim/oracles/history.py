@@ -66,6 +66,10 @@ class History:
         index = bisect_right(versions, seq - 1, key=lambda version: version[0])
         return versions[index - 1][1] if index else ABSENT
 
+    def has(self, doc: DocKey, *, before: int) -> bool:
+        """Whether a document was written before a place of the log."""
+        return any(seq < before for seq, _ in self._versions.get(doc, []))
+
     @property
     def head(self) -> int:
         """The newest place."""

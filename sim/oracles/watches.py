@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from headwater.server.spaces.channel import Channel
@@ -29,7 +29,7 @@ def wrong_watches(channel: Channel) -> Iterator[str]:
                 yield f"{connection!r} is told about {sorted(told ^ held)} and watches otherwise"
 
 
-def wrong_session(channel: Channel, session: SessionId, client: ClientSession, held: Container[str]) -> Iterator[str]:
+def wrong_session(channel: Channel, session: SessionId, client: ClientSession, held: Collection[str]) -> Iterator[str]:
     """Differences between both sides of a session at rest. `held`: the documents of the replica."""
     connection: Any = channel.connections.get(session)
     if connection is None:
@@ -40,6 +40,9 @@ def wrong_session(channel: Channel, session: SessionId, client: ClientSession, h
     # One that the replica has let go since is only a name.
     if stale := [doc for doc in sorted(here - there - covered) if doc in held]:
         yield f"it holds {stale}, which the server does not watch for it"
+    prefixes = tuple(client.prefixes)
+    if lost := [doc for doc in sorted(held) if doc not in here and not doc.startswith(prefixes)]:
+        yield f"its replica has {lost}, and it watches neither these nor their prefixes"
     if not there <= here | covered:
         yield f"the server watches {sorted(there - here - covered)} for it, which it has let go"
     if set(client.prefixes) != set(connection.prefixes):

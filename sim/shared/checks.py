@@ -9,12 +9,14 @@ import msgspec
 from headwater.server.server_limits import PING_S
 from headwater.store.verification import verify
 from headwater.values.ids import DocKey
+from headwater.values.tree import ABSENT
 from sim.faults import Eio, HalfOpen, Isolate, Pause
 from sim.oracles.commits import check_commits
 from sim.oracles.cycles import cycle_in, describe, edges_of
 from sim.oracles.history import History, Mirror, body, lookup
 from sim.oracles.replicas import Look, check_engine, check_replica, difference, left_at, shown
 from sim.oracles.watches import wrong_session, wrong_watches
+from sim.shared.breaker import wrong_receipts
 from sim.shared.client import SharedClient, reload
 from sim.shared.records import Record
 from sim.shared.shared_app import DERIVED, REGISTERS
@@ -24,7 +26,7 @@ REVOKED_S = 0.2
 """Within this time, a revoked token has stopped working."""
 
 
-def check(shared: SharedWorld) -> None:
+def check(shared: SharedWorld) -> None:  # noqa: C901  # one check each
     """Look whether the rules hold."""
     looks = _at_rest(shared)
     histories = {space: _history(shared, space, "at rest") for space in shared.spaces}
@@ -51,6 +53,8 @@ def check(shared: SharedWorld) -> None:
         history = ended[space]
         mine = [each for client in shared.clients.values() if client.node.space == space for each in client.records]
         check_commits(history, mine, shared.world.violate)
+        for wrong in wrong_receipts(history):
+            shared.world.violate("I11", f"space {space}: {wrong}")
         _check_access(shared, space, mine)
         _check_cycles(shared, history, mine)
         report = shared.at_server(partial(shared.use_file, space, verify), "verify")
@@ -101,7 +105,13 @@ def _check_sessions(shared: SharedWorld) -> None:
             link = None if client.space is None else client.space._runtime._lease.storage._link
             if client.node.space != space or client.is_ended or link is None or link.session.opened is None:
                 continue
-            held = client.space._runtime.replica._documents
+            replica = client.space._runtime.replica
+            held = [
+                doc
+                for doc, record in replica._documents.items()
+                # One that was to be made, and was not, is only a name.
+                if doc not in replica._own and doc not in replica.coming and record.confirmed is not ABSENT
+            ]
             for wrong in wrong_session(channel, link.session.opened.session, link.session, held):
                 shared.world.violate("M", f"{client.name} at rest: {wrong}", client.name)
 
@@ -136,7 +146,10 @@ def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None: 
         for record in client.records:
             places = [history.written.get(number) for number in record.written]
             is_listed = any(str(number).encode() in refused for number in record.written)
-            if record.was_closed and record.act.how == "block" and places and not any(places) and not is_listed:
+            # It may have been decided, and lost with what came after a backup.
+            is_lost = record.is_put_back and (shared.put_back.get(name, 0) > record.opening or record.is_committed)
+            is_left = record.was_closed and record.act.how == "block" and not is_lost
+            if is_left and places and not any(places) and not is_listed:
                 text = f"transaction {record.act.number} of {name} was left in its folder"
                 shared.world.violate("INV-7", f"{text}, and is neither in the log nor among the rejected", name)
 

@@ -29,7 +29,7 @@ from headwater.runtime.connection import Connection
 from sim.oracles.replicas import Look, look_at
 from sim.shared.records import Record, begin
 from sim.shared.shared_app import DERIVED, Reading, SharedApp, StepError
-from sim.shared.workload import FIRST_NUMBER, READS, Act, ClientNode, Operation, Reopen, Sync
+from sim.shared.workload import FIRST_NUMBER, READS, Act, ClientNode, Operation, Release, Reopen, Sync
 
 if TYPE_CHECKING:
     from sim.shared.shared_world import SharedWorld
@@ -57,7 +57,7 @@ class SharedClient:
         self.operations: list[Operation] = [
             each
             for each in shared.world.plan.operations
-            if isinstance(each, Act | Sync | Reopen) and each.node == node.name
+            if isinstance(each, Act | Sync | Reopen | Release) and each.node == node.name
         ]
         self.position = 0
         self.records: list[Record] = []
@@ -193,6 +193,8 @@ class SharedClient:
             await self._sync()
         elif isinstance(operation, Act):
             await self._act(operation)
+        elif isinstance(operation, Release):
+            self.app.let_go(operation.docs)
 
     async def _sync(self) -> bool:
         try:

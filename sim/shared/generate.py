@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from sim.faults import (
     NETWORK,
     NODE,
@@ -21,6 +23,7 @@ from sim.faults import (
     time_of,
 )
 from sim.plan import Fault, Knobs, Plan
+from sim.shared.scenes import SCENES, with_scenes
 from sim.shared.shared_app import COUNTERS, LISTS, LOOSE, RECORDS, REGISTERS
 from sim.shared.workload import Act, ClientNode, Operation, Reopen, Revoke, ServerNode, Step, Sync, Upkeep
 
@@ -48,6 +51,9 @@ FEATURES: Final = (
     "spaces",
     "limits",
 )
+SCENES_SHARE: Final = 0.5
+"""Of the worlds."""
+
 WORK_S: Final = 20.0
 """Virtual seconds of work."""
 
@@ -56,6 +62,9 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     """Draw a plan."""
     share = rng.uniform(0.3, 0.8)
     features = tuple(each for each in FEATURES if rng.random() < share)
+    scene = rng.choice(tuple(SCENES)) if rng.random() < SCENES_SHARE else ""
+    if scene:
+        return draw_scene(rng, knobs, features, scene, small=small)
     focus = rng.choice(("", "", *FOCUS))
     features = tuple(each for each in FEATURES if each in features or each in FOCUS.get(focus, ((), ()))[0])
     clients = draw_clients(rng, features, 2 if small else rng.randint(2, 4), focus)
@@ -80,6 +89,30 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
         faults=faults,
     )
 
+
+def draw_scene(rng: random.Random, knobs: Knobs, features: tuple[str, ...], scene: str, *, small: bool) -> Plan:
+    """Draw a plan in which one situation is set up, with some other work around it."""
+    features = tuple(each for each in FEATURES if each in features or each in SCENES[scene][1])
+    if scene == "revoked" and rng.random() < 0.5:
+        features = (*features, "slow rounds")
+    clients = draw_clients(rng, features, 2 if small else rng.randint(2, 4), scene)
+    count = rng.randint(4, 10) if small else rng.randint(8, 30)
+    operations = draw_operations(rng, features, clients, count, 4.0 if small else 10.0)
+    operations, faults = with_scenes(rng, scene, clients, operations, small=small)
+    if scene not in UNDISTURBED and rng.random() < 0.3:
+        faults += aimed(rng, operations, 2, AIMED)
+    return Plan(
+        kind="shared",
+        features=(*features, scene),
+        knobs=knobs,
+        nodes=(ServerNode(), *clients),
+        operations=operations,
+        faults=tuple(sorted(faults, key=time_of)),
+    )
+
+
+UNDISTURBED: Final = ("put back",)
+"""A server that is killed while its file is replaced would have either file."""
 
 Aim = Callable[[random.Random, float, str], list[Fault]]
 """Makes faults for a time and a client."""
@@ -163,17 +196,23 @@ FOCUS: Final[dict[str, tuple[tuple[str, ...], tuple[Aim, ...]]]] = {
 
 def draw_clients(rng: random.Random, features: tuple[str, ...], count: int, focus: str) -> tuple[ClientNode, ...]:
     """Draw the clients."""
-    return tuple(
+    is_local = focus in SCENES and "local" in SCENES[focus][1]
+    found = tuple(
         ClientNode(
             name="abcd"[index],
             mode="async" if "async" in features and rng.random() < 0.5 else "plain",
-            local="local" in features and (rng.random() < 0.6 or focus == "folder"),
+            local="local" in features and (rng.random() < 0.6 or focus == "folder" or is_local),
             actor=rng.choice(("ann", "bob")) if "actors" in features else "",
-            can=rng.choice(("read", "write", "own")) if "rights" in features and index else "own",
+            # A scene has at least two clients that write.
+            can=rng.choice(("write" if focus in SCENES and index == 1 else "read", "write", "own"))
+            if "rights" in features and index
+            else "own",
             space=rng.choice(("main", "main", "other")) if "spaces" in features and index > 1 else "main",
         )
         for index in range(count)
     )
+    # A client that may not own a space does not create it.
+    return tuple(msgspec.structs.replace(each, can="own") if each.space == "other" else each for each in found)
 
 
 def with_administration(

@@ -22,11 +22,16 @@ PLACES: Final = (
 )
 
 
+ROUNDS: Final = ("server.spaces.served_spaces:ROUND_PER_S", 1)
+"""With few connections, the rounds that look for revoked ones are as rare as with many thousands."""
+
+
 @contextmanager
 def small_limits(features: tuple[str, ...]) -> Iterator[None]:
     """Inside, if the world has the feature, limits are small."""
     with ExitStack() as stack:
-        for place, value in PLACES if "limits" in features else ():
+        places = PLACES if "limits" in features else ()
+        for place, value in (*places, ROUNDS) if "slow rounds" in features else places:
             module, _, name = place.partition(":")
             stack.enter_context(patch.object(import_module(f"headwater.{module}"), name, value))
         yield

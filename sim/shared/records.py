@@ -36,6 +36,8 @@ class Record:
     sent: tuple[int, ...] = ()
     # The token of the client was revoked.
     is_cut_off: bool = False
+    # A backup was restored afterwards: whether it is in the log says nothing.
+    is_put_back: bool = False
     # The opening was closed in order before its verdict came.
     was_closed: bool = False
 
@@ -47,9 +49,16 @@ class Record:
         return self.handle is None or self.handle.status not in (Status.OPEN, Status.PENDING)
 
     @property
+    def is_committed(self) -> bool:
+        """Whether the client was told so, whatever has happened since."""
+        return isinstance(self.handle, Transaction) and self.handle.status is Status.COMMITTED
+
+    @property
     def fate(self) -> Fate:
         """What the client was told."""
         handle = self.handle
+        if self.is_put_back:
+            return "unknown"
         if handle is None:
             return "not" if self.error is not None else "unknown"
         if isinstance(handle, Ticket):
@@ -82,6 +91,8 @@ class Record:
     @property
     def seq(self) -> int | None:
         """Its place in the log, if the client was told."""
+        if self.is_put_back:
+            return None
         if isinstance(self.handle, Transaction) and isinstance(self.handle.verdict, Committed):
             return self.handle.verdict.seq
         return None

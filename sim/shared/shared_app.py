@@ -10,6 +10,7 @@ import msgspec
 import headwater as hw
 from headwater.cells.context import innermost
 from headwater.cells.transaction import Transaction
+from headwater.values.ids import DocKey
 from sim.shared.workload import PAID_MAX, READS, Step
 
 REGISTERS: Final = 3
@@ -161,6 +162,13 @@ class SharedApp:
             if step[0] == "same":
                 _, i, key = step
                 self.shown[i, key] = self.records[int(i)].value.get(key)
+
+    def let_go(self, docs: tuple[str, ...]) -> None:
+        """Release documents, as the runtime does when nothing needs them any more."""
+        replica = self.space._runtime.replica
+        items = [doc for doc in replica._documents if doc.startswith("space/item")] if "#items" in docs else []
+        for doc in (*(DocKey(f"space/{name}") for name in docs), *sorted(items)):
+            replica.release(doc)
 
     # -- steps ---------------------------------------------------------------------------------------------
 

@@ -20,9 +20,10 @@ from sim.faults import Cut, HalfOpen
 from sim.oracles.history import Mirror
 from sim.oracles.replicas import Look, look_at
 from sim.shared.administer import administer
+from sim.shared.breaker import forge
 from sim.shared.client import QUIET_S, SharedClient
 from sim.shared.told import is_expected
-from sim.shared.workload import ClientNode, Revoke, ServerNode, Upkeep
+from sim.shared.workload import ClientNode, Forge, Revoke, ServerNode, Upkeep
 from sim.world import Node, World
 
 T = TypeVar("T")
@@ -58,6 +59,9 @@ class SharedWorld:
         self.is_stopping = False
         self.revoked: dict[str, float] = {}
         self.mirrors: dict[str, Mirror] = {}
+        # The last backup of each space; and for each client, its last opening before one was restored.
+        self.backups: dict[str, str] = {}
+        self.put_back: dict[str, int] = {}
         # What clients had when they lost their right.
         self.last_looks: dict[str, Look] = {}
         self.clients = {
@@ -93,10 +97,12 @@ class SharedWorld:
 
     def _make_tokens(self, server: Server) -> None:
         known = {each.note for each in server.access.ls()}
-        for name, client in sorted((self.clients | {each.name: each for each in self.last.values()}).items()):
+        nodes = [each.node for each in (*self.clients.values(), *self.last.values())]
+        nodes += [ClientNode(name=each.node) for each in self.world.plan.operations if isinstance(each, Forge)]
+        for name, node in sorted({each.name: each for each in nodes}.items()):
             if name not in known and name not in self.revoked:
-                right = Right[client.node.can.upper()]
-                token, grant = server.access.create(space=client.node.space, can=right, any_actor=True, note=name)
+                right = Right[node.can.upper()]
+                token, grant = server.access.create(space=node.space, can=right, any_actor=True, note=name)
                 self.tokens[name], self.grants[name] = token, grant.id
 
     def at_server(self, work: Callable[[], T], what: str) -> T:
@@ -139,6 +145,9 @@ class SharedWorld:
             if isinstance(operation, Revoke | Upkeep):
                 self.sleep_until(operation.at)
                 administer(self, operation)
+            elif isinstance(operation, Forge):
+                self.sleep_until(operation.at)
+                forge(self, operation.node)
         last = max((each.at for each in self.world.plan.operations), default=0.0)  # type: ignore[attr-defined]
         self.wait(lambda: all(each.is_done for each in self.clients.values()), last + QUIET_S)
 
@@ -151,7 +160,7 @@ class SharedWorld:
             self.world.conductor.sleep(LEARNS_S + 0.1)
         self.is_calm = True
         began = self.world.now
-        if self.world.counts["kills"] or any(each.is_ended for each in self.clients.values()):
+        if self.world.counts["kills"] or self.put_back or any(each.is_ended for each in self.clients.values()):
             for client in self.last.values():
                 self.clients[client.name] = client
                 self._begin(self.world.node(client.name), client.main)
@@ -206,7 +215,8 @@ class SharedWorld:
     def told(self, client: SharedClient, error: BaseException) -> None:
         """An error reached the workload: it has to be a documented one for the faults of the plan."""
         self.world.counts["errors told"] += 1
-        if not is_expected(self.world.plan, client.node, error, is_revoked=client.name in self.revoked):
+        is_revoked, is_put_back = client.name in self.revoked, bool(self.put_back)
+        if not is_expected(self.world.plan, client.node, error, is_revoked=is_revoked, is_put_back=is_put_back):
             self.world.violate("T", f"{client.name} was told {type(error).__name__}: {error}", client.name)
 
     def was_over(self, client: SharedClient, connection: Connection) -> None:
@@ -214,7 +224,7 @@ class SharedWorld:
         if client.name in self.revoked:
             client.is_ended = True
             self.last_looks[client.name] = look_at(client.space)
-        else:
+        elif not self.put_back:
             self.world.violate("L1", f"the session of {client.name} is over: {connection.trouble}", client.name)
 
     # -- at the end ----------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from sim.shared.workload import ClientNode
 
 
 def is_expected(  # noqa: C901, PLR0911  # one kind of error each
-    plan: Plan, client: ClientNode, error: BaseException, *, is_revoked: bool
+    plan: Plan, client: ClientNode, error: BaseException, *, is_revoked: bool, is_put_back: bool = False
 ) -> bool:
-    """Whether the error is a documented one here."""
+    """Whether the error is a documented one here. `is_put_back`: a backup of the space was restored."""
     if isinstance(error, RejectedError):
         # Clients conflict.
         return True
@@ -33,16 +33,16 @@ def is_expected(  # noqa: C901, PLR0911  # one kind of error each
             return (client.local and "commits" in error.facts) or (bool(plan.faults) and "tried for" in str(error))
         if isinstance(cause, StepError | UsageError):
             return True
-        return is_expected(plan, client, cause, is_revoked=is_revoked)
+        return is_expected(plan, client, cause, is_revoked=is_revoked, is_put_back=is_put_back)
     if isinstance(error, OfflineError):
-        return bool(plan.faults)
+        return bool(plan.faults) or is_put_back
     if isinstance(error, AccessError):
         # A space that does not exist yet is made by a client that may own it.
         return is_revoked or client.can != "own"
     kinds = {type(fault).__name__ for fault in plan.faults}
     if isinstance(error, SessionLostError | UnconfirmedError):
         # The folder of the client may have failed.
-        return is_revoked or (isinstance(error, UnconfirmedError) and client.local and "Eio" in kinds)
+        return is_revoked or is_put_back or (isinstance(error, UnconfirmedError) and client.local and "Eio" in kinds)
     if isinstance(error, StoreFullError):
         return client.local and "Full" in kinds
     if isinstance(error, UnavailableError):

@@ -83,7 +83,8 @@ class Upkeep(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True)
 
     at: float
     node: str = "s"
-    what: Literal["backup", "compact", "fold", "restart"] = "backup"
+    what: Literal["backup", "compact", "fold", "restart", "restore", "older"] = "backup"
+    """`restore` puts the last backup in place of the space, as the command does; `older` copies the file only."""
 
 
 class Twin(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -93,7 +94,23 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     node: str
 
 
-Operation: TypeAlias = Act | Sync | Reopen | Revoke | Upkeep | Twin
+class Release(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """Let go of documents, as the runtime does with those of pieces that ended."""
+
+    at: float
+    node: str
+    docs: tuple[str, ...]
+    """`#items`: those of the board."""
+
+
+class Forge(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """A client breaks the protocol on purpose: it changes the receipt of an event."""
+
+    at: float
+    node: str = "x"
+
+
+Operation: TypeAlias = Act | Sync | Reopen | Revoke | Upkeep | Twin | Release | Forge
 
 
 def numbers(act: Act) -> dict[int, int]:

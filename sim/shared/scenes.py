@@ -1,0 +1,273 @@
+"""Situations that many things have to come together for: operations of several clients with faults that fit them.
+
+Faults that are drawn by themselves hardly ever make these.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from sim.faults import Cut, Delay, Eio, Full, Isolate, Kill, SlowDisk
+from sim.plan import Fault
+from sim.shared.workload import Act, ClientNode, Forge, Operation, Release, Reopen, Revoke, Step, Sync, Upkeep
+
+FIRST: Final = 200
+"""The numbers of transactions of scenes are above those of others."""
+
+
+class Scene(NamedTuple):
+    """What happens in one situation."""
+
+    operations: list[Operation]
+    faults: list[Fault]
+    seconds: float
+    """How long it takes."""
+    silent: str = ""
+    """A client that does nothing more afterwards."""
+
+
+class Stage:
+    """What a scene is made with."""
+
+    def __init__(self, rng: random.Random, clients: tuple[ClientNode, ...]) -> None:
+        self.rng, self.clients = rng, clients
+        self._number = FIRST
+
+    def writers(self) -> list[ClientNode]:
+        """Two or more clients of one space, in a random order. The first one may create the space."""
+        found = [each for each in self.clients if each.can != "read" and each.space == self.clients[0].space]
+        return self.rng.sample(found, len(found))
+
+    def folders(self) -> list[ClientNode]:
+        """As above; the first one has a folder, if any has."""
+        found = self.writers()
+        return sorted(found, key=lambda each: not each.local)
+
+    def act(self, at: float, node: ClientNode, *steps: Step, settles: bool | None = None) -> Act:
+        """A transaction."""
+        self._number += 1
+        does = self.rng.random() < 0.5 if settles is None else settles
+        return Act(at=at, node=node.name, number=self._number, steps=steps, settles=does)
+
+    def some(self, at: float, node: ClientNode) -> Act:
+        """A transaction with writes that others make as well."""
+        i = str(self.rng.randrange(2))
+        steps: tuple[tuple[Step, ...], ...] = (
+            (("append", i),),
+            (("reg", i), ("append", i)),
+            (("chain",),),
+            (("put", i, "a"), ("append", i)),
+        )
+        return self.act(at, node, *self.rng.choice(steps))
+
+
+Make: TypeAlias = Callable[[Stage, float], Scene]
+
+
+def made_and_edited(stage: Stage, at: float) -> Scene:
+    """A client loses its connection after it has created a document, which another client changes meanwhile."""
+    a, *others = stage.writers()
+    rng, away = stage.rng, stage.rng.choice((1.0, 2.5))
+    cut = at + rng.choice((0.004, 0.01, 0.02))
+    operations: list[Operation] = [stage.act(at, a, ("item",), settles=True)]
+    for i in range(3):
+        b = rng.choice(others)
+        when = cut + (i + 1) * away / 5
+        operations.append(stage.act(when, b, ("len",), ("edit", str(rng.randrange(3))), settles=True))
+    operations.append(stage.act(cut + 2 * away, rng.choice(others), ("board",), ("edit", "0"), settles=True))
+    return Scene(operations, [Cut(at=cut, node=a.name, every=True), Isolate(at=cut, node=a.name, seconds=away)], 6.0)
+
+
+def fetched_again(stage: Stage, at: float) -> Scene:
+    """Documents are let go and fetched again while several clients write them."""
+    rng, clients = stage.rng, stage.writers()
+    operations: list[Operation] = []
+    for round_ in range(rng.randint(3, 6)):
+        j, base = str(rng.randrange(2)), at + round_ * 0.4
+        for each in clients:
+            if rng.random() < 0.7:
+                when = base + rng.choice((0.0, 0.001, 0.004, 0.01))
+                operations.append(Release(at=when, node=each.name, docs=(f"loose{j}", "#items")))
+                operations += [
+                    stage.act(when + rng.choice((0.0, 0.002)), each, *steps, settles=rng.random() < 0.3)
+                    for steps in rng.sample(_fetches(j), 2)
+                ]
+            operations.append(stage.act(base + rng.random() * 0.02, each, ("lput", j), settles=False))
+            if rng.random() < 0.4:
+                operations.append(Release(at=base + rng.random() * 0.03, node=each.name, docs=(f"loose{j}",)))
+    a = rng.choice(clients).name
+    faults: tuple[list[Fault], ...] = (
+        [],
+        [Delay(at=at, node=a, seconds=3.0, factor=rng.choice((3.0, 20.0)))],
+        [Cut(at=at + rng.random() * 2, node=a, every=True)],
+    )
+    return Scene(operations, rng.choice(faults), 4.0)
+
+
+def _fetches(j: str) -> tuple[tuple[Step, ...], ...]:
+    """Transactions that have to fetch a document, or write it unseen."""
+    return (
+        (("loose", j), ("append", "0")),
+        (("lput", j),),
+        (("board",), ("edit", "0")),
+        (("loose", j), ("lput", j)),
+    )
+
+
+def opened_without_server(stage: Stage, at: float) -> Scene:
+    """A client with a folder works while the server is away, and is closed and opened again before it is back."""
+    a, *others = stage.folders()
+    rng, away = stage.rng, stage.rng.choice((3.0, 6.0))
+    operations: list[Operation] = [stage.some(at - 0.01, a)]
+    operations += [stage.some(at + 0.2 + i * 0.1, a) for i in range(rng.randint(1, 4))]
+    operations.append(Reopen(at=at + 1.0, node=a.name, after=rng.choice((0.0, 0.3))))
+    operations += [stage.some(at + rng.random() * away, rng.choice(others)) for _ in range(3) if others]
+    operations += [stage.some(at + away + rng.random(), a)]
+    faults: tuple[list[Fault], ...] = (
+        [Isolate(at=at, node=a.name, seconds=away), Cut(at=at, node=a.name, every=True)],
+        [Kill(at=at, node="s", keep=1.0, down=away)],
+    )
+    found = list(rng.choice(faults))
+    if rng.random() < 0.4:
+        # Killed, too: the folder is all that is left.
+        found.append(Kill(at=at + 0.8, node=a.name, keep=rng.choice((0.0, 1.0)), down=0.1))
+    return Scene(operations, found, away + 4.0)
+
+
+def killed_while_it_keeps(stage: Stage, at: float) -> Scene:
+    """The disk of a client is slow, and the client is killed while it writes to its folder."""
+    a, *others = stage.folders()
+    rng = stage.rng
+    slow = rng.choice((60.0, 300.0, 900.0))
+    operations: list[Operation] = [stage.some(at + i * 0.05, a) for i in range(rng.randint(1, 4))]
+    operations += [stage.some(at + rng.random(), rng.choice(others)) for _ in range(2) if others]
+    operations.append(stage.some(at + 3.0, a))
+    faults: list[Fault] = [
+        SlowDisk(at=at - 0.05, node=a.name, seconds=2.5, sync_ms=slow),
+        Kill(at=at + rng.uniform(0.02, 0.8), node=a.name, keep=rng.choice((0.0, 0.0, 0.5)), down=0.2),
+    ]
+    if rng.random() < 0.6:
+        faults += [Cut(at=at + 0.01 + i * 0.2, node=a.name, every=True) for i in range(rng.randint(1, 3))]
+    return Scene(operations, faults, 6.0)
+
+
+def folder_without_room(stage: Stage, at: float) -> Scene:
+    """The disk of a client is full for some time, while it and others write."""
+    a, *others = stage.folders()
+    rng, seconds = stage.rng, stage.rng.choice((0.3, 1.0, 2.0))
+    room = rng.choice((0, 0, 100, 5_000))
+    operations: list[Operation] = [stage.some(at - 0.002 * i, a) for i in range(2)]
+    operations += [stage.some(at + rng.random() * seconds, rng.choice((a, *others))) for _ in range(5)]
+    operations += [stage.some(at + seconds + 0.2, rng.choice(others or [a]))]
+    if rng.random() < 0.5:
+        operations.append(Reopen(at=at + seconds + rng.random(), node=a.name))
+    faults: list[Fault] = [Full(at=at, node=a.name, seconds=seconds, room=room)]
+    if rng.random() < 0.3:
+        faults.append(Kill(at=at + seconds + rng.random(), node=a.name, keep=0.5, down=0.2))
+    return Scene(operations, faults, seconds + 3.0)
+
+
+def put_back(stage: Stage, at: float) -> Scene:
+    """A backup is restored while clients have work under way. Sessions from before do not continue."""
+    rng, clients = stage.rng, stage.writers()
+    what: Literal["restore", "older"] = rng.choice(("restore", "restore", "older"))
+    later = at + rng.choice((0.5, 2.0))
+    operations: list[Operation] = [Upkeep(at=at, what="backup"), Upkeep(at=later, what=what)]
+    operations += [stage.some(at + 0.1 + rng.random() * 0.3, rng.choice(clients)) for _ in range(12)]
+    operations += [stage.some(later - rng.random() * 0.02, each) for each in clients]
+    operations += [stage.some(later + rng.random(), each) for each in clients if rng.random() < 0.5]
+    operations += [stage.some(later + 3.0, each) for each in clients]
+    for each in clients:
+        if rng.random() < 0.4:
+            operations.append(Reopen(at=later - 0.01, node=each.name, after=rng.choice((0.0, 1.0))))
+    cuts: list[Fault] = [Cut(at=later - 0.03, node=each.name, every=True) for each in clients if rng.random() < 0.3]
+    return Scene(operations, cuts, 7.0)
+
+
+def revoked(stage: Stage, at: float) -> Scene:
+    """The token of a client is revoked while it does nothing; others go on, or are idle as well."""
+    rng, name = stage.rng, stage.clients[-1].name
+    others = [each for each in stage.writers() if each.name != name]
+    operations: list[Operation] = [Revoke(at=at, node=name)]
+    if rng.random() < 0.5:
+        operations += [stage.some(at + 0.22 + i * 0.1, rng.choice(others)) for i in range(8)]
+    return Scene(operations, [], 3.0, silent=name)
+
+
+def forged(stage: Stage, at: float) -> Scene:
+    """A client that is none of ours sends what no client of ours does."""
+    operations: list[Operation] = [
+        Act(at=at, node=stage.writers()[0].name, number=FIRST, steps=(), how="once", key="1")
+    ]
+    operations += [Sync(at=at + 0.1, node=stage.writers()[0].name), Forge(at=at + 1.0)]
+    return Scene(operations, [], 2.0)
+
+
+def broken_while_entering(stage: Stage, at: float) -> Scene:
+    """The disk of the server fails while a client comes back that then does nothing."""
+    *others, b = stage.writers()
+    rng = stage.rng
+    operations: list[Operation] = []
+    faults: list[Fault] = []
+    for i in range(rng.randint(2, 5)):
+        when = at + i * 0.6
+        operations += [stage.some(when + rng.random() * 0.2, rng.choice(others)) for _ in range(4)]
+        faults += [
+            Cut(at=when, node=b.name, every=True),
+            Eio(at=when + rng.uniform(0.03, 0.15), node="s", kind=rng.choice(("sync", "write")), count=1),
+        ]
+    if rng.random() < 0.5:
+        faults.append(SlowDisk(at=at, node="s", seconds=3.0, sync_ms=rng.choice((5.0, 30.0))))
+    operations += [stage.some(at + 5.0, rng.choice(others))]
+    return Scene(operations, faults, 6.0, silent=b.name)
+
+
+def comes_again_while_decided(stage: Stage, at: float) -> Scene:
+    """Connections break while the server decides slowly, so that verdicts come after what others did."""
+    rng, clients = stage.rng, stage.writers()
+    operations: list[Operation] = []
+    faults: list[Fault] = [SlowDisk(at=at, node="s", seconds=3.0, sync_ms=rng.choice((40.0, 150.0, 500.0)))]
+    for i in range(rng.randint(2, 5)):
+        when = at + 0.02 + i * 0.5
+        operations += [stage.some(when + rng.random() * 0.1, each) for each in clients for _ in range(2)]
+        faults.append(Cut(at=when + rng.random() * 0.1, node=rng.choice(clients).name, every=True))
+    return Scene(operations, faults, 5.0)
+
+
+SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
+    "made and edited": (made_and_edited, ("documents",)),
+    "fetched again": (fetched_again, ("loose", "documents", "async")),
+    "opened without server": (opened_without_server, ("local", "async")),
+    "killed while it keeps": (killed_while_it_keeps, ("local",)),
+    "folder without room": (folder_without_room, ("local",)),
+    "put back": (put_back, ("local",)),
+    "revoked": (revoked, ("rights",)),
+    "forged": (forged, ("once", "events")),
+    "broken while entering": (broken_while_entering, ()),
+    "comes again while decided": (comes_again_while_decided, ("async",)),
+}
+"""Each with the features that its worlds have."""
+
+ONCE: Final = ("put back", "revoked", "forged")
+"""Not repeated in one world."""
+
+
+def with_scenes(
+    rng: random.Random, name: str, clients: tuple[ClientNode, ...], operations: tuple[Operation, ...], *, small: bool
+) -> tuple[tuple[Operation, ...], list[Fault]]:
+    """Add scenes of one kind to what clients do otherwise."""
+    make, _ = SCENES[name]
+    stage = Stage(rng, clients)
+    found, faults, silent = list(operations), list[Fault](), dict[str, float]()
+    at = rng.uniform(0.5, 2.0)
+    for _ in range(1 if name in ONCE else rng.randint(1, 2 if small else 4)):
+        scene = make(stage, round(at, 3))
+        found += scene.operations
+        faults += scene.faults
+        if scene.silent:
+            silent[scene.silent] = at
+        at += scene.seconds + rng.random()
+    found = [each for each in found if each.at < silent.get(each.node, at + 100.0) or isinstance(each, Revoke)]
+    return tuple(sorted(found, key=lambda each: each.at)), faults
