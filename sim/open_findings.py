@@ -20,7 +20,6 @@ class Finding(NamedTuple):
 
 
 OPEN: Final = (
-    Finding("shared:494", "T", "a client is told HW400 after the server could not open the space on a slow disk"),
 )
 
 _RULES: Final = {each.world: each.rule for each in OPEN}

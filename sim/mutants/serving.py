@@ -20,8 +20,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "failure_is_verdict",
         "server.spaces.channel:Channel._tell",
-        "[each for each in decided if isinstance(each, Failure) and isinstance(each.error, StoreError)]",
-        "[]",
+        "failed = [each for each in decided if isinstance(each, Failure) and isinstance(each.error, StoreError)]",
+        """failed = decided[:0]
+decided = [
+    Failure(each.commit, HeadwaterError(each.error.message)) if isinstance(each, Failure) else each for each in decided
+]""",
         "INV-6",
     ),
     _m(

@@ -74,7 +74,8 @@ class Channel:
         # Commits without a sent verdict, with their arrival; and the histogram of latencies.
         self.since: dict[tuple[SessionId, LocalSeq], float] = {}
         self.decided = Histogram()
-        # Why nothing can be written, if so; and whether the file must be reopened.
+        # Why nothing can be written, if so; and whether the file must be reopened, because the disk failed or because
+        # the space was closed.
         self.trouble = ""
         self.is_broken = False
         # When the last connection ended, on the loop's clock.

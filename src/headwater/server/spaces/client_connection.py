@@ -233,7 +233,7 @@ class ClientConnection:
             self.talk.taken_over()
             return
         if channel.is_broken:
-            # The disk failed while the space was being opened: the next client reopens the file.
+            # The disk failed, or the space was closed, while this client came: the next one opens the file again.
             self.talk.turned_away(CANNOT_WRITE)
             return
         right = self._spaces.right(self._grant, asked.space) if self._grant is not None else Right.NONE

@@ -279,6 +279,8 @@ class ServedSpaces:
     async def _let_go(self, space: str, channel: Channel) -> None:
         """Close a space; the caller holds its lock. Errors of a failed disk are known already."""
         del self.channels[space]
+        # A client that is about to enter it comes again.
+        channel.is_broken = True
         with suppress(StoreError):
             await self._in_thread(channel.close)
         self.past.add(channel.commits, channel.delivered, channel.storage.groups, channel.decided)
