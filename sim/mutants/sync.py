@@ -44,7 +44,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "True",
         "M",
     ),
-    _m("incomplete_prefix", "sync.client_session:ClientSession._take_docs", "self.prefixes.clear()", "pass", "INV-9"),
+    _m("incomplete_prefix", "sync.client_session:ClientSession._take_missed", "self.prefixes.clear()", "pass", "INV-9"),
     _m("window_off", "sync.client_session:ClientSession._settle", "self._sent.pop(number, None)", "pass", "L1"),
     _m(
         "full_disk_is_an_answer",

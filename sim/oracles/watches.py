@@ -41,6 +41,8 @@ def wrong_session(channel: Channel, session: SessionId, client: ClientSession, h
     if stale := [doc for doc in sorted(here - there - covered) if doc in held]:
         yield f"it holds {stale}, which the server does not watch for it"
     prefixes = tuple(client.prefixes)
+    if named := [doc for doc in sorted(here - there - covered) if doc not in held]:
+        yield f"it has the names {named} of documents that it has let go"
     if lost := [doc for doc in sorted(held) if doc not in here and not doc.startswith(prefixes)]:
         yield f"its replica has {lost}, and it watches neither these nor their prefixes"
     if not there <= here | covered:

@@ -107,6 +107,44 @@ class Line:
         return dict([frame for frame in self.sent if isinstance(frame, Watch)][-1].docs)
 
 
+def test_a_document_that_is_let_go_before_its_answer_arrives_is_not_watched() -> None:
+    line = Line()
+    line.connect(1)
+    line.session.ask(Watch(0, ((A, 0), (B, 0))), lambda _: None)
+    line.session.unwatch([A])
+    line.answer(1, FoundDoc(A, 1, (1,)), FoundDoc(B, 1, (1,)))
+    # The server watches it as soon as it answers: a frame that it had got before would have ended nothing.
+    assert line.sent[-1] == Unwatch((A,))
+    assert set(line.session.watched) == {B}
+
+
+def test_a_document_that_is_let_go_while_missed_commits_are_asked_for_is_not_watched() -> None:
+    line = Line()
+    line.connect(1)
+    line.watch(A, B, seq=1)
+    line.session.lost()
+    line.connect(2)
+    line.session.unwatch([A])
+    assert line.sent[-1] == Unwatch((A,))
+    line.answer(2, FoundDoc(B, 2, (2,)))
+    assert [frame for frame in line.sent if isinstance(frame, Unwatch)] == [Unwatch((A,)), Unwatch((A,))]
+    assert set(line.session.watched) == {B}
+
+
+def test_a_document_that_is_let_go_and_asked_for_again_is_watched() -> None:
+    line = Line()
+    line.connect(1)
+    line.session.ask(Watch(0, ((A, 0),)), lambda _: None)
+    line.session.unwatch([A])
+    first = line.sent[-1]
+    line.session.ask(Watch(0, ((A, 0),)), lambda _: None)
+    assert isinstance(first, Watch)
+    line.hear(Docs(first.number, 1, (FoundDoc(A, 1, (1,)),)))
+    line.answer(1, FoundDoc(A, 1, (1,)))
+    assert not [frame for frame in line.sent if isinstance(frame, Unwatch)]
+    assert set(line.session.watched) == {A}
+
+
 def written(seq: int, doc: DocKey, value: object = 0) -> Written:
     return Written(seq, OTHER, (put(doc.removeprefix("space/"), value),))
 

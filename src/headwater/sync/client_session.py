@@ -72,6 +72,7 @@ from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
 __all__ = ["Answer", "ClientPhase", "ClientPort", "ClientSession", "Item", "error_of", "is_of_the_disk", "transact"]
 
 Item: TypeAlias = client_listener.Item
+Question: TypeAlias = Watch | Pull | AskObservations | AskChanged | Ping
 
 
 class ClientSession:
@@ -110,6 +111,8 @@ class ClientSession:
         self._held: list[Item] = []
         # Requests for documents that wait for that: their answers are delivered at once, and would overtake it.
         self._later: list[int] = []
+        # Released while an answer with them was on its way: the server watches them when it answers.
+        self._left: set[DocKey] = set()
 
     @property
     def _session(self) -> SessionId:
@@ -264,6 +267,7 @@ class ClientSession:
             if docs or self.prefixes:
                 self._watch_again(tuple(docs.items()), tuple(self.prefixes))
         self._later = []
+        self._left = {doc for doc in self._left if self._is_asked(doc)}
         for number, question in self._questions.items():
             self._put(number, question.frame)
         self._send_more()
@@ -359,18 +363,7 @@ class ClientSession:
         for found in (*docs.docs, *docs.newer):
             self.watched[found.doc] = found.seq
         if docs.number in self._rejoin:
-            asked = self._rejoin.pop(docs.number)
-            if not docs.complete:
-                # There are too many documents: from now on they are fetched when they are read.
-                self.prefixes.clear()
-                named = dict(asked.docs) | {each.doc: each.seq for each in docs.docs}
-                late = tuple((doc, seq) for doc, seq in self.watched.items() if doc not in named)
-                if late:
-                    # They were watched by prefix when the request was sent, and are not any more.
-                    self.ask(Watch(0, late), None)
-            # They contain the earlier commits, or are unchanged.
-            self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq, self._opening.branch)]
-            self._release()
+            self._take_missed(docs, self._rejoin.pop(docs.number))
             return
         question = self._questions.get(docs.number)
         if question is not None and isinstance(question.frame, Watch):
@@ -387,6 +380,23 @@ class ClientSession:
             # First: the receiver of the answer applies these together with the earlier commits.
             self._give([*pulled(news), up_to(docs.seq, self._opening.branch)])
         self._answered(docs.number, docs)
+        if question is not None:
+            self._leave(question.frame)
+
+    def _take_missed(self, docs: Docs, asked: Watch) -> None:
+        """The documents that changed while there was no connection."""
+        if not docs.complete:
+            # There are too many documents: from now on they are fetched when they are read.
+            self.prefixes.clear()
+            named = dict(asked.docs) | {each.doc: each.seq for each in docs.docs}
+            late = tuple((doc, seq) for doc, seq in self.watched.items() if doc not in named)
+            if late:
+                # They were watched by prefix when the request was sent, and are not any more.
+                self.ask(Watch(0, late), None)
+        # They contain the earlier commits, or are unchanged.
+        self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq, self._opening.branch)]
+        self._release()
+        self._leave(asked)
 
     def _give(self, items: list[Item]) -> None:
         if self._rejoin or self._awaited or self._held or self._later:
@@ -453,7 +463,7 @@ class ClientSession:
 
     # -- asking --------------------------------------------------------------------------------------------
 
-    def ask(self, frame: Watch | Pull | AskObservations | AskChanged | Ping, done: OnAnswer | None) -> None:
+    def ask(self, frame: Question, done: OnAnswer | None) -> None:
         """Send a request. It is answered over this connection or the next one.
 
         Without a callback, documents of the answer are delivered like commits of others.
@@ -464,10 +474,11 @@ class ClientSession:
             return
         number = self._next()
         self._questions[number] = OpenRequest(frame, done)
+        self._left.difference_update(named_in(frame))
         if self.phase is ClientPhase.LIVE:
             self._put(number, frame)
 
-    def _put(self, number: int, frame: Watch | Pull | AskObservations | AskChanged | Ping) -> None:
+    def _put(self, number: int, frame: Question) -> None:
         if isinstance(frame, Watch) and (self._rejoin or self._awaited):
             self._later.append(number)
         else:
@@ -475,11 +486,28 @@ class ClientSession:
 
     def unwatch(self, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
         """Stop watching these documents."""
+        docs = tuple(docs)
+        self._left.update(filter(self._is_asked, docs))
         gone = tuple(doc for doc in docs if self.watched.pop(doc, None) is not None)
         for prefix in prefixes:
             self.prefixes.pop(prefix, None)
         if self.phase is ClientPhase.LIVE and (gone or prefixes):
             self._line.send(Unwatch(gone, tuple(prefixes)))
+
+    def _is_asked(self, doc: DocKey) -> bool:
+        """Whether an answer with this document is on its way."""
+        frames = (*self._rejoin.values(), *(each.frame for each in self._questions.values()))
+        return any(doc in named_in(frame) for frame in frames)
+
+    def _leave(self, answered: Question) -> None:
+        """Stop watching documents that were released before their answer arrived."""
+        named = named_in(answered) if self._left else []
+        left = tuple(doc for doc in named if doc in self._left and not self._is_asked(doc))
+        if left:
+            self._left.difference_update(left)
+            for doc in left:
+                self.watched.pop(doc, None)
+            self._line.send(Unwatch(left))
 
     def covers(self, doc: DocKey) -> bool:
         """Whether a prefix of this key is watched: then a document that is not here does not exist."""
@@ -523,6 +551,8 @@ class ClientSession:
             self._line.deliver([Failure(submission.commit, self.error)])
             return
         self.outbox[submission.commit.local_seq] = submission
+        # A writer holds the document again.
+        self._left.difference_update(operation.doc for operation in submission.commit.operations)
         if self.phase is ClientPhase.LIVE:
             self._send_more()
 
