@@ -167,7 +167,7 @@ class SharedClient:
                 await self._sleep(min(operation.at - self.world.now, 5.0))
                 continue
             self.position += 1
-            if not isinstance(operation, Act) or operation.settles:
+            if isinstance(operation, Sync | Reopen) or (isinstance(operation, Act) and operation.settles):
                 await self._settle()
             if isinstance(operation, Reopen):
                 return operation.after

@@ -111,8 +111,8 @@ def draw_scene(rng: random.Random, knobs: Knobs, features: tuple[str, ...], scen
     )
 
 
-UNDISTURBED: Final = ("put back",)
-"""A server that is killed while its file is replaced would have either file."""
+UNDISTURBED: Final = ("put back", "forged")
+"""A server that is killed while its file is replaced would have either file; the other one has to have receipts."""
 
 Aim = Callable[[random.Random, float, str], list[Fault]]
 """Makes faults for a time and a client."""

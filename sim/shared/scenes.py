@@ -106,6 +106,30 @@ def fetched_again(stage: Stage, at: float) -> Scene:
     return Scene(operations, rng.choice(faults), 4.0)
 
 
+def let_go_while_away(stage: Stage, at: float) -> Scene:
+    """Documents change while a client is away, and the client lets go of them when the changes arrive."""
+    a, *others = stage.writers()
+    rng, away = stage.rng, stage.rng.choice((0.1, 0.3, 0.6))
+    operations: list[Operation] = []
+    faults: list[Fault] = []
+    for round_ in range(rng.randint(2, 4)):
+        base = at + round_ * 1.5
+        operations += [stage.act(base, a, ("loose", j), ("lput", j), settles=True) for j in ("0", "1")]
+        operations.append(stage.act(base + 0.01, a, ("board",), ("item",), settles=True))
+        cut = base + 0.3
+        for i in range(3):
+            operations.append(stage.act(cut + away * rng.random(), rng.choice(others), ("lput", str(i % 2))))
+            operations.append(stage.act(cut + away * rng.random(), rng.choice(others), ("board",), ("edit", "0")))
+        for i in range(6):
+            when = cut + away + rng.uniform(-0.05, 0.3)
+            operations.append(Release(at=when, node=a.name, docs=rng.choice((("loose0", "#items"), ("loose1",)))))
+            if i % 2:
+                other = rng.choice(others)
+                operations.append(stage.act(when - 0.005 * rng.random(), other, ("lput", "0"), settles=False))
+        faults += [Cut(at=cut, node=a.name, every=True), Isolate(at=cut, node=a.name, seconds=away)]
+    return Scene(operations, faults if rng.random() < 0.8 else [], 6.0)
+
+
 def _fetches(j: str) -> tuple[tuple[Step, ...], ...]:
     """Transactions that have to fetch a document, or write it unseen."""
     return (
@@ -113,6 +137,8 @@ def _fetches(j: str) -> tuple[tuple[Step, ...], ...]:
         (("lput", j),),
         (("board",), ("edit", "0")),
         (("loose", j), ("lput", j)),
+        (("edit", "0"),),
+        (("edit", "1"),),
     )
 
 
@@ -160,7 +186,12 @@ def folder_without_room(stage: Stage, at: float) -> Scene:
     room = rng.choice((0, 0, 100, 5_000))
     operations: list[Operation] = [stage.some(at - 0.002 * i, a) for i in range(2)]
     operations += [stage.some(at + rng.random() * seconds, rng.choice((a, *others))) for _ in range(5)]
-    operations += [stage.some(at + seconds + 0.2, rng.choice(others or [a]))]
+    for i in range(3):
+        # The same document again and again, so that one write of the folder has it while the next is collected.
+        when, b = at + seconds * (i + 1) / 4, rng.choice(others)
+        operations += [stage.act(when + 0.003 * k, b, ("append", "2"), settles=False) for k in range(5)]
+    if rng.random() < 0.5:
+        operations += [stage.some(at + seconds + 0.2, rng.choice(others))]
     if rng.random() < 0.5:
         operations.append(Reopen(at=at + seconds + rng.random(), node=a.name))
     faults: list[Fault] = [Full(at=at, node=a.name, seconds=seconds, room=room)]
@@ -172,18 +203,34 @@ def folder_without_room(stage: Stage, at: float) -> Scene:
 def put_back(stage: Stage, at: float) -> Scene:
     """A backup is restored while clients have work under way. Sessions from before do not continue."""
     rng, clients = stage.rng, stage.writers()
-    what: Literal["restore", "older"] = rng.choice(("restore", "restore", "older"))
+    # Soon, the log is as long as it was: a client that was away cannot tell by its length.
+    is_short = rng.random() < 0.5
+    what: Literal["restore", "older"] = "restore" if is_short else rng.choice(("restore", "older"))
     later = at + rng.choice((0.5, 2.0))
     operations: list[Operation] = [Upkeep(at=at, what="backup"), Upkeep(at=later, what=what)]
-    operations += [stage.some(at + 0.1 + rng.random() * 0.3, rng.choice(clients)) for _ in range(12)]
+    operations += [stage.some(at + 0.1 + rng.random() * 0.3, rng.choice(clients)) for _ in range(2 if is_short else 12)]
+    faults: list[Fault] = []
+    if is_short:
+        away, gone = clients.pop(), later - 0.1
+        operations += [stage.some(later + 1.5 + rng.random(), rng.choice(clients)) for _ in range(10)]
+        operations.append(stage.some(later + 6.0, away))
+        faults = [Cut(at=gone, node=away.name, every=True), Isolate(at=gone, node=away.name, seconds=5.0)]
     operations += [stage.some(later - rng.random() * 0.02, each) for each in clients]
     operations += [stage.some(later + rng.random(), each) for each in clients if rng.random() < 0.5]
     operations += [stage.some(later + 3.0, each) for each in clients]
     for each in clients:
-        if rng.random() < 0.4:
+        kind = rng.random()
+        if kind < 0.3:
             operations.append(Reopen(at=later - 0.01, node=each.name, after=rng.choice((0.0, 1.0))))
-    cuts: list[Fault] = [Cut(at=later - 0.03, node=each.name, every=True) for each in clients if rng.random() < 0.3]
-    return Scene(operations, cuts, 7.0)
+        elif kind < 0.7:
+            # Away, and closed before the server is as it was: what it did is in its folder.
+            gone = later - rng.choice((0.3, 0.1))
+            faults += [Cut(at=gone, node=each.name, every=True), Isolate(at=gone, node=each.name, seconds=1.5)]
+            operations += [stage.some(gone + 0.01 + 0.02 * i, each) for i in range(3)]
+            operations.append(Reopen(at=gone + 0.2, node=each.name, after=rng.choice((0.0, 2.0))))
+        elif kind < 0.8:
+            faults.append(Cut(at=later - 0.03, node=each.name, every=True))
+    return Scene(operations, faults, 9.0)
 
 
 def revoked(stage: Stage, at: float) -> Scene:
@@ -224,6 +271,26 @@ def broken_while_entering(stage: Stage, at: float) -> Scene:
     return Scene(operations, faults, 6.0, silent=b.name)
 
 
+def opened_in_a_burst(stage: Stage, at: float) -> Scene:
+    """A client opens the space again and again, or fetches documents, while others write without a pause."""
+    b, *others = stage.writers()
+    rng = stage.rng
+    operations: list[Operation] = []
+    for round_ in range(3):
+        base = at + round_ * 0.8
+        if rng.random() < 0.6:
+            operations.append(Reopen(at=base, node=b.name, after=0.0))
+        else:
+            operations.append(Release(at=base, node=b.name, docs=("loose0", "loose1")))
+            operations += [stage.act(base + 0.05 * i, b, ("loose", str(i)), ("append", "1")) for i in range(2)]
+        step = rng.choice((0.004, 0.012))
+        operations += [
+            stage.act(base + i * step, rng.choice(others), rng.choice((("append", "0"), ("lput", "0"), ("lput", "1"))))
+            for i in range(20)
+        ]
+    return Scene(operations, [], 3.0)
+
+
 def comes_again_while_decided(stage: Stage, at: float) -> Scene:
     """Connections break while the server decides slowly, so that verdicts come after what others did."""
     rng, clients = stage.rng, stage.writers()
@@ -238,6 +305,7 @@ def comes_again_while_decided(stage: Stage, at: float) -> Scene:
 
 SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "made and edited": (made_and_edited, ("documents",)),
+    "let go while away": (let_go_while_away, ("loose", "documents")),
     "fetched again": (fetched_again, ("loose", "documents", "async")),
     "opened without server": (opened_without_server, ("local", "async")),
     "killed while it keeps": (killed_while_it_keeps, ("local",)),
@@ -246,6 +314,7 @@ SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "revoked": (revoked, ("rights",)),
     "forged": (forged, ("once", "events")),
     "broken while entering": (broken_while_entering, ()),
+    "opened in a burst": (opened_in_a_burst, ("loose",)),
     "comes again while decided": (comes_again_while_decided, ("async",)),
 }
 """Each with the features that its worlds have."""
