@@ -19,8 +19,7 @@ class Finding(NamedTuple):
     cause: str
 
 
-OPEN: Final = (
-)
+OPEN: Final[tuple[Finding, ...]] = ()
 
 _RULES: Final = {each.world: each.rule for each in OPEN}
 
