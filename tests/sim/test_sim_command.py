@@ -97,6 +97,7 @@ def test_wrong_use_ends_with_2_and_says_why(
     assert said in told.err
 
 
+@pytest.mark.slow
 def test_real_clock_inside_a_world_is_found_by_playing_it_twice() -> None:
     done = sim("--twice", "2", "--from", "1", "--kind", "small-tests.sim.toy_clock")
     assert done.returncode == 3
@@ -104,6 +105,7 @@ def test_real_clock_inside_a_world_is_found_by_playing_it_twice() -> None:
     assert "/adder]" in done.stdout
 
 
+@pytest.mark.slow
 def test_order_of_a_set_is_found_by_playing_a_world_twice() -> None:
     done = sim("--twice", "2", "--from", "1", "--kind", "small-tests.sim.toy_hash")
     assert done.returncode == 3

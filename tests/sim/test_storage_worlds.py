@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import msgspec
+import pytest
 
 from sim.apart import play_all
 from sim.faults import ALL, Eio, Full, Kill, KillInIo, SlowDisk, generate_faults
@@ -20,6 +21,7 @@ def acts(count: int, *, large: int = 0) -> tuple[Act, ...]:
     )
 
 
+@pytest.mark.slow
 def test_rules_hold_in_some_worlds_and_at_their_crash_points() -> None:
     plans = [
         (msgspec.structs.replace(make_plan("small-storage", seed), features=("crash points",)), seed)
