@@ -33,11 +33,11 @@ from headwater.store.engine import Engine
 from headwater.store.verification import verify
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT
-from sim.faults import DISK, Eio, Full, generate_faults
+from sim.faults import DISK, Eio, Full, generate_faults, time_of
 from sim.oracles.crash_points import check_crash_points
 from sim.performer import perform
 from sim.plan import Plan, draw_knobs
-from sim.storage import earlier
+from sim.storage import earlier, scenarios
 from sim.storage.checking import History
 from sim.storage.interruption import Interruption
 from sim.storage.sessions import Receiver, Rider, Sent, Session
@@ -57,6 +57,19 @@ PATIENCE_S: Final = 0.2
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
     """Draw sessions, what they do, and faults of the disk."""
     knobs = draw_knobs(rng)
+    scenario = scenarios.draw(rng, knobs, NODE, small=small)
+    if scenario is not None:
+        faults = scenario.faults
+        if rng.random() < 0.2:
+            faults += generate_faults(rng, DISK, (NODE,), scenario.operations[-1].at, least=1)
+        return Plan(
+            kind="storage",
+            features=(scenario.name,),
+            knobs=scenario.knobs,
+            nodes=scenario.writers,
+            operations=scenario.operations,
+            faults=tuple(sorted(faults, key=time_of)),
+        )
     writers = tuple(
         Writer(name, rng.random() < 0.6, rng.choice((1, 3, 8))) for name in "abcd"[: rng.randint(1, 3 if small else 4)]
     )
@@ -205,15 +218,19 @@ class _Opening:
         actors = [node.start(f"session {each.writer.name}", partial(self.work, each)) for each in self.play.sessions]
         self.take_care()
         conductor.wait(lambda: self.is_over or self.is_closing or self.play.is_done, "sessions")
+        is_closed = False
         try:
             # Some threads are still about to submit: that is refused, or decided.
             self.storage.close()
             self.check_decided()
+            is_closed = True
         except HeadwaterError as error:
             self.play.excuse(error, "closing")
         self.is_over = True
         for actor in actors:
             conductor.join(actor)
+        if is_closed:
+            self.check_decided()
 
     def check_decided(self) -> None:
         """After the close, nothing that was taken is without a decision."""

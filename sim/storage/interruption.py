@@ -15,7 +15,9 @@ class Interruption:
     """Counts lines of the code that decides."""
 
     def __init__(self, lines: int) -> None:
-        self._left = lines
+        self._left = abs(lines)
+        # Below 0: only lines after the disk has taken a group count.
+        self._counts = lines > 0
 
     def trace(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
         """For `sys.settrace`: called for each new function."""
@@ -27,8 +29,10 @@ class Interruption:
             return self._line
         return None
 
-    def _line(self, _frame: FrameType, event: str, _: object) -> Callable[..., Any]:
-        if event == "line":
+    def _line(self, frame: FrameType, event: str, _: object) -> Callable[..., Any]:
+        if event == "return" and frame.f_code.co_name == "append":
+            self._counts = True
+        elif event == "line" and self._counts:
             self._left -= 1
             if self._left == 0:
                 raise KeyboardInterrupt

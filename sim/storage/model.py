@@ -24,7 +24,7 @@ from headwater.store.commit import (
     ValueIs,
 )
 from headwater.values.address import Depth
-from headwater.values.patch import Add, Append, Increment, PatchOp, Remove, Replace
+from headwater.values.patch import Add, Append, Increment, Move, PatchOp, Remove, Replace
 from headwater.values.tree import ABSENT
 
 
@@ -78,6 +78,9 @@ def applied(value: Any, operation: Operation) -> Any:
 
 
 def _patched(value: Any, op: PatchOp) -> Any:  # noqa: C901  # one case for each operation
+    if isinstance(op, Move):
+        moved = look(value, op.source, Depth.DEEP)
+        return _patched(_patched(value, Remove(op.source)), Add(op.path, moved))
     makes = isinstance(op, Add | Append | Increment)
     if value is MISSING and makes:
         value = {}

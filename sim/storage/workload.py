@@ -9,11 +9,11 @@ import msgspec
 
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.ids import DocKey
-from headwater.values.patch import Add, Append, Increment, PatchOp, Remove, Replace
+from headwater.values.patch import Add, Append, Increment, Move, PatchOp, Remove, Replace
 from headwater.values.tree import freeze
 
 Path = tuple[str | int, ...]
-How = Literal["set", "delete", "replace", "add", "insert", "remove", "append", "increment", "result", "large"]
+How = Literal["set", "delete", "replace", "add", "insert", "remove", "append", "increment", "result", "large", "move"]
 
 DOCS: Final = ("d0", "d1", "d2")
 RARE: Final = ("r0", "r1", "r2", "r3")
@@ -69,7 +69,9 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     alone: bool = False
     """A table transaction that is no part of a commit: its thread waits for it."""
     interrupt: int = 0
-    """While the session waits, it is interrupted as by Ctrl-C, after so many lines of the code that decides."""
+    """While the session waits, it is interrupted as by Ctrl-C, after so many lines of the code that decides.
+
+    Below 0: so many lines after the disk has taken a group."""
     reuses: bool = False
     """Before it, the number of an earlier commit is used for other operations."""
     node: str = "s"
@@ -227,6 +229,8 @@ def _operation(step: Step, value: int) -> Operation:
             op = Add(path, freeze(value))
         case "remove":
             op = Remove(path)
+        case "move":
+            op = Move(("n",), path)
         case "append":
             op = Append(path, freeze([value]))  # type: ignore[arg-type]  # a list
         case _:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -112,4 +112,29 @@ def test_writes_of_a_refused_transaction_are_undone_if_its_refusal_is_interrupte
     storage.submit_tables(Row("b"))
     storage.wait()
     assert (rows_of(storage, "a"), rows_of(storage, "b")) == (0, 1)
+    storage.close()
+
+
+def test_group_that_is_decided_when_it_is_interrupted_is_told_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = in_memory(group_max=4)
+    ann = storage.attach()
+    pending = ann.commit([put("count", 1)])
+    alone = Row("a")
+    storage.submit_tables(alone)
+    guarded = Storage._guarded
+
+    @contextmanager
+    def interrupted_at_the_end(here: Storage) -> Iterator[None]:
+        with guarded(here):
+            yield
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "_guarded", interrupted_at_the_end)
+        with suppress(KeyboardInterrupt):
+            storage.wait()
+    ann.sync()
+    assert pending.accepted
+    assert isinstance(alone.told[0][0], Committed)
+    assert rows_of(storage, "a") == 1
     storage.close()

@@ -414,7 +414,9 @@ class Storage:
             raise
         except BaseException:
             self._torn = True
-            self._reject_table_transactions()
+            if self._outcomes is None:
+                # Otherwise the group is decided, and told by the next call.
+                self._reject_table_transactions()
             self._restart()
             raise
 
