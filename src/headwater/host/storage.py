@@ -183,6 +183,17 @@ class Storage:
         self._helping = helps
         if self._asleep or not helps:
             self._bell.set()
+        if self._closed:
+            self._refuse_late(submission)
+
+    def _refuse_late(self, submission: Submission) -> None:
+        """Another thread has closed the space since the first check: refuse what was added too late to be decided."""
+        with self._lock:
+            # Others may append meanwhile, but only the holder of the lock takes out.
+            place = next((index for index, each in enumerate(list(self._waiting)) if each is submission), None)
+            if place is not None:
+                del self._waiting[place]
+                self._check_open()
 
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
         """Queue an entry that does nothing, after everything submitted before."""

@@ -1,0 +1,52 @@
+"""A commit that a thread submits while another one closes the space is decided or refused, and never forgotten."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from headwater.errors import ClosedError
+from headwater.host.storage import Storage
+from tests.support.hosts import in_memory
+from tests.support.spaces import put
+
+
+class ClosingLock:
+    """After its next release, another thread closes the storage."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._lock: Any = storage._lock
+        self.is_armed = True
+
+    def acquire(self, *args: Any, **options: Any) -> bool:
+        return bool(self._lock.acquire(*args, **options))
+
+    def release(self) -> None:
+        self._lock.release()
+        if self.is_armed:
+            self.is_armed = False
+            thread = threading.Thread(target=self._storage.close)
+            thread.start()
+            thread.join()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def test_commit_that_is_submitted_after_the_close_is_refused() -> None:
+    storage = in_memory(group_max=1)
+    ann = storage.attach()
+    first = ann.commit([put("a", 1)])
+    storage._lock = ClosingLock(storage)  # type: ignore[assignment]  # as it is used
+    with pytest.raises(ClosedError):
+        # The group is full: this thread decides it, and is closed out before it adds its own commit.
+        ann.commit([put("a", 2)])
+    assert not storage._waiting
+    ann.refresh()
+    assert first.accepted
