@@ -5,6 +5,7 @@ The order: faults, operations, nodes, declarations, then knobs and the schedule.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -21,6 +22,10 @@ from sim.world import progress
 
 RUNS_MAX: Final = 60
 SECONDS_MAX: Final = 60.0
+
+_FRAME: Final = re.compile(r'^ *File "(.+?)", line \d+', re.MULTILINE)
+_PRODUCT: Final = re.compile(r"[/\\]headwater[/\\](?!testing[/\\])|site-packages|<frozen")
+"""Files whose exceptions are findings: those of the product, and what it uses."""
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "tests" / "regress"
 
@@ -56,6 +61,7 @@ class _Budget:
 
     def __init__(self, seed: int, rule: str, jobs: int, runs_max: int, seconds_max: float) -> None:
         self._seed, self._rule, self._jobs = seed, rule, jobs
+        self.is_of_simulator = False
         self._runs_max, self._until = runs_max, time.monotonic() + seconds_max
         self.runs = 0
         self.texts: dict[str, str] = {}
@@ -72,6 +78,8 @@ class _Budget:
                 return None
             self.runs += len(tried)
             for plan, result in zip(tried, play_plans(tried, self._seed, self._jobs), strict=True):
+                if is_of_simulator(result) and not self.is_of_simulator:
+                    continue  # without what is removed, the plan makes no sense
                 if (text := violation_of(result, self._rule)) is not None:
                     self.texts[plan.digest()] = text
                     return plan
@@ -101,6 +109,16 @@ def violation_of(result: Result, rule: str) -> str | None:
     return next((each.text for each in result.outcome.violations if each.rule == rule), None)
 
 
+def is_of_simulator(result: Result) -> bool:
+    """Whether the world ended by an exception in the code of the simulator, which is no finding."""
+    texts = [each.text for each in result.outcome.violations if each.rule == "T"]
+    for text in [result.text, *texts] if result.status == "error" else texts:
+        frames = _FRAME.findall(text)
+        if frames and not _PRODUCT.search(frames[-1]):
+            return True
+    return False
+
+
 def rule_of(result: Result) -> str | None:
     """The first rule that the world violates."""
     if result.outcome.violations:
@@ -114,6 +132,7 @@ def shrink(
     """Remove what the violation of this rule does not need."""
     begin = time.monotonic()
     budget = _Budget(seed, rule, jobs, runs_max, seconds_max)
+    budget.is_of_simulator = is_of_simulator(play_plans([plan], seed, 1)[0])
     smallest = plan
     while not budget.is_spent:
         before = smallest

@@ -16,17 +16,20 @@ ROOT = Path(__file__).parents[2]
 
 SHRINK = """
 import sys
+import msgspec
 from sim.kinds import make_plan
 from sim.shrink import shrink
-found = shrink(make_plan("tests.sim.toy", 1), 1, "toy", runs_max=int(sys.argv[1]))
-print(found.runs, found.text)
+plan = make_plan("tests.sim.toy", 1)
+plan = msgspec.structs.replace(plan, features=tuple(sys.argv[3:]))
+found = shrink(plan, 1, sys.argv[2], runs_max=int(sys.argv[1]))
+print(found.runs, found.text.splitlines()[-1])
 print(repr(found.plan))
 """
 
 
-def shrunk(runs_max: int) -> tuple[int, str, Plan]:
+def shrunk(runs_max: int, rule: str = "toy", *features: str) -> tuple[int, str, Plan]:
     """In a process of its own, because it forks."""
-    command = [sys.executable, "-c", SHRINK, str(runs_max)]
+    command = [sys.executable, "-c", SHRINK, str(runs_max), rule, *features]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
@@ -54,6 +57,19 @@ def test_smallest_plan_violates_the_same_rule_and_has_nothing_to_spare() -> None
     assert plan.app == Parts(("checked",))
     assert plan.knobs == Knobs()
     assert [each.rule for each in play(plan, 1).violations] == ["toy"]
+
+
+def test_plan_that_ends_in_an_error_of_the_simulator_is_no_smaller_one() -> None:
+    """Although that is a violation of the same rule."""
+    _, text, plan = shrunk(60, "T", "brittle")
+    assert text == "planted: there are operations"
+    assert len(plan.operations) == 1
+
+
+def test_error_of_the_simulator_can_be_shrunk_itself() -> None:
+    _, text, plan = shrunk(60, "T", "raise")
+    assert "planted" in text
+    assert plan.operations == ()
 
 
 def test_shrinking_ends_when_its_runs_are_spent() -> None:

@@ -56,6 +56,10 @@ def play(world: World) -> None:
     if "endless" in plan.features:
         while True:
             pass
+    if "brittle" in plan.features:
+        # An error of the world itself, of a plan without operations; of another it is what the plan asks for.
+        plan.operations[0]
+        world.violate("T", "planted: there are operations")
     adders = [_Adding(world, node.name) for node in plan.nodes if isinstance(node, Adder)]
     actors = [world.node(each.name).start("adder", each.act) for each in adders]
     for actor in actors:
