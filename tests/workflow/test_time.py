@@ -484,3 +484,24 @@ def test_host_notices_that_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatc
             assert host._changed.wait_for(lambda: set(host._times.values()) == {latest}, WAIT_S)
         clockwork.clock.advance(5 * MINUTE)
         assert clockwork.ran.acquire(timeout=WAIT_S)
+
+
+def test_host_does_not_look_at_a_workflow_in_the_last_millisecond_before_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing could begin yet: it would look again and again until the clock has moved."""
+    monkeypatch.setattr(workflow_threads, "CLOCK_MS", 20)
+    with Clockwork(every="5m") as clockwork:
+        host = clockwork.space.workflows._host
+        assert host is not None
+        with host._changed:
+            (due,) = host._times.values()
+            wakeups = host.wakeups
+        clockwork.clock.advance(due - 1 - clockwork.clock.now_ms())
+        with host._changed:
+            while host._seen != due - 1:
+                # Until its thread has looked at the clock.
+                host._changed.wait(0.01)
+            assert (list(host._line), host._busy, host.wakeups) == ([], set(), wakeups)
+        clockwork.clock.advance(1)
+        assert clockwork.ran.acquire(timeout=WAIT_S)
