@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeVar
 
 from sim.apps import parts as p
+from sim.apps.more import MORE
 
 FEATURES: Final = (
     "lists",
@@ -33,6 +34,7 @@ FEATURES: Final = (
     "patterns",
     "children",
     "odd errors",
+    "resources",
 )
 """Of these a world has 30 to 70 %, so that each is tried without the others hiding it."""
 
@@ -218,6 +220,9 @@ def draw(rng: random.Random, features: Sequence[str], size: int) -> Draft:
         draft.pick(makers)(draft)
     if "handlers" in draft.features and not draft.handlers:
         _handler(draft)
+    for feature, more in MORE.items():
+        if feature in draft.features:
+            more(draft)
     _last_sink(draft)
     return draft
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from headwater.cells.context import CONTEXT
 from headwater.machine import machine
+from sim.apps.resources import OUTSIDE
 from sim.apps.source import MODULE
 
 Shown = dict[str, object]
@@ -30,6 +31,7 @@ class _Screens:
         self.by_space = {}
         self.called = Counter()
         self.called_in = Counter()
+        OUTSIDE.clear()
 
     def call(self, tag: str) -> None:
         """A handler or block was called."""
@@ -55,6 +57,10 @@ def called(tag):
     screens.call(tag)
 
 
+async def ask(name, argument):
+    return await outside.ask(name, argument)
+
+
 def work(ms):
     machine().sleep(ms / 1000)
 """
@@ -64,7 +70,7 @@ def _outside() -> None:
     """A module without a file counts as a library: fingerprints name its functions, and do not follow them."""
     if "simulated_outside" not in sys.modules:
         module = ModuleType("simulated_outside")
-        module.__dict__.update(screens=SCREENS, machine=machine)
+        module.__dict__.update(screens=SCREENS, machine=machine, outside=OUTSIDE)
         exec(_OUTSIDE, module.__dict__)  # noqa: S102  # the text above
         sys.modules["simulated_outside"] = module
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sim.apps import parts as p
-from sim.apps import templates
+from sim.apps import resources, templates
+from sim.apps.resources import Resource
 
 MODULE: Final = "simulated_app"
 """The module of every generated app: functions are identified by it over restarts."""
@@ -251,6 +252,8 @@ def declaration(app: p.App, part: p.Part) -> str:  # noqa: C901, PLR0911, PLR091
             return _pattern(app, part)
         case p.Children():
             return _children(part)
+        case Resource():
+            return resources.declaration(part)
         case _:
             raise TypeError(part)
 

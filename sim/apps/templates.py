@@ -9,7 +9,7 @@ import asyncio
 
 import headwater as hw
 from headwater.errors import SchemaError
-from simulated_outside import called, show, work
+from simulated_outside import ask, called, show, work
 
 app = hw.App("sim")
 ledger = app.cell("ledger", type=list[dict[str, object]], default=[])

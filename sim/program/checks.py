@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from headwater.errors import ClosedError, InvariantError, PoisonedError
@@ -20,14 +21,19 @@ from sim.oracles import values
 from sim.oracles.moments import SCOPE, Complain, Moment, moments, whole_log
 from sim.program.check_events import check_events, check_sent
 from sim.program.check_pieces import check_pieces
+from sim.program.check_resources import check_asked, check_resources, has_ageing, is_asking
 from sim.program.operations import Gate
 from sim.program.program import ProgramWorld, Session
 
 ROUNDS_MAX = 60
 """Rounds in which sessions exchange what they have, and delays pass."""
 
-STEP_S = 2.5
+STEP_S = 9.0
 """Longer than any delay of a generated function, and than the longest rest of one that does not settle."""
+
+
+LOOP_STEP_S = 0.2
+"""In which a space in a loop does what it has been woken for."""
 
 
 def check(program: ProgramWorld) -> None:
@@ -72,15 +78,13 @@ def _come_to_rest(program: ProgramWorld) -> bool:
     last: object = None
     for _ in range(ROUNDS_MAX):
         for session in program.sessions:
-            with session.entered():
-                try:
-                    session.space.settle()
-                    session.space.sync()
-                except Exception as error:  # noqa: BLE001  # sorted there
-                    program.met(error, "rest")
+            _let_run(program, session)
         program.told.look()
-        waits = [each for each in (session.runtime.wake_in() for session in program.sessions) if each is not None]
+        waits = [each for each in map(partial(_wake_in, program), program.sessions) if each is not None]
         state = [(each.space.stats.seq, each.space.stats.commits) for each in program.sessions]
+        # A disk that was slow is still writing.
+        waits += [LOOP_STEP_S for each in program.sessions if is_asking(each)]
+        waits += [STEP_S for each in program.sessions if each.loop is not None and each.space.stats.pending]
         if not waits and state == last:
             break
         last = state
@@ -98,6 +102,28 @@ def _come_to_rest(program: ProgramWorld) -> bool:
         if not outstanding.is_idle or session.space.stats.pending:
             _complain(program, "L1", f"at rest, and {outstanding}, {session.space.stats.pending} pending")
     return True
+
+
+def _wake_in(program: ProgramWorld, session: Session) -> float | None:
+    """Seconds until something is due, besides what is asked for again and again."""
+    if not has_ageing(program):
+        return session.runtime.wake_in()
+    with session.runtime.lock:
+        wake_at = session.space.scheduler.outstanding().wake_at
+    return None if wake_at is None else max(wake_at - session.runtime.now(), 0.0) / 1000
+
+
+def _let_run(program: ProgramWorld, session: Session) -> None:
+    if session.loop is not None:
+        # Nothing is asked for: what is to happen happens by itself.
+        machine().sleep(LOOP_STEP_S)
+        return
+    with session.entered():
+        try:
+            session.space.settle()
+            session.space.sync()
+        except Exception as error:  # noqa: BLE001  # sorted there
+            program.met(error, "rest")
 
 
 def _look(program: ProgramWorld) -> Mapping[str, Any]:
@@ -123,6 +149,7 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
                 model, SCREENS.by_space.get(session.runtime, {}), complain, without=frozenset(session.stopped)
             )
             check_pieces(program, session, documents, complain)
+            check_resources(program, session, model, complain)
     # A delayed function that is not observed waits for its time at a call: it answers with its last value until then.
     machine().sleep(STEP_S)
     for session in program.sessions:
@@ -131,6 +158,8 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
     if is_whole and program.version == 0 and len(program.sessions) == 1:
         gated = {each.fn for each in program.world.plan.operations if isinstance(each, Gate)}
         values.check_history(program.app, log, program.told.blocks, complain, gated=gated)
+    if is_whole:
+        check_asked(program, log, complain)
     program.world.counts["commits"] += len(log)
     _check_log(log, complain)
     return documents
@@ -176,8 +205,13 @@ def _check_scheduler(program: ProgramWorld, session: Session, complain: Complain
 
 def _check_forced_pass(program: ProgramWorld, session: Session, complain: Complain) -> None:
     """L2: what a forced pass finds was a lost wake-up."""
+    if has_ageing(program):
+        # Time passes in a pass that waits for requests: others get old.
+        return
     before = session.space.stats
     session.storage.nudge()
+    if session.loop is not None:
+        session.loop.force()
     session.space.settle()
     after = session.space.stats
     if (before.runs, before.commits, before.seq) != (after.runs, after.commits, after.seq):

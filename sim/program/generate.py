@@ -8,12 +8,16 @@ from typing import Any
 
 from sim.apps import parts as p
 from sim.apps.generate import Draft, draw, draw_features
+from sim.apps.resources import Resource
 from sim.faults import NODE, generate_faults
 from sim.plan import Plan, draw_knobs
 from sim.program import operations as o
 
 HOT_SHARE = 0.35
 """Of the worlds: two sessions that write the same cell at the same time."""
+
+LOOP_SHARE = 0.25
+"""Of the worlds: spaces in event loops."""
 
 
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
@@ -22,7 +26,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     is_hot = rng.random() < HOT_SHARE
     sessions = 2 if is_hot or rng.random() < 0.15 else 1
     # Async functions need an event loop, which these programs do not have yet.
-    features = draw_features(rng, frozenset({"async"}))
+    features = draw_features(rng, frozenset({"async", "resources"} if sessions > 1 else {"async"}))
     if is_hot:
         more = ("handlers",) if rng.random() < 0.5 else ()
         features = tuple(dict.fromkeys((*features, "slow", "targets", *more)))
@@ -46,6 +50,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
                 threads=threads,
                 demand=rng.choice(("lazy", "lazy", "lazy", "eager")),
                 watched=rng.random() < 0.6,
+                loop=rng.random() < LOOP_SHARE,
             ),
         ),
         app=p.App(parts=tuple(draft.parts), edits=edits),
@@ -96,6 +101,9 @@ class _Drawing:
             self._options += [self._call] * 3
         if draft.patterns:
             self._options += [self._piece] * 3
+        self._resources = [part.name for part in draft.parts if isinstance(part, Resource)]
+        if self._resources:
+            self._options += [self._change_outside] * 2
         if any(isinstance(part, p.Sink) for part in draft.parts):
             self._options += [self._stop_sink]
         if "gates" in draft.features:
@@ -158,7 +166,7 @@ class _Drawing:
             *(p.Put(rng.choice(draft.ints), p.Const(rng.randrange(6))) for _ in range(rng.randrange(3))),
             *(
                 p.Follow(rng.choice(draft.handlers), p.Const(rng.randrange(6)), draft.name("e"))
-                for _ in range(rng.randrange(1, 3))
+                for _ in range(rng.randrange(1, 4))
             ),
         )
         return o.Block(tag=f"x{self._count}", steps=steps, **self._hold(), **place)  # type: ignore[arg-type]
@@ -204,6 +212,13 @@ class _Drawing:
 
     def _pass(self, **place: float) -> o.Operation:
         return o.Pass(seconds=self._rng.choice((0.01, 0.06, 0.3, 1.0, 1.0, 40.0)), **place)  # type: ignore[arg-type]
+
+    def _change_outside(self, **place: float) -> o.Operation:
+        return o.ChangeOutside(
+            resource=self._rng.choice(self._resources),
+            fails=self._rng.choice((0, 0, 1, 2)),
+            **place,  # type: ignore[arg-type]
+        )
 
     def _redeliver(self, **place: float) -> o.Operation:
         return o.Redeliver(**place)  # type: ignore[arg-type]

@@ -17,6 +17,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     threads: tuple[int, ...] = (0,)
     demand: Literal["lazy", "eager"] = "lazy"
     durability: Literal["full", "normal"] = "full"
+    loop: bool = False
+    """Whether its sessions are spaces in event loops, used by threads: what runs there runs by itself."""
     watched: bool = False
     """Whether the invariants are checked at each run."""
 
@@ -104,6 +106,13 @@ class Piece(Operation, frozen=True, kw_only=True):
     key: str
     given: int
     how: Literal["start", "tick", "stop"]
+
+
+class ChangeOutside(Operation, frozen=True, kw_only=True):
+    """A resource answers otherwise from now on; or its next requests fail."""
+
+    resource: str
+    fails: int = 0
 
 
 class Redeliver(Operation, frozen=True, kw_only=True):

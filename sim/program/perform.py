@@ -10,12 +10,13 @@ from headwater.errors import NotFoundError
 from headwater.machine import machine
 from sim.apps import parts as p
 from sim.apps.module import add
+from sim.apps.resources import OUTSIDE
 from sim.apps.source import block
 from sim.program import operations as o
 from sim.program.program import ProgramWorld, Session
 from sim.program.told import SentEvent
 
-RESULT_S = 2.0
+RESULT_S = 20.0
 """Virtual seconds that a thread waits for an event."""
 
 
@@ -50,6 +51,9 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
             session.stopped.add(sink)
         case o.Piece(pattern=pattern) if pattern in names:
             _piece(program, operation, session, thread)
+        case o.ChangeOutside(resource=resource, fails=fails):
+            OUTSIDE.epochs[resource] += not fails
+            OUTSIDE.failing[resource] = fails
         case o.Redeliver():
             _redeliver(program, session, thread)
         case o.Reopen():

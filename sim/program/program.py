@@ -26,6 +26,7 @@ from sim.apps.edits import version
 from sim.apps.module import SCREENS, load
 from sim.apps.source import APP, source
 from sim.program import operations as o
+from sim.program.loop import LoopSpace
 from sim.program.shown import shown
 from sim.program.spy import Spy
 from sim.program.told import Told
@@ -43,10 +44,12 @@ PATIENCE_S: Final = 0.5
 class Session:
     """One opening of the app."""
 
-    def __init__(self, space: Space, watch: SchedulerWatch | None, spy: Spy) -> None:
-        self.space = space
+    def __init__(self, space: Space | LoopSpace, watch: SchedulerWatch | None, spy: Spy) -> None:
+        # A space in a loop is used like a plain one: see `LoopSpace`.
+        self.space: Any = space
         self.spy = spy
-        self.runtime: SpaceRuntime = runtime_of(space)
+        self.loop = space if isinstance(space, LoopSpace) else None
+        self.runtime: SpaceRuntime = space.runtime if isinstance(space, LoopSpace) else runtime_of(space)
         self.stopped: set[str] = set()
         self.watch = watch
 
@@ -72,7 +75,7 @@ class ProgramWorld:
         node, app = plan.nodes[0], plan.app
         assert isinstance(node, o.Program)
         assert isinstance(app, p.App)
-        self.world, self.spec, self._first = world, node, app
+        self.world, self.spec, self.first_app = world, node, app
         self.version = 0
         self.app = app
         self.module = ModuleType("none")
@@ -158,7 +161,7 @@ class ProgramWorld:
 
     def load(self) -> None:
         """The code of this version, as a new process imports it."""
-        self.app = version(self._first, self.version)
+        self.app = version(self.first_app, self.version)
         self.module = load(source(self.app))
 
     def open(self) -> None:
@@ -198,7 +201,12 @@ class ProgramWorld:
             prepare=prepare,
             **options,
         )
-        return Session(self.module.app.open_with(URL, given), watches[0] if watches else None, spies[0])
+        app: App = self.module.app
+        if self.spec.loop:
+            space: Space | LoopSpace = LoopSpace(app, URL, given, self.world.node(self.spec.name).start)
+        else:
+            space = app.open_with(URL, given)
+        return Session(space, watches[0] if watches else None, spies[0])
 
     def _heard(self, error: HeadwaterError, spy: Spy) -> None:
         self.errors.append(error)
@@ -207,25 +215,27 @@ class ProgramWorld:
         if is_own and isinstance(error.__cause__, UnavailableError):
             spy.unstored(str(error.facts["node"]), str(error))
 
-    def leave(self) -> None:
-        """Close all sessions."""
+    def leave(self) -> bool:
+        """Close all sessions. Returns whether all were closed in order."""
+        is_well = True
         for session in self.sessions:
             try:
                 session.space.close()
             except Exception as error:  # noqa: BLE001  # sorted there
                 self.met(error, "close")
+                is_well = False
             if session.watch is not None:
                 session.watch.end()
             self.world.counts["rejected runs"] += sum(session.spy.rejected.values())
             self.world.counts["rejected commits"] += session.space.stats.rejected
         self.told.look()
+        return is_well
 
     def _close_between(self) -> None:
         reopening, self.reopening = self.reopening, None
         if reopening is not None and not self.world.plan.faults and not reopening.edit and not reopening.abrupt:
             self.check(self)
-        else:
-            self.leave()
+        elif self.leave():
             self.told.leave()
         self.told.forget()
         if reopening is not None and reopening.aside:
