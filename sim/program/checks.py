@@ -258,7 +258,7 @@ def _check_ledger(program: ProgramWorld, documents: Mapping[str, Any]) -> None: 
     for tag in own:
         if "." in tag and tag not in sent:
             complain("I10", f"event {tag} was handled, and its origin is not in the ledger")
-    check_sent(entries, own, complain)
+    check_sent(program, entries, own, complain)
     check_events(program, documents, own, complain)
     _check_order(program, own, complain)
 
@@ -276,6 +276,9 @@ def _check_order(program: ProgramWorld, places: Mapping[str, list[int]], complai
     last: dict[tuple[int, int], tuple[int, str]] = {}
     for event in sorted(program.told.events.values(), key=lambda each: each.order):
         if event.once or event.thread < 0 or event.state != "confirmed" or event.tag not in places:
+            continue
+        if event.ticket._event.rejected_at is not None:
+            # Its handling was rolled back: it has returned to its place before those that still waited.
             continue
         key = (event.thread, event.opening)
         place = places[event.tag][0]
