@@ -21,6 +21,9 @@ def edited(app: p.App, rng: random.Random) -> p.App:
     """Another version of a program: a changed body, a lost or renamed declaration, a new number of a version."""
     parts = list(app.parts)
     index = rng.randrange(len(parts))
+    failing = [at for at, each in enumerate(parts) if isinstance(each, p.Computed) and _fails(each.body)]
+    if failing and rng.random() < 0.3:
+        index = rng.choice(failing)
     part = parts[index]
     kind = rng.randrange(6)
     if kind == 0 and len(parts) > 3:
@@ -45,3 +48,9 @@ def edited(app: p.App, rng: random.Random) -> p.App:
         case p.Pattern():
             parts[index] = replace(part, body=p.Binary("+", part.body, p.Const(1)))
     return replace(app, parts=tuple(parts))
+
+
+def _fails(e: p.Expr) -> bool:
+    """Whether it raises by itself: what readers have caught is kept with their results."""
+    inner = [getattr(e, field) for field in e.__struct_fields__]
+    return isinstance(e, p.Fail) or any(_fails(each) for each in inner if isinstance(each, p.Expr))

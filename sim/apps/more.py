@@ -19,7 +19,7 @@ def delayed(draft: Draft) -> None:
     """A function that waits before it runs, and a handler that has to wait for what it writes, sometimes for long."""
     target, number = draft.name("t"), draft.pick(draft.ints)
     draft.add(p.IntCell(target))
-    debounce = draft.pick((20, 50, 50, LONG_MS))
+    debounce = draft.pick((20, 50, LONG_MS))
     draft.add(p.Computed(draft.name("c"), p.Read(number), target=target, debounce=debounce, eager=True))
     draft.kept.append(target)
     if "handlers" in draft.features:

@@ -19,6 +19,7 @@ from sim.apps.naive import Model, ModelError
 from sim.faults import Eio, Full
 from sim.oracles import values
 from sim.oracles.moments import SCOPE, Complain, Moment, moments, whole_log
+from sim.oracles.observations import check_digests
 from sim.program.check_events import check_events, check_sent
 from sim.program.check_pieces import check_pieces
 from sim.program.check_resources import check_asked, check_resources, has_ageing, is_asking
@@ -160,6 +161,7 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
         values.check_history(program.app, log, program.told.blocks, complain, gated=gated)
     if is_whole:
         check_asked(program, log, complain)
+        check_digests(log, complain)
     program.world.counts["commits"] += len(log)
     _check_log(log, complain)
     return documents

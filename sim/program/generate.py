@@ -100,7 +100,7 @@ class _Drawing:
         if draft.calls:
             self._options += [self._call] * 3
         if draft.patterns:
-            self._options += [self._piece] * 3
+            self._options += [self._piece] * 3 + [self._resume]
         self._resources = [part.name for part in draft.parts if isinstance(part, Resource)]
         if self._resources:
             self._options += [self._change_outside] * 2
@@ -235,6 +235,19 @@ class _Drawing:
             key=rng.choice("kl"),
             given=rng.randrange(3),
             how=rng.choice(("start", "tick", "tick", "stop")),
+            **place,  # type: ignore[arg-type]
+        )
+
+    def _resume(self, **place: float) -> o.Operation:
+        rng, draft = self._rng, self._draft
+        pattern = rng.choice([part for part in draft.parts if isinstance(part, p.Pattern)])
+        read = [name for name in p.names_in(pattern) if name in draft.ints] or draft.ints
+        return o.Resume(
+            pattern=pattern.name,
+            key=rng.choice("kl"),
+            given=rng.randrange(3),
+            cell=rng.choice(read),
+            value=rng.randrange(6),
             **place,  # type: ignore[arg-type]
         )
 

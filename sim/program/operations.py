@@ -108,6 +108,16 @@ class Piece(Operation, frozen=True, kw_only=True):
     how: Literal["start", "tick", "stop"]
 
 
+class Resume(Operation, frozen=True, kw_only=True):
+    """Stop a piece; then change a cell and start the piece again, before the change is on disk."""
+
+    pattern: str
+    key: str
+    given: int
+    cell: str
+    value: int
+
+
 class ChangeOutside(Operation, frozen=True, kw_only=True):
     """A resource answers otherwise from now on; or its next requests fail."""
 

@@ -51,6 +51,8 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
             session.stopped.add(sink)
         case o.Piece(pattern=pattern) if pattern in names:
             _piece(program, operation, session, thread)
+        case o.Resume(pattern=pattern, cell=cell) if pattern in names and cell in names:
+            _resume(program, operation, session)
         case o.ChangeOutside(resource=resource, fails=fails):
             OUTSIDE.epochs[resource] += not fails
             OUTSIDE.failing[resource] = fails
@@ -177,6 +179,14 @@ def _piece(program: ProgramWorld, operation: o.Piece, session: Session, thread: 
         ticket = piece.outputs["tick"].send(operation.given, operation.tag)
         program.order += 1
         program.told.sent(SentEvent(operation.tag, -1 - thread, program.opening, program.order, "", ticket))
+
+
+def _resume(program: ProgramWorld, operation: o.Resume, session: Session) -> None:
+    pattern, key = getattr(program.module, operation.pattern), operation.key
+    session.space.start(pattern, key, key=key, given=operation.given).stop()
+    session.space.sync()
+    getattr(program.module, operation.cell).value = operation.value
+    session.space.start(pattern, key, key=key, given=operation.given)
 
 
 def _care(program: ProgramWorld, session: Session, how: str) -> None:

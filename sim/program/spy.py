@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from headwater.scheduler.runs.persistence import SINCE
 from headwater.scheduler.runs.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.scheduler_limits import FAILURES_MAX
 from headwater.scheduler.trace import (
+    NodeGated,
     NodeInvalidated,
     RunDiscarded,
     RunFailed,
@@ -20,6 +22,9 @@ from sim.apps import parts as p
 
 SLACK_MS = 0.01
 """Times are rounded."""
+
+LONG_MS = 1000.0
+"""No pass takes so long: a function that starts later has waited."""
 
 
 class Spy:
@@ -36,6 +41,8 @@ class Spy:
             if isinstance(part, p.Computed | p.Sink) and (part.debounce or part.throttle)
         }
         self._changed: dict[str, float] = {}
+        self._late: dict[str, float] = {}
+        """Functions whose inputs had changed before the opening, and until when they wait."""
         self._ended: dict[str, float] = {}
         self._scheduler = scheduler
         scheduler.trace.listen(self._heard)
@@ -49,10 +56,20 @@ class Spy:
         match record:
             case RunDiscarded(reason=reason):
                 self.rejected[node] += reason == REJECTED
-            case NodeInvalidated():
+            case NodeInvalidated(change=change):
                 self._changed[node] = record.at_ms
+                if change == SINCE:
+                    self._late[node] = 0.0
+                else:
+                    self._late.pop(node, None)
+            case NodeGated(until_ms=until) if node in self._late and until - record.at_ms > LONG_MS:
+                self._late[node] = until
             case RunStarted():
                 self._started(record)
+                if 0.0 < self._late.pop(node, 0.0) <= record.at_ms + SLACK_MS:
+                    self.found.append(
+                        ("I7", f"{node} was outdated when the space was opened, and waited for its delay")
+                    )
             case RunFinished() | RunFailed():
                 self._ended[node] = record.at_ms
 
