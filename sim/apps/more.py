@@ -27,11 +27,22 @@ def delayed(draft: Draft) -> None:
         draft.handlers.append(draft.add(p.Handler(draft.name("h"), (p.Look(seen),), p.Param())).name)
 
 
+def raced(draft: Draft) -> None:
+    """A handler that takes its time after it has read a function: others change what that depends on meanwhile."""
+    if "handlers" not in draft.features:
+        return
+    body = p.Binary("+", p.Read(draft.pick(draft.ints)), p.Const(1))
+    draft.calls.append(draft.add(p.Computed(draft.name("c"), body)))
+    target = draft.add(p.IntCell(draft.name("t"))).name
+    steps = (p.Put(target, p.Call(draft.calls[-1].name)),)
+    draft.handlers.append(draft.add(p.Handler(draft.name("h"), steps, p.Param(), slow=draft.pick((5, 20)))).name)
+
+
 def resource(draft: Draft) -> None:
     """One that is asked again when its value is old, or when a request has failed, or neither."""
     fresh, retries = draft.pick(((0, 0), (0, 3), (300, 0), (300, 3), (2000, 3)))
     draft.add(Resource(draft.name("u"), draft.pick(draft.ints), fresh, retries))
 
 
-MORE: Final[dict[str, Callable[[Draft], None]]] = {"gates": delayed, "resources": resource}
+MORE: Final[dict[str, Callable[[Draft], None]]] = {"gates": delayed, "slow": raced, "resources": resource}
 """By feature."""

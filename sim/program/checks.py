@@ -19,7 +19,6 @@ from sim.apps.naive import Model, ModelError
 from sim.faults import Eio, Full
 from sim.oracles import values
 from sim.oracles.moments import SCOPE, Complain, Moment, moments, whole_log
-from sim.oracles.observations import check_digests
 from sim.program.check_events import check_events, check_sent
 from sim.program.check_pieces import check_pieces
 from sim.program.check_resources import check_asked, check_resources, has_ageing, is_asking
@@ -161,7 +160,6 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
         values.check_history(program.app, log, program.told.blocks, complain, gated=gated)
     if is_whole:
         check_asked(program, log, complain)
-        check_digests(log, complain)
     program.world.counts["commits"] += len(log)
     _check_log(log, complain)
     return documents
@@ -211,6 +209,8 @@ def _check_forced_pass(program: ProgramWorld, session: Session, complain: Compla
         # Time passes in a pass that waits for requests: others get old.
         return
     before = session.space.stats
+    if session.loop is not None and session.runtime.pieces._due:
+        complain("L2", "a thread has left work on pieces to the next pass, and there is none")
     session.storage.nudge()
     if session.loop is not None:
         session.loop.force()

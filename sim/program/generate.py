@@ -6,10 +6,12 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from sim.apps import parts as p
 from sim.apps.generate import Draft, draw, draw_features
 from sim.apps.resources import Resource
-from sim.faults import NODE, generate_faults
+from sim.faults import NODE, Full, generate_faults
 from sim.plan import Plan, draw_knobs
 from sim.program import operations as o
 
@@ -18,6 +20,9 @@ HOT_SHARE = 0.35
 
 LOOP_SHARE = 0.25
 """Of the worlds: spaces in event loops."""
+
+LONG_FULL_S = 100.0
+"""Longer than an event is tried again."""
 
 
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
@@ -40,6 +45,9 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     edits = tuple(rng.randrange(1 << 16) for _ in range(4))
     span = sum(each.gap for each in operations) / len(threads)
     faults = generate_faults(rng, NODE, ("p",), max(span, 0.5)) if rng.random() < 0.6 else ()
+    if draft.handlers and any(isinstance(fault, Full) for fault in faults) and rng.random() < 0.3:
+        faults = tuple(replace(fault, seconds=LONG_FULL_S) if isinstance(fault, Full) else fault for fault in faults)
+        operations += drawing.wait_in_vain()
     return Plan(
         kind="program",
         features=features,
@@ -181,6 +189,11 @@ class _Drawing:
         )
         pause = rng.choice((0.0, 0.001, 0.01))
         return o.Block(tag=f"x{self._count}", steps=steps, pause=pause, **place)  # type: ignore[arg-type]
+
+    def wait_in_vain(self) -> tuple[o.Operation, ...]:
+        """An event whose result the disk has no room for, for longer than it is tried again."""
+        handler = self._rng.choice(self._draft.handlers)
+        return (o.Send(tag="long", handler=handler, n=1), o.Pass(seconds=40.0), o.Pass(seconds=20.0))
 
     def _send_twice(self, **place: float) -> o.Operation:
         rng = self._rng

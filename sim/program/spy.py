@@ -56,6 +56,8 @@ class Spy:
         match record:
             case RunDiscarded(reason=reason):
                 self.rejected[node] += reason == REJECTED
+                if reason == REJECTED:
+                    self._rejected(node)
             case NodeInvalidated(change=change):
                 self._changed[node] = record.at_ms
                 if change == SINCE:
@@ -72,6 +74,13 @@ class Spy:
                     )
             case RunFinished() | RunFailed():
                 self._ended[node] = record.at_ms
+
+    def _rejected(self, name: str) -> None:
+        # Repeated for the same causes, which have waited.
+        self._changed.pop(name, None)
+        for node in self._scheduler.registry.nodes:
+            if node.id == name and node.recorded is not None:
+                self.found.append(("I7", f"{name}: its next commit names an observation that was rolled back"))
 
     def _started(self, record: RunStarted) -> None:
         name = record.node.partition("#")[0]
