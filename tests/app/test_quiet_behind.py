@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.runtime.options import Options
 from headwater.testing import probe
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch
 
 
 def chain(length: int) -> tuple[hw.App, hw.Cell[int], list[hw.Computed[[], int]]]:
@@ -118,3 +120,28 @@ def test_after_a_restart_a_change_that_is_found_late_is_an_old_one() -> None:
         t.advance("1s")
         t.restart()
         assert total() == 6
+
+
+def test_what_was_outdated_before_an_opening_runs_before_its_readers(tmp_path: Path) -> None:
+    """I9: a debounced function that was observed at the opening was put aside for its quiet, and its reader began."""
+    app = hw.App("a")
+    x = app.cell("x", 1)
+
+    @app.computed(debounce="100ms")
+    def waits() -> int:
+        return x.value * 10
+
+    @app.computed(eager=True)
+    def both() -> int:
+        return waits() + x.value
+
+    with app.open(tmp_path / "a.db"):
+        pass
+    with hw.App("aside").open(tmp_path / "a.db") as space:
+        space.cell("a.x", int).value = 2
+    watches: list[SchedulerWatch] = []
+    options = Options(prepare=lambda port: watches.append(SchedulerWatch(port.scheduler)))
+    with app.open_with(tmp_path / "a.db", options):
+        assert both() == 22
+        watches[0].check()
+        watches[0].end()

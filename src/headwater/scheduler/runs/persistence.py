@@ -283,6 +283,8 @@ class Persistence:
                 self._invalidation.mark(node, cause, SINCE)
             if causes:
                 self._gates.at_once(node)
+                # If it is observed already, it was put aside for its delay.
+                self._invalidation.offer_again(node)
 
     def _tell_readers_before(self, node: Node, restored: Collection[Node]) -> None:
         """Notify readers that were registered before a failed node: they have not seen its failure."""
