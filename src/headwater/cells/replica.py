@@ -63,13 +63,8 @@ class UnsentObservations:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def put(self, doc: DocKey, body: bytes, reads: Iterable[Read | PendingRead], *, over: bool = True) -> None:
-        """Store an observation with the next commit, if its reads are then still current.
-
-        Unless there is one, if it is not to be put over that.
-        """
-        if not over and doc in self._found:
-            return
+    def put(self, doc: DocKey, body: bytes, reads: Iterable[Read | PendingRead]) -> None:
+        """Store an observation with the next commit, if its reads are then still current."""
         marks = tuple(reads)
         confirmed = tuple(mark for mark in marks if type(mark) is Read)
         pending = tuple(mark for mark in marks if type(mark) is PendingRead)

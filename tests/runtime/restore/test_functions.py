@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import headwater as hw
 from headwater.errors import NotReadyError
+from headwater.host.space_facade import runtime_of
+from headwater.host.storage import storage_of
 from headwater.runtime.options import Options
 from headwater.testing import simulate
 from tests.app.simulated import sim_loop
@@ -329,6 +332,31 @@ def test_quiet_sink_that_appends_and_counts_does_so_again_only_after_a_change(tm
     with app.open(path) as space:
         assert outcome(space) == (1, 0, 0)
         assert (said.value, count.value) == ([2, 3], 2)
+
+
+def test_quiet_sink_that_writes_twice_before_the_store_decides_is_restored_from_its_last_run(tmp_path: Path) -> None:
+    """The observation of its first run was kept instead of that of the second."""
+    app = hw.App("shop")
+    rate = app.cell("rate", 2)
+    double = app.cell("double", 0)
+
+    @app.sink(resume="quiet")
+    def keep() -> None:
+        double.value = rate.value * 2
+
+    path, decide = tmp_path / "shop.db", threading.Event()
+    with app.open(path) as space:
+        space.sync()
+        storage = storage_of(runtime_of(space)._lease)
+        holding = threading.Thread(target=storage.call, args=(lambda _: decide.wait(),))
+        holding.start()
+        rate.value = 3
+        rate.value = 4
+        decide.set()
+        holding.join()
+    with app.open(path) as space:
+        assert outcome(space) == (1, 0, 0)
+        assert double.value == 8
 
 
 def test_quiet_sink_hears_of_a_function_above_it_that_has_to_run(tmp_path: Path) -> None:

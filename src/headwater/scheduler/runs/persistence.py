@@ -97,6 +97,9 @@ class Persistence:
         self._trace = trace
         self._now = gates.now
         self.failing = FailingNodes(graph)
+        # Counts runs with an observation; and of functions that write and have no result, the run of the last one.
+        self._runs = 0
+        self._noted: dict[DocKey, int] = {}
         # The number of nodes restored as clean; and the others, by their ids.
         self.restored = 0
         self.missed: dict[str, Resumed] = {}
@@ -130,13 +133,22 @@ class Persistence:
         node.recorded = None
         if body is not None:
             own = frozenset(doc for doc, _ in tx.written())
-            tx.callbacks = (*tx.callbacks, partial(self._accepted, _key(node), body, reads, own))
+            self._runs += 1
+            self._noted.setdefault(_key(node), 0)
+            tx.callbacks = (*tx.callbacks, partial(self._accepted, _key(node), body, reads, own, self._runs))
 
-    def _accepted(
-        self, key: DocKey, body: bytes, reads: Mapping[ReadKey, Mark | None], own: Collection[DocKey], tx: Transaction
+    def _accepted(  # noqa: PLR0917  # called in one place
+        self,
+        key: DocKey,
+        body: bytes,
+        reads: Mapping[ReadKey, Mark | None],
+        own: Collection[DocKey],
+        number: int,
+        tx: Transaction,
     ) -> None:
         verdict = tx.verdict
-        if not isinstance(verdict, Committed):
+        if not isinstance(verdict, Committed) or self._noted.get(key, 0) > number:
+            # In the latter case a later run has its own there.
             return
         seen: list[Read | PendingRead] = []
         for (doc, path, bits), mark in reads.items():
@@ -147,8 +159,8 @@ class Persistence:
             else:
                 seen.append(mark.read(doc, path, _depth(bits)))
         with self._replica.lock:
-            # A later run may have its own there by now.
-            self._replica.observations.put(key, body, seen, over=False)
+            self._noted[key] = number
+            self._replica.observations.put(key, body, seen)
 
     def note_failure(
         self,
@@ -186,6 +198,9 @@ class Persistence:
             if not index and values and not same(stands, values[0]):
                 return
             seen.append(mark.read(doc, (), Depth.DEEP))
+        self._runs += 1
+        if _key(node) in self._noted:
+            self._noted[_key(node)] = self._runs
         self._replica.observations.put(_key(node), body, seen)
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
