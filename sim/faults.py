@@ -130,6 +130,15 @@ class SlowDisk(Fault, frozen=True, kw_only=True):
     sync_ms: float
 
 
+class LyingSync(Fault, frozen=True, kw_only=True):
+    """From here on, syncs succeed and make nothing durable, as of a drive that answers from its volatile cache.
+
+    Never drawn, because commits are lost then: it is there to see that the oracles find that.
+    """
+
+    node: str
+
+
 class Clock(Fault, frozen=True, kw_only=True):
     """The wall clock is set, or the clocks run faster or slower."""
 

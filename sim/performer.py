@@ -23,6 +23,7 @@ from sim.faults import (
     Kill,
     KillInIo,
     Late,
+    LyingSync,
     Pause,
     Refuse,
     SlowDisk,
@@ -101,7 +102,7 @@ class Performer:
             case _:
                 self._do_to_node(fault)
 
-    def _do_to_node(self, fault: Fault) -> None:
+    def _do_to_node(self, fault: Fault) -> None:  # noqa: C901  # one case for each kind
         world = self._world
         name: str = fault.node  # type: ignore[attr-defined]  # all other kinds have it
         node = world.node(name)
@@ -118,6 +119,8 @@ class Performer:
                     node.pause(fault.seconds)
             case Clock():
                 node.set_clock(jump=fault.jump, rate=fault.rate)
+            case LyingSync():
+                node.disk.lying_fsync = True
             case KillInIo() | Full() | Eio() | SlowDisk():
                 if name not in self._disks:
                     self._disks[name] = _DiskFaults(self, world, node)

@@ -33,8 +33,9 @@ from headwater.store.engine import Engine
 from headwater.store.verification import verify
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT
-from sim.faults import DISK, Eio, Full, generate_faults, time_of
+from sim.faults import DISK, Eio, Full, generate_faults
 from sim.oracles.crash_points import check_crash_points
+from sim.oracles.flipped_bits import check_flipped_bits
 from sim.performer import perform
 from sim.plan import Plan, draw_knobs
 from sim.storage import earlier, scenarios
@@ -51,6 +52,7 @@ CALM_S: Final = 600.0
 LASTS_S: Final = 60.0
 IMAGES: Final = 60
 """Crash images that are opened in a world with that feature."""
+BITS: Final = 30
 PATIENCE_S: Final = 0.2
 
 
@@ -59,17 +61,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     knobs = draw_knobs(rng)
     scenario = scenarios.draw(rng, knobs, NODE, small=small)
     if scenario is not None:
-        faults = scenario.faults
-        if rng.random() < 0.2:
-            faults += generate_faults(rng, DISK, (NODE,), scenario.operations[-1].at, least=1)
-        return Plan(
-            kind="storage",
-            features=(scenario.name,),
-            knobs=scenario.knobs,
-            nodes=scenario.writers,
-            operations=scenario.operations,
-            faults=tuple(sorted(faults, key=time_of)),
-        )
+        return scenario
     writers = tuple(
         Writer(name, rng.random() < 0.6, rng.choice((1, 3, 8))) for name in "abcd"[: rng.randint(1, 3 if small else 4)]
     )
@@ -82,6 +74,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
         features, faults = (earlier.FEATURE,), (*earlier.draw(rng, NODE), *faults)
     if rng.random() < 0.04:
         features += ("crash points",)
+    features += scenarios.draw_bits(rng)
     return Plan(kind="storage", features=features, knobs=knobs, nodes=writers, operations=acts, faults=faults)
 
 
@@ -134,6 +127,8 @@ class _Play:
             world.conductor.join(actor)
         if "crash points" in world.plan.features:
             check_crash_points(world, node, f"{URL}{file_name(SPACE)}", IMAGES)
+        if "flipped bits" in world.plan.features:
+            check_flipped_bits(world, node, f"{URL}{file_name(SPACE)}", BITS)
 
     @property
     def has_sent(self) -> bool:

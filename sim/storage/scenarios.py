@@ -8,12 +8,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from sim.faults import Full, SlowDisk
-from sim.plan import Fault, Knobs
+from sim.faults import DISK, Full, SlowDisk, generate_faults, time_of
+from sim.plan import Fault, Knobs, Plan
 from sim.storage.workload import Act, Care, Look, Step, Writer
 
 SHARE: Final = 0.25
 """Of the worlds."""
+FAULTS_SHARE: Final = 0.2
+"""Of these worlds: faults of any kind besides."""
+BITS_SHARE: Final = 0.04
 
 
 class Scenario(NamedTuple):
@@ -26,11 +29,29 @@ class Scenario(NamedTuple):
     faults: tuple[Fault, ...]
 
 
-def draw(rng: random.Random, knobs: Knobs, node: str, *, small: bool) -> Scenario | None:
+def draw(rng: random.Random, knobs: Knobs, node: str, *, small: bool) -> Plan | None:
     """One of them, or None. From a stream of its own: plans of other worlds stay as they are."""
     rng = random.Random(f"scenario-{rng.getstate()[1][:2]}")
     name = rng.choice(sorted(_DRAW)) if rng.random() < SHARE else ""
-    return _DRAW[name](rng, knobs, node, 4 if small else 12) if name else None
+    if not name:
+        return None
+    found = _DRAW[name](rng, knobs, node, 4 if small else 12)
+    faults = found.faults
+    if rng.random() < FAULTS_SHARE:
+        faults += generate_faults(rng, DISK, (node,), found.operations[-1].at, least=1)
+    return Plan(
+        kind="storage",
+        features=(found.name,),
+        knobs=found.knobs,
+        nodes=found.writers,
+        operations=found.operations,
+        faults=tuple(sorted(faults, key=time_of)),
+    )
+
+
+def draw_bits(rng: random.Random) -> tuple[str, ...]:
+    """Whether bits of the file are flipped at the end. From a stream of its own, too."""
+    return ("flipped bits",) if random.Random(f"bits-{rng.getstate()[1][:2]}").random() < BITS_SHARE else ()
 
 
 def _act(number: int, at: float, session: str, *steps: Step, **more: object) -> Act:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sim.apart import play_all
-from sim.faults import ALL, Eio, Full, Kill, KillInIo, SlowDisk, generate_faults
+from sim.faults import ALL, Eio, Full, Kill, KillInIo, LyingSync, SlowDisk, generate_faults
 from sim.kinds import make_plan
 from sim.plan import Plan
 from sim.storage.workload import Act, Step, Writer
@@ -29,6 +29,25 @@ def test_rules_hold_in_some_worlds_and_at_their_crash_points() -> None:
     ]
     for outcome in play_all(plans):
         assert outcome.violations == ()
+
+
+def test_commits_that_a_disk_loses_after_it_has_confirmed_them_are_found() -> None:
+    """A check of the checker: with a disk whose syncs do nothing, no program can keep its word."""
+    faults = (LyingSync(at=0.55, node="s"), Kill(at=2.0, node="s", keep=0.0, down=0.1))
+    honest = Plan(kind="storage", nodes=(Writer("a", resends=True),), operations=acts(15), faults=faults[1:])
+    lying = msgspec.structs.replace(honest, faults=faults)
+    found = play_all([(plan, seed) for plan in (honest, lying) for seed in range(3)])
+    assert [[each.rule for each in outcome.violations][:1] for outcome in found] == [[]] * 3 + [["S1"]] * 3
+
+
+def test_damage_of_a_file_is_noticed_or_harmless() -> None:
+    plans = [
+        (msgspec.structs.replace(make_plan("small-storage", seed), features=("flipped bits",)), seed)
+        for seed in range(4)
+    ]
+    outcomes = play_all(plans)
+    assert [each.violations for each in outcomes] == [()] * 4
+    assert sum(each.counts["flipped bits noticed"] for each in outcomes) > 0
 
 
 def test_each_fault_of_the_disk_happens_and_everything_is_decided_afterwards() -> None:
