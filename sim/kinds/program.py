@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import random
+from functools import partial
+from typing import Final
 
+import msgspec
+
+from headwater.cells.transaction import Transaction
+from headwater.store.commit import Committed
 from sim.apps.parts import App
 from sim.apps.source import source as app_source
+from sim.oracles.crash_points import check_crash_points, mark_acknowledged
 from sim.performer import perform as perform_faults
 from sim.plan import Plan
 from sim.program.checks import check
 from sim.program.generate import generate as draw
+from sim.program.operations import Program
 from sim.program.perform import perform
-from sim.program.program import REST_S, ProgramWorld
-from sim.world import World
+from sim.program.program import REST_S, URL, ProgramWorld
+from sim.world import Node, World
+
+CRASH_POINTS: Final = "crash points"
+CRASH_SHARE: Final = 0.03
+IMAGES: Final = 30
 
 
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
     """Draw a plan. Small: 3 to 8 declarations and about 20 operations."""
-    return draw(rng, small=small)
+    plan = draw(rng, small=small)
+    # From a stream of its own: plans of known seeds stay as they are.
+    if random.Random(f"crash-{rng.getstate()[1][:2]}").random() < CRASH_SHARE and _is_durable(plan):
+        return msgspec.structs.replace(plan, features=(*plan.features, CRASH_POINTS))
+    return plan
+
+
+def _is_durable(plan: Plan) -> bool:
+    """Otherwise a loss of power may cost what was acknowledged."""
+    return all(isinstance(each, Program) and each.durability == "full" for each in plan.nodes)
 
 
 def source(plan: Plan) -> str:
@@ -32,6 +53,8 @@ def play(world: World) -> None:
     program.perform, program.check = perform, check
     name = program.spec.name
     node = world.node(name)
+    if CRASH_POINTS in world.plan.features:
+        program.told.acknowledged = partial(_acknowledge, node)
     world.on_restart[name] = program.main
     world.on_code[name] = program.edit
     performer = perform_faults(world)
@@ -44,3 +67,11 @@ def play(world: World) -> None:
     program.is_calm = True
     if not conductor.wait(lambda: program.is_finished or bool(world.violations), "rest", REST_S):
         world.violate("L1", f"the program did not come to rest within {REST_S} s", name)
+    elif CRASH_POINTS in world.plan.features and not world.violations:
+        check_crash_points(world, node, URL, IMAGES)
+
+
+def _acknowledge(node: Node, tx: Transaction) -> None:
+    """The workload was told that a block is committed."""
+    if isinstance(tx.verdict, Committed) and tx.local_seq is not None:
+        mark_acknowledged(node, tx.verdict.seq, tx.replica.session, tx.local_seq)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -50,6 +51,8 @@ class Told:
         self._handled: set[tuple[object, str]] = set()
         """Openings with the tags of events that have a receipt there."""
         self._asked: list[tuple[object, str, int]] = []
+        self.acknowledged: Callable[[Transaction], None] = lambda _: None
+        """Called with each block that has committed."""
         self._open: list[tuple[str, Transaction]] = []
         self._waiting: list[SentEvent] = []
 
@@ -68,6 +71,7 @@ class Told:
             match tx.status:
                 case Status.COMMITTED:
                     self.committed.add(tag)
+                    self.acknowledged(tx)
                 case Status.REJECTED:
                     self.rejected.add(tag)
                 case Status.ABORTED:
