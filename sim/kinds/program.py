@@ -15,6 +15,7 @@ from sim.apps.source import source as app_source
 from sim.oracles.crash_points import check_crash_points, mark_acknowledged
 from sim.performer import perform as perform_faults
 from sim.plan import Plan
+from sim.program import twin
 from sim.program.checks import check
 from sim.program.generate import generate as draw
 from sim.program.operations import Program
@@ -30,6 +31,8 @@ IMAGES: Final = 30
 def generate(rng: random.Random, *, small: bool = False) -> Plan:
     """Draw a plan. Small: 3 to 8 declarations and about 20 operations."""
     plan = draw(rng, small=small)
+    if (twins := twin.generate(rng, small=small)) is not None:
+        return twins
     # From a stream of its own: plans of known seeds stay as they are.
     if random.Random(f"crash-{rng.getstate()[1][:2]}").random() < CRASH_SHARE and _is_durable(plan):
         return msgspec.structs.replace(plan, features=(*plan.features, CRASH_POINTS))
@@ -49,7 +52,13 @@ def source(plan: Plan) -> str:
 
 def play(world: World) -> None:
     """Run it."""
-    program = ProgramWorld(world)
+    if twin.TWIN in world.plan.features:
+        twin.play(world, _run)
+    else:
+        _run(world, ProgramWorld(world))
+
+
+def _run(world: World, program: ProgramWorld) -> None:
     program.perform, program.check = perform, check
     name = program.spec.name
     node = world.node(name)

@@ -60,7 +60,7 @@ def _check(program: ProgramWorld) -> None:
         if not _come_to_rest(program):
             return
     before = len(program.world.violations)
-    documents = _look(program)
+    documents = program.documents = _look(program)
     _check_ledger(program, documents)
     stopped = frozenset(name for session in program.sessions for name in session.stopped)
     program.leave()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,13 +26,13 @@ LONG_FULL_S = 100.0
 """Longer than an event is tried again."""
 
 
-def generate(rng: random.Random, *, small: bool = False) -> Plan:
-    """A plan. Small: a few declarations and operations."""
+def generate(rng: random.Random, *, small: bool = False, without: AbstractSet[str] = frozenset()) -> Plan:
+    """A plan. Small: a few declarations and operations. `without`: features that it does not have."""
     knobs = draw_knobs(rng)
     is_hot = rng.random() < HOT_SHARE
     sessions = 2 if is_hot or rng.random() < 0.15 else 1
     # Async functions need an event loop, which these programs do not have yet.
-    features = draw_features(rng, frozenset({"async", "resources"} if sessions > 1 else {"async"}))
+    features = draw_features(rng, frozenset({"async", "resources"} if sessions > 1 else {"async"}) | without)
     if is_hot:
         more = ("handlers",) if rng.random() < 0.5 else ()
         features = tuple(dict.fromkeys((*features, "slow", "targets", *more)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
@@ -89,6 +89,8 @@ class ProgramWorld:
         self._gated = sorted({each.fn for each in plan.operations if isinstance(each, o.Gate)})
         self.is_stopping = self.is_done = self.is_calm = self.is_finished = False
         self.reopening: o.Reopen | None = None
+        self.documents: Mapping[str, Any] = {}
+        """At the last rest."""
         self.is_clean = True
         """Whether the last life ended by closing, without faults."""
         self.perform: Callable[[ProgramWorld, o.Operation, Session, int], None]
