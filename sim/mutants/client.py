@@ -74,7 +74,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "pass",
         "L1",
     ),
-    _m("gives_up_quietly", "client.server_link:ServerLink.give_up", "self._socket.abort()", "pass", "L1"),
+    _m(
+        "gives_up_quietly",
+        "client.server_link:ServerLink.give_up",
+        "self._socket.abort()",
+        "pass",
+        "L1",
+        equivalent="a server of this version ends the connection itself when its disk has failed; earlier ones did not",
+    ),
     # The replica.
     _m(
         "let_go_and_taken_in_again",

@@ -16,6 +16,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if not isinstance(error, StoreFullError):\n    self._break(error.message)",
         "pass",
         "L1",
+        equivalent="clients that are sent away come again and ask for documents, which breaks the channel as well",
     ),
     _m(
         "failure_is_verdict",
@@ -42,7 +43,12 @@ decided = [
         "M",
     ),
     _m(
-        "broken_entered", "server.spaces.client_connection:ClientConnection.entered", "channel.is_broken", "False", "L1"
+        "broken_entered",
+        "server.spaces.client_connection:ClientConnection.entered",
+        "channel.is_broken",
+        "False",
+        "L1",
+        equivalent="a client asks for documents as soon as it has entered, which breaks the channel once more",
     ),
     _m(
         "broken_kept",

@@ -53,7 +53,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "False",
         "L1",
     ),
-    _m("known_while_asked", "sync.client_session:ClientSession._note_fate", "doc not in asked", "True", "INV-9"),
+    _m(
+        "known_while_asked",
+        "sync.client_session:ClientSession._note_fate",
+        "doc not in asked",
+        "True",
+        "INV-9",
+        equivalent="a commit to a document that has not arrived replaces it as a whole, so what is here is complete",
+    ),
     _m(
         "unwatch_unsent",
         "sync.client_session:ClientSession.unwatch",

@@ -135,7 +135,7 @@ def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None: 
             shared.world.violate("L1", f"the folder of {name} has {outbox} commits at the end", name)
         for doc, (confirmed, _) in look.documents.items():
             expected = body(history.before(DocKey(doc), look.seq + 1))
-            if client.node.can == "read" and doc.partition(".")[2].startswith(DERIVED):
+            if (client.node.can == "read" or client.is_reader) and doc.partition(".")[2].startswith(DERIVED):
                 continue  # a result that it keeps to itself, and not in the folder
             if "limits" in shared.world.plan.features and not confirmed:
                 # Known: a prefix whose documents did not fit into one answer after a reconnect stays in the folder.
@@ -146,6 +146,9 @@ def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None: 
         for record in client.records:
             places = [history.written.get(number) for number in record.written]
             is_listed = any(str(number).encode() in refused for number in record.written)
+            if is_listed and any(places) and client.is_reader:
+                text = f"transaction {record.act.number} of {name} is listed as rejected, and is in the log"
+                shared.world.violate("S1", text, name)
             # It may have been decided, and lost with what came after a backup.
             is_lost = record.is_put_back and (shared.put_back.get(name, 0) > record.opening or record.is_committed)
             is_left = record.was_closed and record.act.how == "block" and not is_lost

@@ -281,6 +281,11 @@ class SharedClient:
         self.has_failed_run = self.has_failed_run or isinstance(error.__cause__, OfflineError | StoreFullError)
         self.shared.told(self, error)
 
+    @property
+    def is_reader(self) -> bool:
+        """Whether it may only read by now."""
+        return bool(self.node.reads_after) and self.world.now >= self.node.reads_after
+
     def has_reconnected(self) -> bool:
         """Whether this opening had another connection, or another opening of its folder, before."""
         return self.space is None or self.node.local or self.space.connection.tries > 1
@@ -296,7 +301,7 @@ class SharedClient:
 
     async def _open(self) -> Any:
         options: dict[str, Any] = {
-            "token": self.shared.tokens[self.name],
+            "token": self.shared.tokens[f"{self.name}-reader" if self.is_reader else self.name],
             "on_error": self.user_error,
             "local": f"/home/{self.name}/replica" if self.node.local else None,
             "actor": self.node.actor or None,

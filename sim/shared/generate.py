@@ -23,7 +23,7 @@ from sim.faults import (
     time_of,
 )
 from sim.plan import Fault, Knobs, Plan
-from sim.shared.scenes import SCENES, with_scenes
+from sim.shared.scenes import SCENES, with_reader, with_scenes
 from sim.shared.shared_app import COUNTERS, LISTS, LOOSE, RECORDS, REGISTERS
 from sim.shared.workload import Act, ClientNode, Operation, Reopen, Revoke, ServerNode, Step, Sync, Upkeep
 
@@ -93,12 +93,16 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
 def draw_scene(rng: random.Random, knobs: Knobs, features: tuple[str, ...], scene: str, *, small: bool) -> Plan:
     """Draw a plan in which one situation is set up, with some other work around it."""
     features = tuple(each for each in FEATURES if each in features or each in SCENES[scene][1])
-    if scene == "revoked" and rng.random() < 0.5:
-        features = (*features, "slow rounds")
+    if scene == "revoked":
+        # All in one space, so that they hear of each other.
+        more = ("slow rounds",) if rng.random() < 0.6 else ()
+        features = (*(each for each in features if each != "spaces"), *more)
     clients = draw_clients(rng, features, 2 if small else rng.randint(2, 4), scene)
     count = rng.randint(4, 10) if small else rng.randint(8, 30)
     operations = draw_operations(rng, features, clients, count, 4.0 if small else 10.0)
     operations, faults = with_scenes(rng, scene, clients, operations, small=small)
+    if scene == "reduced":
+        clients = with_reader(clients, faults)
     if scene not in UNDISTURBED and rng.random() < 0.3:
         faults += aimed(rng, operations, 2, AIMED)
     return Plan(
@@ -111,7 +115,7 @@ def draw_scene(rng: random.Random, knobs: Knobs, features: tuple[str, ...], scen
     )
 
 
-UNDISTURBED: Final = ("put back", "forged")
+UNDISTURBED: Final = ("put back", "reduced", "forged")
 """A server that is killed while its file is replaced would have either file; the other one has to have receipts."""
 
 Aim = Callable[[random.Random, float, str], list[Fault]]

@@ -9,7 +9,9 @@ import random
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from sim.faults import Cut, Delay, Eio, Full, Isolate, Kill, SlowDisk
+import msgspec
+
+from sim.faults import Cut, Delay, Eio, Full, Isolate, Kill, Pause, SlowDisk
 from sim.plan import Fault
 from sim.shared.workload import Act, ClientNode, Forge, Operation, Release, Reopen, Revoke, Step, Sync, Upkeep
 
@@ -195,6 +197,9 @@ def folder_without_room(stage: Stage, at: float) -> Scene:
     if rng.random() < 0.5:
         operations.append(Reopen(at=at + seconds + rng.random(), node=a.name))
     faults: list[Fault] = [Full(at=at, node=a.name, seconds=seconds, room=room)]
+    if rng.random() < 0.6:
+        # What others did in between arrives at once.
+        faults.append(Pause(at=at + seconds * 0.2, node=a.name, seconds=seconds * rng.choice((0.4, 0.7))))
     if rng.random() < 0.3:
         faults.append(Kill(at=at + seconds + rng.random(), node=a.name, keep=0.5, down=0.2))
     return Scene(operations, faults, seconds + 3.0)
@@ -238,9 +243,29 @@ def revoked(stage: Stage, at: float) -> Scene:
     rng, name = stage.rng, stage.clients[-1].name
     others = [each for each in stage.writers() if each.name != name]
     operations: list[Operation] = [Revoke(at=at, node=name)]
-    if rng.random() < 0.5:
+    if rng.random() < 0.6:
         operations += [stage.some(at + 0.22 + i * 0.1, rng.choice(others)) for i in range(8)]
     return Scene(operations, [], 3.0, silent=name)
+
+
+def reduced(stage: Stage, at: float) -> Scene:
+    """A client is killed while its commits are decided. When it comes again, it may only read."""
+    a, *others = stage.folders()
+    rng = stage.rng
+    operations: list[Operation] = [
+        stage.act(at + 0.015 * i, rng.choice((a, a, *others)), ("append", str(i % 3)), settles=False) for i in range(20)
+    ]
+    slow = SlowDisk(at=at - 0.05, node="s", seconds=2.0, sync_ms=rng.choice((60.0, 150.0, 300.0)))
+    kill = Kill(at=at + rng.uniform(0.05, 0.3), node=a.name, keep=1.0, down=0.05)
+    return Scene(operations, [slow, kill], 4.0)
+
+
+def with_reader(clients: tuple[ClientNode, ...], faults: list[Fault]) -> tuple[ClientNode, ...]:
+    """The client that is killed may only read from then on."""
+    kill = next(each for each in faults if isinstance(each, Kill))
+    return tuple(
+        msgspec.structs.replace(each, reads_after=kill.at) if each.name == kill.node else each for each in clients
+    )
 
 
 def forged(stage: Stage, at: float) -> Scene:
@@ -256,39 +281,42 @@ def broken_while_entering(stage: Stage, at: float) -> Scene:
     """The disk of the server fails while a client comes back that then does nothing."""
     *others, b = stage.writers()
     rng = stage.rng
-    operations: list[Operation] = []
-    faults: list[Fault] = []
+    operations: list[Operation] = [stage.some(at - 0.2, b)]
+    # The client waits for the commits that are being written when it comes.
+    faults: list[Fault] = [SlowDisk(at=at, node="s", seconds=5.0, sync_ms=rng.choice((40.0, 90.0, 200.0)))]
     for i in range(rng.randint(2, 5)):
-        when = at + i * 0.6
-        operations += [stage.some(when + rng.random() * 0.2, rng.choice(others)) for _ in range(4)]
+        when = at + i * 0.8
+        operations += [stage.some(when + 0.05 * k, rng.choice(others)) for k in range(6)]
         faults += [
             Cut(at=when, node=b.name, every=True),
-            Eio(at=when + rng.uniform(0.03, 0.15), node="s", kind=rng.choice(("sync", "write")), count=1),
+            Eio(at=when + rng.uniform(0.05, 0.25), node="s", kind="sync", count=1),
         ]
-    if rng.random() < 0.5:
-        faults.append(SlowDisk(at=at, node="s", seconds=3.0, sync_ms=rng.choice((5.0, 30.0))))
     operations += [stage.some(at + 5.0, rng.choice(others))]
     return Scene(operations, faults, 6.0, silent=b.name)
 
 
-def opened_in_a_burst(stage: Stage, at: float) -> Scene:
-    """A client opens the space again and again, or fetches documents, while others write without a pause."""
+def asked_in_a_burst(stage: Stage, at: float) -> Scene:
+    """A client opens the space or fetches documents while others write, and all of it reaches the server at once."""
     b, *others = stage.writers()
     rng = stage.rng
     operations: list[Operation] = []
-    for round_ in range(3):
-        base = at + round_ * 0.8
-        if rng.random() < 0.6:
-            operations.append(Reopen(at=base, node=b.name, after=0.0))
+    faults: list[Fault] = []
+    for round_ in range(4):
+        base, j = at + round_ * 0.8, str(round_)
+        if rng.random() < 0.2:
+            operations.append(Reopen(at=base - 0.1, node=b.name, after=0.0))
+            step: Step = ("append", "0")
         else:
-            operations.append(Release(at=base, node=b.name, docs=("loose0", "loose1")))
-            operations += [stage.act(base + 0.05 * i, b, ("loose", str(i)), ("append", "1")) for i in range(2)]
-        step = rng.choice((0.004, 0.012))
+            for each in (b, *others[1:]):
+                operations.append(Release(at=base - 0.05, node=each.name, docs=(f"loose{j}",)))
+                operations.append(stage.act(base + 0.02, each, ("loose", j), ("append", "1"), settles=False))
+            step = ("lput", j)
         operations += [
-            stage.act(base + i * step, rng.choice(others), rng.choice((("append", "0"), ("lput", "0"), ("lput", "1"))))
-            for i in range(20)
+            stage.act(base + rng.random() * 0.1, rng.choice(others), step, settles=False)
+            for _ in range(rng.randint(2, 8))
         ]
-    return Scene(operations, [], 3.0)
+        faults.append(Pause(at=base, node="s", seconds=rng.choice((0.1, 0.15, 0.3))))
+    return Scene(operations, faults, 5.0)
 
 
 def comes_again_while_decided(stage: Stage, at: float) -> Scene:
@@ -312,14 +340,15 @@ SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "folder without room": (folder_without_room, ("local",)),
     "put back": (put_back, ("local",)),
     "revoked": (revoked, ("rights",)),
+    "reduced": (reduced, ("local",)),
     "forged": (forged, ("once", "events")),
     "broken while entering": (broken_while_entering, ()),
-    "opened in a burst": (opened_in_a_burst, ("loose",)),
+    "asked in a burst": (asked_in_a_burst, ("loose",)),
     "comes again while decided": (comes_again_while_decided, ("async",)),
 }
 """Each with the features that its worlds have."""
 
-ONCE: Final = ("put back", "revoked", "forged")
+ONCE: Final = ("put back", "revoked", "reduced", "forged")
 """Not repeated in one world."""
 
 

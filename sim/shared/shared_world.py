@@ -39,6 +39,9 @@ REST_S: Final = 1.0
 SILENCE_S: Final = IDLE_S + PONG_S + QUIET_PING_S + 2.0
 """How long a client may take to notice that its connection is silent."""
 
+REVOKED_S: Final = 8.0
+"""Until a client whose token was revoked has noticed it, if its connection works."""
+
 START_S: Final = 60.0
 """For the start of the server, before the first fault."""
 
@@ -99,6 +102,7 @@ class SharedWorld:
         known = {each.note for each in server.access.ls()}
         nodes = [each.node for each in (*self.clients.values(), *self.last.values())]
         nodes += [ClientNode(name=each.node) for each in self.world.plan.operations if isinstance(each, Forge)]
+        nodes += [ClientNode(name=f"{each.name}-reader", can="read") for each in nodes if each.reads_after]
         for name, node in sorted({each.name: each for each in nodes}.items()):
             if name not in known and name not in self.revoked:
                 right = Right[node.can.upper()]
@@ -158,6 +162,8 @@ class SharedWorld:
             self.world.conductor.sleep(SILENCE_S)
         elif any(isinstance(fault, Cut) for fault in self.world.plan.faults):
             self.world.conductor.sleep(LEARNS_S + 0.1)
+        # With slow rounds, a client notices later that its token was revoked.
+        self.wait(lambda: all(self.clients[name].is_ended for name in self.revoked), REVOKED_S)
         self.is_calm = True
         began = self.world.now
         if self.world.counts["kills"] or self.put_back or any(each.is_ended for each in self.clients.values()):

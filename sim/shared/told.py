@@ -38,7 +38,7 @@ def is_expected(  # noqa: C901, PLR0911  # one kind of error each
         return bool(plan.faults) or is_put_back
     if isinstance(error, AccessError):
         # A space that does not exist yet is made by a client that may own it.
-        return is_revoked or client.can != "own"
+        return is_revoked or client.can != "own" or bool(client.reads_after)
     kinds = {type(fault).__name__ for fault in plan.faults}
     if isinstance(error, SessionLostError | UnconfirmedError):
         # The folder of the client may have failed.

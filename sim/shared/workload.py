@@ -36,6 +36,8 @@ class ClientNode(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=T
     actor: str = ""
     can: Literal["read", "write", "own"] = "own"
     space: str = "main"
+    reads_after: float = 0.0
+    """From then on, it opens the space with a token that may only read. 0: never."""
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
@@ -16,6 +17,7 @@ from headwater.client import document_fetch
 from headwater.errors import NotReadyError, OfflineError, UsageError, UserCodeError
 from headwater.server.spaces import space_answers
 from headwater.sync.client_session import ClientSession
+from headwater.values.address import doc_key
 from tests.client.world import Behind, behind
 from tests.server.running import DEADLINE_S, settle_in
 
@@ -397,6 +399,29 @@ async def test_a_handler_is_called_when_what_it_needs_is_here(at: Behind) -> Non
         await space.settled()
         assert (seen, told, space.runs(birthday)) == ([31], [], 1)
     assert (await asyncio.to_thread(at_the_server, at, ann))[-2:] == ["Ann", 32]
+
+
+@looped
+async def test_a_document_that_is_let_go_and_read_again_at_once_stays_current(at: Behind) -> None:
+    desk = Desk()
+    ann = await asyncio.to_thread(desk.fill, at)
+
+    def grow() -> None:
+        with hw.App("other").open(at.straight, actor="bob") as other:
+            other.doc(ann, Person).age = 31
+
+    async with desk.app.aopen(at.url, token=at.token, actor="ann") as space:
+        person, storage = space.doc(ann, Person), space._runtime._lease.storage
+        may_go_on = threading.Event()
+        storage.link.soon(lambda: may_go_on.wait(DEADLINE_S))  # type: ignore[attr-defined]  # as long as this is done
+        assert not is_here(lambda: person.age)()
+        space._runtime.replica.release(doc_key(ann))
+        assert not is_here(lambda: person.age)()
+        may_go_on.set()
+        await until(is_here(lambda: person.age), "it has come")
+        await space.settle()
+        await asyncio.to_thread(grow)
+        await until(lambda: person.age == 31, "the change of another client")
 
 
 @looped

@@ -69,6 +69,16 @@ def test_a_client_does_not_enter_a_space_whose_disk_has_just_failed(
     check_that_the_client_is_told_of_others(server, done)
 
 
+def test_a_space_that_a_client_has_entered_since_is_not_closed(server: Server) -> None:
+    with client(server.url) as early:
+        assert server.spaces is not None
+        channel = server.spaces.channels["home"]
+        # The sweep found it empty before.
+        asyncio.run_coroutine_threadsafe(server.spaces._close("home"), channel._loop).result(DEADLINE_S)
+        assert server.spaces.channels["home"] is channel
+        write(early, "a", 1)
+
+
 def test_a_client_does_not_enter_a_space_that_was_just_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def close(channel: Channel) -> None:
         assert server.spaces is not None

@@ -55,6 +55,10 @@ class DocumentFetch:
         self._wanted.pop(doc, None)
         self._flying.discard(doc)
 
+    def is_wanted(self, doc: DocKey) -> bool:
+        """Whether a document was requested since it was dropped, and has not arrived."""
+        return doc in self._wanted or doc in self._flying
+
     def bring(self, docs: Collection[DocKey], done: Done) -> float:
         """Fetch documents and what they link to. The connection's thread calls `done` after they have arrived.
 

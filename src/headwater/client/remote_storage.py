@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -233,9 +234,14 @@ class RemoteStorage:
     def _unwatch(self, doc: DocKey) -> None:
         if self._fetching is not None:
             self._fetching.drop(doc)
-        self.link.unwatch(doc)
+        self.link.soon(partial(self._end_watch, doc))
         if self._folder is not None:
             self._folder.let_go(doc)
+
+    def _end_watch(self, doc: DocKey) -> None:
+        """In the connection's thread. A document may have been read again since: then the watch goes on."""
+        if self._link is not None and self._fetching is not None and not self._fetching.is_wanted(doc):
+            self._link.session.unwatch((doc,))
 
     # -- for the replica -----------------------------------------------------------------------------------
 

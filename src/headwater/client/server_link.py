@@ -251,10 +251,6 @@ class ServerLink:
         """Assume that a document does not exist."""
         self._soon(lambda: self.session.assume(doc))
 
-    def unwatch(self, doc: DocKey) -> None:
-        """End the watch of a document."""
-        self._soon(lambda: self.session.unwatch((doc,)))
-
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
         """Send observations of runs without writes."""
         self._soon(lambda: self.session.note(notes, gone))
