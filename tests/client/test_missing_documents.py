@@ -16,8 +16,11 @@ import headwater as hw
 from headwater.client import document_fetch
 from headwater.errors import NotReadyError, OfflineError, UsageError, UserCodeError
 from headwater.server.spaces import space_answers
+from headwater.store.commit import Commit, CommitOutcome, Committed, PatchDoc
 from headwater.sync.client_session import ClientSession
 from headwater.values.address import doc_key
+from headwater.values.ids import LocalSeq, SessionId
+from headwater.values.patch import Replace
 from tests.client.world import Behind, behind
 from tests.server.running import DEADLINE_S, settle_in
 
@@ -422,6 +425,22 @@ async def test_a_document_that_is_let_go_and_read_again_at_once_stays_current(at
         await space.settle()
         await asyncio.to_thread(grow)
         await until(lambda: person.age == 31, "the change of another client")
+
+
+@looped
+async def test_a_change_that_comes_before_the_document_is_part_of_the_document(at: Behind) -> None:
+    desk = Desk()
+    ann = await asyncio.to_thread(desk.fill, at)
+    async with desk.app.aopen(at.url, token=at.token, actor="ann") as space:
+        person, replica = space.doc(ann, Person), space._runtime.replica
+        at.proxy.freeze(True)
+        assert not is_here(lambda: person.age)()
+        # The document was held a moment ago, and the server has told this before it was asked for it once more.
+        edit = PatchDoc(doc_key(ann), (Replace(("age",), 31),))
+        replica.integrate([CommitOutcome(Commit(SessionId("other"), LocalSeq(0), (edit,)), Committed(replica.seq))])
+        assert not is_here(lambda: person.age)()
+        at.proxy.freeze(False)
+        await until(is_here(lambda: person.age), "it has come")
 
 
 @looped

@@ -12,7 +12,17 @@ from headwater.cells.replica_view import Document
 from headwater.client.document_fetch import is_in_loop
 from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
 from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort, ReplicaStorage
-from headwater.store.commit import Commit, CommitOutcome, Committed, DeleteDoc, Effect, SetDoc, Submission, Verdict
+from headwater.store.commit import (
+    Commit,
+    CommitOutcome,
+    Committed,
+    DeleteDoc,
+    Effect,
+    Operation,
+    SetDoc,
+    Submission,
+    Verdict,
+)
 from headwater.store.document import StoredDocument, apply_operation
 from headwater.sync.client_listener import Brought, part_of
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -207,6 +217,10 @@ class RemoteReplica(AttachedReplica):
                 record = self._documents[doc] = Document(ABSENT, NEVER, ABSENT)
             earlier = effects.get(doc)
             before = record.confirmed if earlier is None else earlier.after
+            if before is ABSENT and doc in self.coming and doc not in _replaced_by(operation):
+                # It was released and requested again: what is on its way contains this.
+                effects[doc] = Effect(doc, before, before, ())
+                continue
             if record.seq >= seq or doc in self._own:
                 # Included in the fetched document.
                 effects[doc] = Effect(doc, before, before, ())
@@ -235,5 +249,9 @@ def _known_by(each: CommitOutcome | Failure | Pulled | PendingCommit) -> Iterato
         yield each.doc
     elif isinstance(each, PendingCommit) or (isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed)):
         for operation in each.commit.operations:
-            if isinstance(operation, SetDoc | DeleteDoc):
-                yield operation.doc
+            yield from _replaced_by(operation)
+
+
+def _replaced_by(operation: Operation) -> Iterator[DocKey]:
+    if isinstance(operation, SetDoc | DeleteDoc):
+        yield operation.doc
