@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.client.remote_replica import RemoteReplica
 from headwater.server.server import Server
 from headwater.server.spaces.channel import Channel
 from headwater.values.address import doc_key
@@ -45,11 +46,13 @@ def check_that_the_client_is_told_of_others(server: Server, done: list[Channel])
             assert server.spaces is not None
             assert server.spaces.channels["home"] is not done[0]
 
-            def is_told() -> bool:
-                early.refresh()
-                return early.read(doc_key("a")) == 1
+            until(lambda: is_told(early), "the client is told")
 
-            until(is_told, "the client is told")
+
+def is_told(replica: RemoteReplica) -> bool:
+    """Whether it has what the other client wrote."""
+    replica.refresh()
+    return replica.read(doc_key("a")) == 1
 
 
 def test_a_client_does_not_enter_a_space_whose_disk_has_just_failed(
@@ -67,6 +70,28 @@ def test_a_client_does_not_enter_a_space_whose_disk_has_just_failed(
 
     done = at_the_next_entry(monkeypatch, fail)
     check_that_the_client_is_told_of_others(server, done)
+
+
+def test_a_document_is_watched_when_its_answer_is_sent_and_not_later(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with client(server.url) as early:
+        assert server.spaces is not None
+        channel = server.spaces.channels["home"]
+        threads = channel._threads
+
+        class Answers:
+            """What else is left to a thread is never done."""
+
+            def submit(self, do: Callable[..., None], *args: object) -> None:
+                if do == channel._look:
+                    threads.submit(do, *args)
+
+        monkeypatch.setattr(channel, "_threads", Answers())
+        early.read(doc_key("a"))
+        with client(server.url) as other:
+            write(other, "a", 1)
+            until(lambda: is_told(early), "the client is told")
 
 
 def test_a_space_that_a_client_has_entered_since_is_not_closed(server: Server) -> None:

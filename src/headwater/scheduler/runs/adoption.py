@@ -70,7 +70,9 @@ class Adoption:
             return
         with self._replica.lock:
             is_shown = self._replica.is_as_of(derived.doc, derived.seq)
-            is_current = not is_shown or self._are_as_of((doc for doc, _, _ in node.reads), derived.seq)
+            # Of a read that is not here, a client hears nothing: its result is that of the other runtime.
+            here = [doc for doc, _, _ in node.reads if self._replica.is_loaded(doc)]
+            is_current = not is_shown or self._are_as_of(here, derived.seq)
         if not is_current:
             self._invalidation.mark(node, (derived.doc, ()), Kind.INTEGRATE)
 
