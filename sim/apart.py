@@ -17,7 +17,8 @@ import msgspec
 
 from sim.kinds import play_plan
 from sim.plan import Outcome, Plan
-from sim.runner import Result, run
+from sim.runner import run
+from sim.worker import Result
 from sim.world import progress
 
 ROOT: Final = Path(__file__).resolve().parent.parent

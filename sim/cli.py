@@ -29,8 +29,9 @@ from sim.kinds import (
 )
 from sim.plan import Outcome
 from sim.report import Failure, Report
-from sim.runner import LIMIT_S, Limits, Name, Result, run
+from sim.runner import LIMIT_S, Limits, run
 from sim.sometimes import STRICT_MINUTES
+from sim.worker import Name, Result
 
 CLEAN, FAILED, MISUSE, DIFFERENT, STUCK, INTERRUPTED = 0, 1, 2, 3, 4, 130
 

@@ -10,7 +10,7 @@ import msgspec
 from sim import open_findings, sometimes
 from sim.kinds import SMALL
 from sim.plan import Violation
-from sim.runner import Result
+from sim.worker import Result
 
 _FAILURES_SHOWN = 12
 

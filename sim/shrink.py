@@ -17,7 +17,8 @@ import msgspec
 
 from sim.kinds import play_plan
 from sim.plan import App, Knobs, Outcome, Plan
-from sim.runner import Limits, Result, run
+from sim.runner import Limits, run
+from sim.worker import Result
 from sim.world import progress
 
 RUNS_MAX: Final = 60

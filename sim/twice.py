@@ -18,7 +18,8 @@ import msgspec
 from sim.apart import ROOT
 from sim.kinds import play_seed
 from sim.plan import Line, Outcome
-from sim.runner import Name, Result, run
+from sim.runner import run
+from sim.worker import Name, Result
 from sim.world import progress
 
 HASH_SEEDS: Final = (1, 2)

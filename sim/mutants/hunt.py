@@ -13,7 +13,8 @@ import msgspec
 from sim.kinds import KINDS, SMALL, play_seed
 from sim.mutants.mutant import Mutant, apply
 from sim.plan import Outcome
-from sim.runner import Name, Result, run
+from sim.runner import run
+from sim.worker import Name, Result
 from sim.world import progress
 
 SECONDS: Final = 60.0
@@ -125,6 +126,7 @@ class _Search:
         self._begin, self._is_at_end = time.monotonic(), False
         self.claims: list[Result] = []
         self.played = 0
+        self._begun: dict[Name, None] = {}
 
     @property
     def spent(self) -> float:
@@ -135,11 +137,15 @@ class _Search:
         return self._is_at_end or self.spent >= self._seconds
 
     def names(self) -> Iterator[Name]:
-        yield from self._names
+        """The next worlds; first those that were begun when the run was stopped."""
+        for name in itertools.chain(list(self._begun), self._names):
+            self._begun[name] = None
+            yield name
         self._is_at_end = True
 
     def take(self, result: Result) -> None:
         self.played += 1
+        del self._begun[result.name]
         self._on_world()
         if result.is_failure:
             self.claims.append(result)

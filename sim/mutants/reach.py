@@ -20,7 +20,8 @@ from sim.kinds import KINDS, kind_of, play_seed
 from sim.mutants.hunt import names_of, rules_of, warm
 from sim.mutants.mutant import Mutant, apply
 from sim.plan import Outcome
-from sim.runner import Name, Result, run
+from sim.runner import run
+from sim.worker import Name, Result
 from sim.world import progress
 
 _COUNTER: Final = "__reached__"

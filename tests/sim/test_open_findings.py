@@ -10,7 +10,7 @@ from sim import open_findings
 from sim.kinds import check_kind
 from sim.plan import Outcome, Violation
 from sim.report import Report
-from sim.runner import Result
+from sim.worker import Result
 
 
 def played(seed: int, *rules: str) -> Result:

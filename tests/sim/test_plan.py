@@ -12,9 +12,9 @@ from sim import failing, kinds
 from sim import plan as plans
 from sim.plan import PCT_SHARE, SWITCHES, Knobs, Plan, draw_knobs
 from sim.report import Failure, Report
-from sim.runner import Result
 from sim.sometimes import DECLARED, too_rare, undeclared
 from sim.watchpoints import WATCHPOINTS, owner_of
+from sim.worker import Result
 from tests.sim import toy
 
 
