@@ -137,9 +137,6 @@ def _check_folders(shared: SharedWorld, histories: dict[str, History]) -> None: 
             expected = body(history.before(DocKey(doc), look.seq + 1))
             if (client.node.can == "read" or client.is_reader) and doc.partition(".")[2].startswith(DERIVED):
                 continue  # a result that it keeps to itself, and not in the folder
-            if "limits" in shared.world.plan.features and not confirmed:
-                # Known: a prefix whose documents did not fit into one answer after a reconnect stays in the folder.
-                continue
             if confirmed != expected:
                 text = f"the folder of {name} has {doc} as of {look.seq} otherwise than the log"
                 shared.world.violate("INV-9", f"{text}: {shown(confirmed)}, {shown(expected)}", name)

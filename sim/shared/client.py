@@ -20,7 +20,6 @@ from headwater.errors import (
     OfflineError,
     RejectedError,
     SessionLostError,
-    StoreFullError,
     UnconfirmedError,
     UsageError,
 )
@@ -276,9 +275,9 @@ class SharedClient:
 
     def user_error(self, error: BaseException) -> None:
         """`on_error` of the space."""
-        # Not repeated by itself: a run that read a document which could not be fetched, and one whose result the folder
-        # had no room for. "It runs again when what it read changes", says the error, and that need not happen.
-        self.has_failed_run = self.has_failed_run or isinstance(error.__cause__, OfflineError | StoreFullError)
+        # Not repeated by itself: a run that read a document which could not be fetched. "It runs again when what it
+        # read changes", says the error, and that need not happen.
+        self.has_failed_run = self.has_failed_run or isinstance(error.__cause__, OfflineError)
         self.shared.told(self, error)
 
     @property

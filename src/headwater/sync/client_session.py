@@ -388,6 +388,8 @@ class ClientSession:
         if not docs.complete:
             # There are too many documents: from now on they are fetched when they are read.
             self.prefixes.clear()
+            # The local folder has to know it before it has what is here.
+            self._line.changed()
             named = dict(asked.docs) | {each.doc: each.seq for each in docs.docs}
             late = tuple((doc, seq) for doc, seq in self.watched.items() if doc not in named)
             if late:
