@@ -79,7 +79,11 @@ class Readiness:
             if not runnable:
                 self.parking = parking
                 return
+            known = self._gates.invalidated_count
             for node in runnable:
+                if self._gates.invalidated_count != known:
+                    # A node that has run made one with a gate invalid: it may have to wait, and those below it with it.
+                    break
                 if node.is_clean or node.attempt is not None or node.removed or self._is_spent(node):
                     # Earlier nodes have run meanwhile, and may have called this one up to its limit.
                     continue

@@ -202,6 +202,8 @@ class Node:
     # or its digest.
     restored: bool = False
     recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
+    # persistence: the number of its last run whose observation is stored apart from a result.
+    noted_run: int = 0
     # persistence: the failures that the last stored run has read, by the documents of the results.
     seen_failures: dict[DocKey, bytes] = field(default_factory=lambda: NO_FAILURES)
     # persistence: the fingerprint of how its last run failed, in an earlier opening; until it has run here.

@@ -36,6 +36,8 @@ class Gates:
         self.settings = StoredGateSettings()
         # Some node is debounced: from then on, each node records since when it has a new cause.
         self.tracks_changes = False
+        # How often a node with a gate has become invalid: each of them may have to wait since.
+        self.invalidated_count = 0
 
     # -- policies ------------------------------------------------------------------------------------------
 
@@ -97,8 +99,10 @@ class Gates:
         if node.changed_at is None or node.changed_at < moment or len(node.invalid_causes) == 1:
             node.changed_at = moment
         gate = node.gate
-        if gate is not None and gate.quiet_ms:
-            gate.debounce_until = max(gate.debounce_until, moment + gate.quiet_ms)
+        if gate is not None:
+            self.invalidated_count += 1
+            if gate.quiet_ms:
+                gate.debounce_until = max(gate.debounce_until, moment + gate.quiet_ms)
 
     @staticmethod
     def begins(node: Node, *, asked: bool) -> None:

@@ -97,9 +97,6 @@ class Persistence:
         self._trace = trace
         self._now = gates.now
         self.failing = FailingNodes(graph)
-        # Counts runs with an observation; and of functions that write and have no result, the run of the last one.
-        self._runs = 0
-        self._noted: dict[DocKey, int] = {}
         # The number of nodes restored as clean; and the others, by their ids.
         self.restored = 0
         self.missed: dict[str, Resumed] = {}
@@ -133,21 +130,19 @@ class Persistence:
         node.recorded = None
         if body is not None:
             own = frozenset(doc for doc, _ in tx.written())
-            self._runs += 1
-            self._noted.setdefault(_key(node), 0)
-            tx.callbacks = (*tx.callbacks, partial(self._accepted, _key(node), body, reads, own, self._runs))
+            tx.callbacks = (*tx.callbacks, partial(self._accepted, node, node.runs, body, reads, own))
 
     def _accepted(  # noqa: PLR0917  # called in one place
         self,
-        key: DocKey,
+        node: Node,
+        run: int,
         body: bytes,
         reads: Mapping[ReadKey, Mark | None],
         own: Collection[DocKey],
-        number: int,
         tx: Transaction,
     ) -> None:
         verdict = tx.verdict
-        if not isinstance(verdict, Committed) or self._noted.get(key, 0) > number:
+        if not isinstance(verdict, Committed) or node.noted_run > run:
             # In the latter case a later run has its own there.
             return
         seen: list[Read | PendingRead] = []
@@ -159,8 +154,8 @@ class Persistence:
             else:
                 seen.append(mark.read(doc, path, _depth(bits)))
         with self._replica.lock:
-            self._noted[key] = number
-            self._replica.observations.put(key, body, seen)
+            node.noted_run = run
+            self._replica.observations.put(_key(node), body, seen)
 
     def note_failure(
         self,
@@ -198,9 +193,7 @@ class Persistence:
             if not index and values and not same(stands, values[0]):
                 return
             seen.append(mark.read(doc, (), Depth.DEEP))
-        self._runs += 1
-        if _key(node) in self._noted:
-            self._noted[_key(node)] = self._runs
+        node.noted_run = node.runs
         self._replica.observations.put(_key(node), body, seen)
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
