@@ -40,7 +40,7 @@ from sim.performer import perform
 from sim.plan import Plan, draw_knobs
 from sim.storage import earlier, scenarios
 from sim.storage.checking import History
-from sim.storage.interruption import Interruption
+from sim.storage.interruption import Interruption, interrupted
 from sim.storage.sessions import Receiver, Rider, Sent, Session
 from sim.storage.workload import Act, Care, Writer, draw_acts
 from sim.world import World
@@ -202,7 +202,7 @@ class _Opening:
         self.receiver.head = storage.join(self.receiver)
         self.is_over = False
         # Sessions go on until they are refused.
-        self.is_closing = False
+        self.is_closing, self.interrupt = False, 0
         for session in play.sessions:
             session.openings += 1
             for sent in session.open():
@@ -216,7 +216,9 @@ class _Opening:
         is_closed = False
         try:
             # Some threads are still about to submit: that is refused, or decided.
-            self.storage.close()
+            with interrupted(self.world, self.interrupt):
+                # Ctrl-C ends the wait of the close, not the close.
+                self.storage.close()
             self.check_decided()
             is_closed = True
         except HeadwaterError as error:
@@ -371,7 +373,7 @@ class _Opening:
             case "compact":
                 storage.call(lambda engine: self.compact(engine, care.keep))
             case "reopen":
-                self.is_closing = True
+                self.is_closing, self.interrupt = True, care.interrupt
             case "release":
                 storage.let_go(BranchId("main"), [DocKey("d0"), DocKey("d1")])
             case "backup":

@@ -47,6 +47,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "pass",
         "L2",
         WORKFLOW,
+        equivalent="the thread of the storage finds what waits by itself, a few milliseconds later",
     ),
     _m(
         "closed_before_decided",

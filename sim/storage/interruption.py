@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
+
+from sim.world import World
 
 _FILES: Final = ("/headwater/store/engine.py", "/headwater/store/backends/sqlite.py")
 _FUNCTIONS: Final = frozenset({"_work", "_decide", "_stall", "_stalled_by", "_tell"})
@@ -37,3 +41,16 @@ class Interruption:
             if self._left == 0:
                 raise KeyboardInterrupt
         return self._line
+
+
+@contextmanager
+def interrupted(world: World, lines: int) -> Iterator[None]:
+    """Interrupt what is done within, after so many lines; 0: not at all."""
+    try:
+        if lines:
+            sys.settrace(Interruption(lines).trace)
+        yield
+    except KeyboardInterrupt:
+        world.counts["interrupts"] += 1
+    finally:
+        sys.settrace(None)

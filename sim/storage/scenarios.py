@@ -32,7 +32,7 @@ class Scenario(NamedTuple):
 def draw(rng: random.Random, knobs: Knobs, node: str, *, small: bool) -> Plan | None:
     """One of them, or None. From a stream of its own: plans of other worlds stay as they are."""
     rng = random.Random(f"scenario-{rng.getstate()[1][:2]}")
-    name = rng.choice(sorted(_DRAW)) if rng.random() < SHARE else ""
+    name = rng.choice(("closings", *sorted(_DRAW))) if rng.random() < SHARE else ""
     if not name:
         return None
     found = _DRAW[name](rng, knobs, node, 4 if small else 12)
@@ -87,7 +87,7 @@ def _closings(rng: random.Random, knobs: Knobs, node: str, rounds: int) -> Scena
         for _ in range(rng.randint(6, 14)):
             number += 1
             found.append(_act(number, at, rng.choice(writers).name, Step("set", rng.choice(("d0", "d1", "d2")))))
-        found.append(Care(at=at, what="reopen"))
+        found.append(Care(at=at, what="reopen", interrupt=rng.choice((0, *(rng.randint(20, 400) for _ in range(4))))))
     busy = msgspec.structs.replace(knobs, switch=rng.choice((0.5, 0.9)), pct=0, group_max=rng.choice((1, 2, 3)))
     return Scenario("closings", busy, writers, tuple(found), ())
 

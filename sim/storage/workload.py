@@ -85,6 +85,8 @@ class Care(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     branch: str = ""
     keep: int = 5
     """Commits that a compaction leaves in the log."""
+    interrupt: int = 0
+    """The closing of a `reopen` is interrupted as by Ctrl-C, after so many lines of the code that decides."""
     node: str = "s"
 
 

@@ -50,3 +50,32 @@ def test_commit_that_is_submitted_after_the_close_is_refused() -> None:
     assert not storage._waiting
     ann.refresh()
     assert first.accepted
+
+
+def test_commit_that_is_added_during_a_close_is_decided_although_that_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage = in_memory()
+    ann = storage.attach()
+    wait, decide = Storage.wait, Storage._decide
+    calls: list[int] = []
+    late: list[Any] = []
+
+    def wait_and_add(here: Storage, timeout: float | None = None) -> None:
+        wait(here, timeout)
+        late.append(ann.commit([put("a", 1)]))
+
+    def interrupted_once(here: Storage, group: list[Any], **options: bool) -> Any:
+        calls.append(len(group))
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return decide(here, group, **options)
+
+    monkeypatch.setattr(Storage, "wait", wait_and_add)
+    monkeypatch.setattr(Storage, "_drain", lambda _: None)
+    monkeypatch.setattr(Storage, "_decide", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        storage.close()
+    ann.refresh()
+    assert calls == [1, 1]
+    assert late[0].accepted

@@ -246,6 +246,17 @@ def test_transaction_that_was_cut_off_by_a_power_cut_is_no_damage(killed: Path, 
     assert opened_head(copy) == 39
 
 
+def test_log_whose_last_page_was_cut_off_after_a_damaged_transaction_is_opened(killed: Path, tmp_path: Path) -> None:
+    """As by a full disk: whether that page follows the transaction cannot be seen."""
+    copy, log = copy_of(killed, tmp_path)
+    at = last_transaction(log)
+    data = bytearray(log.read_bytes())[: at + 2004]
+    ends = [end for end in range(32, at, 4120) if data[end + 4 : end + 8] != bytes(4)]
+    data[ends[-2] + 4120 + 24] ^= 1
+    log.write_bytes(data)
+    assert opened_head(copy) == 38
+
+
 def test_log_without_a_sync_for_each_commit_may_have_holes(killed: Path, tmp_path: Path) -> None:
     """So it was asked for with `durability="normal"`, and the file knows it."""
     copy, log = copy_of(killed, tmp_path)

@@ -482,10 +482,17 @@ class Storage:
                 self._shut()
 
     def _shut(self) -> None:
+        stopped: KeyboardInterrupt | None = None
         try:
             # Commits that another thread queued during the close: later ones are refused.
             while self._waiting or self._group:
-                self._work()
+                try:
+                    self._work()
+                except KeyboardInterrupt as stop:
+                    # The first Ctrl-C leaves none of them without a decision.
+                    if stopped is not None:
+                        raise
+                    stopped = stop
             self._engine.fold()
         except StoreError:
             # The log holds everything already; the next opening replays its tail.
@@ -495,6 +502,8 @@ class Storage:
                 self._engine.backend.close()
             finally:
                 self._on_close()
+        if stopped is not None:
+            raise stopped
 
     def __enter__(self) -> Self:
         return self

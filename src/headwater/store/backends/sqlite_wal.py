@@ -113,6 +113,9 @@ def _follows(read: Read, frame: _Frame, previous: _Frame | None, page_size: int,
     if previous is None or not previous.size:
         return False
     body = read(_FRAME.size + page_size, frame.offset)
+    if len(body) < _FRAME.size + page_size:
+        # Cut off, as by a full disk: nothing shows that it follows.
+        return False
     return _checksum(body[:8] + body[_FRAME.size :], previous.sums, order) == frame.sums
 
 
