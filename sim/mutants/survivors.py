@@ -11,7 +11,7 @@ from typing import Final
 SURVIVORS: Final[dict[str, str]] = {
     "sync.full_disk_is_an_answer": "needs a read at the server that fails, and SQLite reads from its cache",
     "client.put_back_older_wins": "needs two writes of one document to a full folder, the second during the first",
-    "serving.closed_under_clients": "needs a client that enters between the sweep and the closing: one turn of the loop",
+    "serving.closed_under_clients": "needs a client that enters between the sweep and the closing: in one turn",
     "workflow.again_unheard": "needs a publication between the decision that nothing is due and the end of the turn",
 }
 """By area and name: what a world would need to find it."""
