@@ -331,9 +331,16 @@ class SharedClient:
         if self.node.mode == "plain":
             self.space.settle()
         else:
-            # An event that waits for a document of a session that is over holds it up for ever.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.space.settle(), SETTLE_S)
+            await self._settle_in_time()
+
+    async def _settle_in_time(self) -> None:
+        """What waits for documents waits as long as the server is away, and ends with the session."""
+        was_over = self.space.connection.state == "over"
+        try:
+            await asyncio.wait_for(self.space.settle(), SETTLE_S)
+        except TimeoutError:
+            if was_over:
+                self.world.violate("L1", f"{self.name}: settle() does not return, and the session is over", self.name)
 
     async def _sync_once(self) -> None:
         if self.node.mode == "plain":

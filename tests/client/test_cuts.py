@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.client import server_link as links
+from headwater.errors import OfflineError
 from headwater.host.plain_space import Space
 from headwater.runtime.type_records import PREFIX
 from headwater.sync.client_session import ClientSession
@@ -58,6 +60,34 @@ class Ledger:
             return number
 
         self.book = book
+
+
+def test_a_function_that_could_not_read_a_document_runs_again_when_the_server_is_back(
+    at: Behind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, seen, told = hw.App("far"), list[int](), list[Exception]()
+    which = app.cell("which", 0)
+
+    @app.sink
+    def show() -> None:
+        seen.append(space.cell(f"loose{which.value}", int).value if which.value else 0)
+
+    with hw.App("owner").open(at.straight) as other:
+        other.cell("loose1", int).value = 41
+    with app.open(at.url, token=at.token, on_error=told.append) as space:
+        at.go_away()
+        state_is(space, "offline")
+        with monkeypatch.context() as patience:
+            patience.setattr(links, "PATIENCE_S", 0.2)
+            which.value = 1
+            space.settle()
+        assert seen == [0]
+        assert [type(each.__cause__) for each in told] == [OfflineError]
+        at.come_back()
+        state_is(space, "live")
+        space.settle()
+        assert seen == [0, 41]
+        assert len(told) == 1
 
 
 @pytest.mark.parametrize("after", [1, 700, 3000, 9000])

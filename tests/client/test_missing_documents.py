@@ -14,7 +14,7 @@ import pytest
 
 import headwater as hw
 from headwater.client import document_fetch
-from headwater.errors import NotReadyError, OfflineError, UsageError, UserCodeError
+from headwater.errors import HeadwaterError, NotReadyError, OfflineError, UsageError, UserCodeError
 from headwater.server.spaces import space_answers
 from headwater.store.commit import Commit, CommitOutcome, Committed, PatchDoc
 from headwater.sync.client_session import ClientSession
@@ -441,6 +441,30 @@ async def test_a_change_that_comes_before_the_document_is_part_of_the_document(a
         assert not is_here(lambda: person.age)()
         at.proxy.freeze(False)
         await until(is_here(lambda: person.age), "it has come")
+
+
+@looped
+async def test_an_event_that_waits_for_a_document_ends_with_the_session(at: Behind) -> None:
+    desk, told = Desk(), list[UserCodeError]()
+    ann = await asyncio.to_thread(desk.fill, at)
+
+    @desk.app.handler
+    def birthday(who: str) -> int:
+        space.doc(who, Person).age += 1
+        return space.doc(who, Person).age
+
+    async with desk.app.aopen(at.url, token=at.token, actor="ann", on_error=told.append) as space:
+        at.proxy.freeze(True)
+        ticket = birthday.send(ann)
+        await asyncio.sleep(0.05)
+        for grant in at.server.access.ls():
+            at.server.access.revoke(grant.id)
+        at.proxy.cut()
+        at.proxy.freeze(False)
+        await until(lambda: space.connection.state == "over", "the session is over")
+        with pytest.raises(HeadwaterError):
+            await asyncio.wait_for(ticket, 10.0)
+        await asyncio.wait_for(space.settle(), 10.0)
 
 
 @looped

@@ -10,7 +10,7 @@ from msgspec import structs
 from headwater.cells.pending_commit import Failure, PendingCommit, Pulled
 from headwater.cells.replica_view import Document
 from headwater.client.document_fetch import is_in_loop
-from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
+from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError, OfflineError
 from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort, ReplicaStorage
 from headwater.store.commit import (
     Commit,
@@ -57,12 +57,15 @@ class RemoteReplica(AttachedReplica):
         # Commits of an earlier run, and the listener for rejected ones. It also gets the commits of this run that ended
         # with the session, without a verdict.
         self.is_over: Callable[[], bool] = lambda: False
+        self.is_live: Callable[[], bool] = lambda: True
         self._earlier: dict[LocalSeq, None] = {}
         self.on_refused: Callable[[list[Rejected]], None] = lambda _: None
         # Requested by code that does not wait, and not answered yet; and results of functions here, which never are.
         self.is_partial = True
         self.coming: set[DocKey] = set()
         self.is_derived: Callable[[DocKey], bool] = lambda _: False
+        # Read in vain while the server was away.
+        self._unreached: dict[DocKey, None] = {}
         # Dropped while changes, possibly of these documents, were waiting to be integrated.
         self._gone: set[DocKey] = set()
 
@@ -111,11 +114,28 @@ class RemoteReplica(AttachedReplica):
         if self.coming:
             self._have_come(doc for each in taken for doc in _known_by(each))
 
+    def refresh(self) -> None:
+        """As above. When the session is over, no requested document arrives: a read of one says why."""
+        with self._turn:
+            super().refresh()
+            if self.coming and self.is_over():
+                for doc in self.coming:
+                    self._documents.pop(doc, None)
+                self._have_come(tuple(self.coming))
+            if self._unreached and self.is_live():
+                # Runs that could not read them are repeated.
+                unreached, self._unreached = self._unreached, {}
+                self.on_arrived(list(unreached))
+
     def is_missing(self, doc: DocKey) -> bool:
         """Whether it was requested and has not arrived. A document that a local commit replaces as a whole is known."""
         with self._turn:
             if doc not in self._documents:
-                self._load(doc)
+                try:
+                    self._load(doc)
+                except OfflineError:
+                    self._unreached[doc] = None
+                    raise
             if doc not in self.coming or self.is_derived(doc):
                 return False
             layers = self._documents[doc].layers

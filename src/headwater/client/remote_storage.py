@@ -150,6 +150,7 @@ class RemoteStorage:
         # The session may be an earlier opening's: continuing its numbers would repeat ids of events.
         replica.opening = machine().token()
         replica.is_over = lambda: link.phase is ClientPhase.OVER
+        replica.is_live = lambda: link.phase is ClientPhase.LIVE
         if self._local is not None:
             self._local.serve(replica)
         return replica
@@ -228,6 +229,10 @@ class RemoteStorage:
         opened = link.session.opened
         if folder is not None and opened is not None and link.phase is ClientPhase.LIVE:
             folder.keep_session(opened, self._branch, link.session.prefixes)
+        if link.phase is ClientPhase.OVER and self._replica is not None and self._replica.coming:
+            assert self._port is not None
+            # For runs and events that wait for documents.
+            self._port.deliver([])
         if self._listeners:
             self._listeners.tell(self.connection())
 
@@ -254,6 +259,8 @@ class RemoteStorage:
             return None
         if self._replica is not None and not self._replica.waits and is_in_loop():
             assert self._fetching is not None
+            if link.phase is ClientPhase.OVER and link.session.error is not None:
+                raise link.session.error
             self._replica.coming.add(doc)
             self._fetching.want(doc)
             return None

@@ -12,6 +12,7 @@ from headwater.cells.linked_documents import linked
 from headwater.cells.missing_documents import not_ready
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
+from headwater.errors import OfflineError
 from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.events.readiness import Readiness
 from headwater.scheduler.graph.node import Node
@@ -58,8 +59,13 @@ class Arrivals:
     def _look(self, tx: Transaction, doc: DocKey) -> None:
         node = tx.node
         assert isinstance(node, Node)
-        if not self._replica.is_missing(doc):
-            return
+        try:
+            if not self._replica.is_missing(doc):
+                return
+        except OfflineError:
+            # Told to the caller. The replica reports the document when the server is back.
+            self._waiting[doc, node] = None
+            raise
         self._waiting[doc, node] = None
         if not self._replica.is_missing(doc):
             # It arrived meanwhile, and only earlier readers were notified.
