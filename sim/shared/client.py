@@ -65,7 +65,6 @@ class SharedClient:
         # The token was revoked, or the plan ends it.
         self.is_ended = False
         self.is_poisoned = False
-        self.has_failed_run = False
         self.left: list[Record] = []
         # Numbers of other transactions, and the transactions here that have written them again.
         self.repeated: list[tuple[int, Transaction]] = []
@@ -94,8 +93,6 @@ class SharedClient:
 
     async def _live(self) -> None:
         while not self.is_ended and not self.shared.is_over:
-            # Functions run while it opens.
-            self.has_failed_run = False
             try:
                 opening = await self._open()
             except HeadwaterError as error:
@@ -275,9 +272,6 @@ class SharedClient:
 
     def user_error(self, error: BaseException) -> None:
         """`on_error` of the space."""
-        # Not repeated by itself: a run that read a document which could not be fetched. "It runs again when what it
-        # read changes", says the error, and that need not happen.
-        self.has_failed_run = self.has_failed_run or isinstance(error.__cause__, OfflineError)
         self.shared.told(self, error)
 
     @property
