@@ -26,7 +26,6 @@ from headwater.errors import (
     UnavailableError,
     UserCodeError,
 )
-from headwater.sync import server_session
 from headwater.sync.frame_limits import OFFLINE_MAX
 from tests.client.world import Behind, Counter, Program, behind, state_is, storage_of
 from tests.server.running import DEADLINE_S, settle_in, until
@@ -257,39 +256,6 @@ def test_what_was_written_while_it_was_away_and_before_it_was_closed_is_shown_an
     with last.open(at, local=folder) as space:
         assert last.shown == [9]
         assert space.connection.pending == 0
-
-
-def test_documents_that_did_not_fit_into_an_answer_are_not_taken_not_to_exist(
-    at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def many() -> tuple[hw.App, list[Any]]:
-        app = hw.App("many")
-        return app, [app.cell(f"c{number}", 0) for number in range(12)]
-
-    folder = tmp_path / "local"
-    app, cells = many()
-    with app.open(at.url, token=at.token, local=folder) as space:
-        # None of them exists, as far as it knows.
-        at.go_away()
-        other, others = many()
-        with other.open(at.straight):
-            for cell in others:
-                cell.value = 1
-        monkeypatch.setattr(server_session, "PREFETCH_MAX", 4)
-        at.come_back()
-        state_is(space, "live")
-        until(lambda: storage_of(space).link.session.is_caught_up, "what was missed is here")
-        space.settle()
-    at.go_away()
-    monkeypatch.setattr(links, "PATIENCE_S", 0.2)
-    app, cells = many()
-    with app.open(at.url, token=at.token, local=folder):
-        for cell in cells:
-            try:
-                assert cell.value == 1
-            except OfflineError:
-                # It is at the server, and known to be there.
-                continue
 
 
 def test_without_anything_kept_an_opening_says_that_nobody_answers(at: Behind, tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import headwater as hw
 from headwater.client import server_link as links
-from headwater.errors import ServerLimitError
-from tests.client.world import Behind, behind, settled, state_is
+from headwater.errors import OfflineError, ServerLimitError
+from headwater.sync import server_session
+from tests.client.world import Behind, behind, settled, state_is, storage_of
 from tests.server.running import settle_in, until
 
 
@@ -80,3 +82,36 @@ def test_what_was_missed_and_fits_no_frame_is_asked_for_in_parts(at: Behind, mon
         at.come_back()
         until(lambda: settled(space) and cells[7].value == 2, "it has caught up")
         assert space.connection
+
+
+def test_documents_that_did_not_fit_into_an_answer_are_not_taken_not_to_exist(
+    at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def many() -> tuple[hw.App, list[Any]]:
+        app = hw.App("many")
+        return app, [app.cell(f"c{number}", 0) for number in range(12)]
+
+    folder = tmp_path / "local"
+    app, cells = many()
+    with app.open(at.url, token=at.token, local=folder) as space:
+        # None of them exists, as far as it knows.
+        at.go_away()
+        other, others = many()
+        with other.open(at.straight):
+            for cell in others:
+                cell.value = 1
+        monkeypatch.setattr(server_session, "PREFETCH_MAX", 4)
+        at.come_back()
+        state_is(space, "live")
+        until(lambda: storage_of(space).link.session.is_caught_up, "what was missed is here")
+        space.settle()
+    at.go_away()
+    monkeypatch.setattr(links, "PATIENCE_S", 0.2)
+    app, cells = many()
+    with app.open(at.url, token=at.token, local=folder):
+        for cell in cells:
+            try:
+                assert cell.value == 1
+            except OfflineError:
+                # It is at the server, and known to be there.
+                continue

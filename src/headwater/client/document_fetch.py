@@ -50,14 +50,11 @@ class DocumentFetch:
             self._woken = True
             self._link.soon(self._flush)
 
-    def drop(self, doc: DocKey) -> None:
-        """Cancel the request for a document."""
+    def release(self, doc: DocKey) -> None:
+        """Cancel the request for a document, and end its watch, unless it is requested again before."""
         self._wanted.pop(doc, None)
         self._flying.discard(doc)
-
-    def is_wanted(self, doc: DocKey) -> bool:
-        """Whether a document was requested since it was dropped, and has not arrived."""
-        return doc in self._wanted or doc in self._flying
+        self._link.soon(lambda: self._end_watch(doc))
 
     def bring(self, docs: Collection[DocKey], done: Done) -> float:
         """Fetch documents and what they link to. The connection's thread calls `done` after they have arrived.
@@ -70,6 +67,10 @@ class DocumentFetch:
         return PATIENCE_S if lost_at is None else max(lost_at + PATIENCE_S - machine().monotonic(), 0.0)
 
     # -- the connection's thread ---------------------------------------------------------------------------
+
+    def _end_watch(self, doc: DocKey) -> None:
+        if doc not in self._wanted and doc not in self._flying:
+            self._link.session.unwatch((doc,))
 
     def _flush(self) -> None:
         # Reset before reading the queue: a later append wakes the thread again.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -230,23 +229,15 @@ class RemoteStorage:
         if folder is not None and opened is not None and link.phase is ClientPhase.LIVE:
             folder.keep_session(opened, self._branch, link.session.prefixes)
         if link.phase is ClientPhase.OVER and self._replica is not None and self._replica.coming:
-            assert self._port is not None
-            # For runs and events that wait for documents.
-            self._port.deliver([])
+            self._deliver([])  # for runs and events that wait for documents
         if self._listeners:
             self._listeners.tell(self.connection())
 
     def _unwatch(self, doc: DocKey) -> None:
         if self._fetching is not None:
-            self._fetching.drop(doc)
-        self.link.soon(partial(self._end_watch, doc))
+            self._fetching.release(doc)
         if self._folder is not None:
             self._folder.let_go(doc)
-
-    def _end_watch(self, doc: DocKey) -> None:
-        """In the connection's thread. A document may have been read again since: then the watch goes on."""
-        if self._link is not None and self._fetching is not None and not self._fetching.is_wanted(doc):
-            self._link.session.unwatch((doc,))
 
     # -- for the replica -----------------------------------------------------------------------------------
 
@@ -259,8 +250,7 @@ class RemoteStorage:
             return None
         if self._replica is not None and not self._replica.waits and is_in_loop():
             assert self._fetching is not None
-            if link.phase is ClientPhase.OVER and link.session.error is not None:
-                raise link.session.error
+            link.check_not_over()
             self._replica.coming.add(doc)
             self._fetching.want(doc)
             return None
@@ -287,9 +277,8 @@ class RemoteStorage:
             self._deliver([CommitOutcome(submission.commit, Committed(NEVER))])
             return
         link = self.link
-        if link.phase is ClientPhase.OVER and link.session.error is not None:
-            # It will never be decided.
-            raise link.session.error
+        # Else it would never be decided.
+        link.check_not_over()
         if helps and link.phase is ClientPhase.LIVE and not link.has_room():
             # Backpressure: a writer faster than the server waits. Code in a loop cannot.
             link.wait_for_room()

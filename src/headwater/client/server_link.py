@@ -208,11 +208,15 @@ class ServerLink:
         """Whether the queue has room for one more commit."""
         return self.session.has_room(self._pending())
 
+    def check_not_over(self) -> None:
+        """Raise the error that ended the session, if it has ended."""
+        if self.phase is ClientPhase.OVER and self.session.error is not None:
+            raise self.session.error
+
     def ask(self, frame: Watch | Pull | AskObservations | AskChanged | Ping, timeout: float | None = None) -> Answer:
         """Send a question and wait for its answer. Raises OfflineError after the time limit."""
         timeout = PATIENCE_S if timeout is None else timeout
-        if self.phase is ClientPhase.OVER and self.session.error is not None:
-            raise self.session.error
+        self.check_not_over()
         lost_at = self.lost_at
         if lost_at is not None:
             # A server that has been away for long gets less time.
