@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 SURVIVORS: Final[dict[str, str]] = {
+    "storage.closed_before_decided": "a close has to be interrupted while another thread submits: 1 world in 300",
     "sync.full_disk_is_an_answer": "needs a read at the server that fails, and SQLite reads from its cache",
     "client.put_back_older_wins": "needs two writes of one document to a full folder, the second during the first",
     "serving.closed_under_clients": "needs a client that enters between the sweep and the closing: in one turn",

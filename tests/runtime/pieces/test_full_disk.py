@@ -11,6 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import RejectedError, StoreFullError
+from tests.host.test_sync_full_disk import no_room_for
 from tests.runtime.pieces.kit import check_held, stored
 
 
@@ -30,6 +31,22 @@ def full(space: hw.Space) -> Iterator[None]:
     finally:
         del backend.append
     space.settle()
+
+
+told: list[str] = []
+
+
+@hw.pattern
+def labelled(p: hw.Builder, size: hw.Cell[int]) -> dict[str, Any]:
+    @p.computed
+    def label() -> str:
+        return f"size {size.value}"
+
+    @p.sink
+    def watch() -> None:
+        told.append(label())
+
+    return {"label": label}
 
 
 @hw.pattern
@@ -89,3 +106,24 @@ def test_change_that_is_stored_after_one_that_is_not_counts(space: hw.Space) -> 
     piece.stop()
     space.sync()
     assert (piece.is_running, stored(space, piece)["status"]) == (False, "stopped")
+
+
+def test_run_that_a_restarted_piece_took_over_and_that_is_not_stored_is_made_again(tmp_path: Path) -> None:
+    app = hw.App("t")
+    size = app.cell("size", 1)
+    with app.open(str(tmp_path / "t.db"), on_error="log") as space:
+        piece = space.start(labelled, "a", size=size)
+        space.sync()
+        storage = space._runtime._lease.local
+        with no_room_for(space._runtime, ".label"):
+            with storage._lock:  # type: ignore[attr-defined]  # that of a file
+                # Nothing is decided meanwhile.
+                size.value = 5
+                piece.stop()
+                space.start(labelled, "a", size=size)
+            space.sync()
+            space.settle()
+        assert piece.is_running
+        space.wait("3s")
+        assert (piece.outputs["label"](), told[-1]) == ("size 5", "size 5")
+        check_held(space)

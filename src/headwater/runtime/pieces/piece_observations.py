@@ -6,10 +6,12 @@ The store has the same after it has decided their runs. Restarting a piece does 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from headwater.cells.journal import ReadKey
 from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
 from headwater.declare.functions.computed import Computed
 from headwater.runtime.pieces.piece_host import PieceHost
 from headwater.scheduler.graph.node import Node
@@ -31,6 +33,8 @@ class Seen:
     results: dict[DocKey, Maybe]
     # The failures that it read.
     told: dict[DocKey, bytes]
+    # The commit of its run, if that has no verdict yet.
+    commit: Transaction | None
 
     def is_so(self, replica: Replica) -> bool:
         """Whether a run would read the same."""
@@ -56,7 +60,9 @@ def seen_by(space: PieceHost, function: Computed[..., Any]) -> Seen | None:
     read = space.replica.read
     docs = {doc: read(doc) for doc, _, _ in node.reads}
     results = {doc: read(doc) for doc in node.outputs}
-    return Seen(function.fingerprint_in(space), node.rank, node.reads, recorded, docs, results, node.seen_failures)
+    return Seen(
+        function.fingerprint_in(space), node.rank, node.reads, recorded, docs, results, node.seen_failures, node.commit
+    )
 
 
 def take_over(space: PieceHost, found: dict[Computed[..., Any], Seen]) -> None:
@@ -68,3 +74,12 @@ def take_over(space: PieceHost, found: dict[Computed[..., Any], Seen]) -> None:
             continue
         if persistence.failing.among(seen.docs, node) == seen.told:
             persistence.take_up(node, seen.reads, seen.recorded, seen.told)
+            if seen.commit is not None:
+                seen.commit.on_settled(partial(_decided, space, node))
+
+
+def _decided(space: PieceHost, node: Node, tx: Transaction) -> None:
+    """The run that a node took over is decided. If it was rolled back, the node runs itself."""
+    if tx.is_rejected and not node.removed and not node.runs:
+        space.scheduler.persistence.rejected(node)
+        space.scheduler.invalidation.discard(node, tx.triggers)
