@@ -385,3 +385,21 @@ def test_async_space_that_is_closed_by_its_handler_says_why_not(tmp_path: Path) 
                 await stop.send()
 
     lab.run(main)
+
+
+def test_event_that_is_sent_while_the_space_is_closed_does_not_overtake_those_that_wait(tmp_path: Path) -> None:
+    app = hw.App("counter")
+    order = app.cell("order", type=list[int], default=[])
+
+    @app.handler
+    def add(number: int) -> None:
+        order.append(number)
+
+    with app.open(tmp_path / "a.db") as space:
+        space._runtime.events.leave()
+        for number in (1, 2):
+            add.send(number)
+            space.settle()
+        assert order.value == []
+    with app.open(tmp_path / "a.db"):
+        assert order.value == [1, 2]

@@ -112,6 +112,10 @@ class EventDispatcher:
 
     def steps(self) -> Iterator[PassStep]:
         """Handle the head of each lane, if possible."""
+        if self._outcomes.store_unhandled is not None:
+            # The space is being closed: an event of now may not overtake those that wait for the next opening.
+            self._leave_behind(self._outcomes.store_unhandled)
+            return
         self._lanes.take_in()
         for lane in self._lanes:
             while lane.head is not None and lane.head.is_settled:
@@ -385,6 +389,9 @@ class EventDispatcher:
         """Stop handling. Waiting events are stored in the outbox for the next opening. Returns their number."""
         leave = partial(store_unhandled, outcomes=self._outcomes, replica=self._replica)
         self._outcomes.store_unhandled = leave
+        return self._leave_behind(leave)
+
+    def _leave_behind(self, leave: Callable[[list[EventRecord]], None]) -> int:
         self._lanes.take_in()
         left: list[EventRecord] = []
         for lane in self._lanes:
