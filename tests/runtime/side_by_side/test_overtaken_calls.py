@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.cells.journal import IGNORED_FOR_SCHEDULING
+from headwater.cells.transaction import Transaction
+from headwater.core import doc_key
 from headwater.scheduler.graph.node import Node
+from headwater.values.tree import ABSENT
 from tests.app.holding import in_thread
+from tests.runtime.side_by_side.exchange import Exchange, number
 
 
 class Shop:
@@ -92,3 +97,28 @@ def test_call_in_a_transaction_returns_the_result_of_a_second_run(
         with second.transaction():
             bob.copy.value = bob.double()
         assert bob.copy.value == 10
+
+
+def test_call_whose_result_is_hidden_before_its_verdict_runs_again() -> None:
+    """What was overtaken is a peek: no change of it invalidates the function."""
+    exchange = Exchange()
+    ann, bob = exchange.runtime(), exchange.runtime()
+
+    def peek(tx: Transaction) -> object:
+        tx.read(doc_key("rate"), flags=IGNORED_FOR_SCHEDULING)
+        return number(tx, "price") * 2
+
+    node = bob.computed("double", peek)
+    ann.put(price=1, rate=1)
+    exchange.settle()
+    bob.scheduler.pull(node)
+    ann.put(rate=5)
+    ann.send()
+    bob.hear()
+    assert bob.replica.read(doc_key("double")) is ABSENT
+    assert not bob.scheduler.is_current(node)
+    bob.scheduler.pull(node)
+    assert bob.see("double") == 2
+    exchange.settle()
+    assert bob.see("double") == 2
+    bob.check()

@@ -21,6 +21,7 @@ from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.runner import Runner
 from headwater.scheduler.runs.steps import PassStep, Perform, drive
 from headwater.scheduler.scheduler_limits import NESTED_MAX, RUNS_MAX
+from headwater.values.notifications import Kind
 
 MADE_ROOM: Final = "made room for what it waits for"
 """The reason of a discarded attempt that does not count against the bound of a pass."""
@@ -109,11 +110,15 @@ class Puller:
         if len(stack) >= NESTED_MAX and self._has_to_run(node):
             raise TooDeep(node)
         if not self.is_surely_valid(node):
+            if node.status is NodeStatus.CLEAN and self._runner.is_hidden(node):
+                self._invalidation.mark(node, (node.outputs[0], ()), Kind.REVERT)
             yield from self._make_valid(node)
 
     def is_surely_valid(self, node: Node) -> bool:
         """Whether it is valid without a search: it is clean, no input can be invalid, and no caller is above it."""
         if node.status is not NodeStatus.CLEAN or node.running or self._invalidation.inbox:
+            return False
+        if node.commit is not None and self._runner.is_hidden(node):
             return False
         if self._invalidation.invalid and (
             not node.live_refs or node.cycle or self._graph.envelopes or self._queue.is_before(node.rank)

@@ -420,6 +420,13 @@ class Runner:
         """Whether a caller gets a result or an error without a run. The first result may have been rolled back."""
         return not node.outputs or node.error is not None or self._replica.read(node.outputs[0]) is not ABSENT
 
+    def is_hidden(self, node: Node) -> bool:
+        """Whether its first result was overtaken and rolled back, and has no verdict yet, which would repeat the run.
+
+        What overtook it may be no dependency, such as a peek.
+        """
+        return node.commit is not None and node.attempt is None and not self.has_result(node)
+
     def raised(self, node: Node) -> Exception | None:
         """The error for a caller of a computation, with its original traceback."""
         error: Exception | None = node.error
