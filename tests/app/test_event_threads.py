@@ -217,3 +217,30 @@ def test_event_that_both_openings_are_sent_is_handled_once(counter: Counter, tmp
     with counter.app.open(url):
         assert counter.count.value == 100
     assert counter.errors == []
+
+
+def test_sender_that_reads_the_replica_has_it_before_its_turn(tmp_path: Path) -> None:
+    """A commit that stops a piece has the replica, and asks for the turn: in the other order both wait."""
+    app = hw.App("counter")
+    count = app.cell("count", 0)
+
+    @app.handler
+    def add(by: int) -> None:
+        count.value += by
+
+    with app.open(tmp_path / "a.db") as space:
+        runtime = space._runtime
+        first: list[bool] = []
+
+        class Turn:
+            def __enter__(self) -> None:
+                first.append(runtime.replica.lock._is_owned())  # type: ignore[attr-defined]  # of an RLock
+
+            def __exit__(self, *_: object) -> None:
+                pass
+
+        runtime.events._lock = Turn()  # type: ignore[assignment]
+        with space.transaction():
+            add.send(1)
+        add.once("a", by="b").send(1)
+        assert first == [True, True]

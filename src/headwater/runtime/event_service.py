@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import takewhile
 from typing import Final, TypeAlias, cast
 
@@ -74,6 +75,15 @@ class EventService:
         self._left_text = left or self._left
         # To be called: the transactions that they waited for are on disk.
         self.due: deque[Callable[[], object]] = deque()
+
+    @contextmanager
+    def _turn(self, *, looks: bool) -> Iterator[None]:
+        """The turn of a thread that sends.
+
+        The replica comes first if it is read: a commit, which has it, asks for the turn if it stops a piece.
+        """
+        with self._space.replica.lock if looks else nullcontext(), self._lock:
+            yield
 
     # -- handlers ------------------------------------------------------------------------------------------
 
@@ -147,7 +157,7 @@ class EventService:
             outside = (f"by {by}" if by else f"actor {space.actor or ''}", name)
         around, is_inside = self._around()
         origin = None if around is None else around.tx
-        with self._lock:
+        with self._turn(looks=origin is not None or outside is not None):
             event = space.scheduler.queue_event(stream, payload, origin=origin, outside=outside)
         if taken is not None:
             taken(event)
@@ -162,7 +172,7 @@ class EventService:
         """Deliver a failed event once more; `taken` as in `send`. Raises NotFoundError."""
         space = self._space
         space.check_open()
-        with self._lock:
+        with self._turn(looks=True):
             event = space.scheduler.redeliver(event_id)
         if taken is not None:
             taken(event)
