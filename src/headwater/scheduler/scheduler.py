@@ -259,7 +259,7 @@ class Scheduler:
         return self._puller.is_surely_valid(node) and node.error is None
 
     def store_error(self, node: Node) -> HeadwaterError | None:
-        """Why the store did not take its last result, or one that it was computed from and rolled back with."""
+        """Why the store did not take its last result, or a result above with which it was rolled back."""
         return next((each.store_error for each in self._puller.upstream(node) if each.store_error is not None), None)
 
     def is_under_way(self, node: Node) -> bool:

@@ -64,7 +64,12 @@ def test_every_field_of_a_gate_is_known() -> None:
         "waits_until",
         "was_hurried",
     }
-    assert {field.name for field in fields(Gate)} == known | {"debounce_until", "throttle_until", "backoff_until"}
+    assert {field.name for field in fields(Gate)} == known | {
+        "debounce_until",
+        "throttle_until",
+        "backoff_until",
+        "store_until",
+    }
 
 
 def test_node_that_was_removed_while_it_was_invalid_is_forgotten_everywhere() -> None:

@@ -243,7 +243,7 @@ class Computed(Generic[P, R]):
         """Make its stored result current, and read it.
 
         The commit of its run may be rejected before the result is read, because another program has written what it
-        read. Its first result is then gone, and it runs again. If there is no room for it, the caller is told so.
+        read. Its first result is then gone, and it runs again. If there is no room for it, the caller gets that error.
         """
         doc = node.outputs[0]
         for _ in range(RUNS_MAX - 1):

@@ -79,7 +79,7 @@ def take_over(space: PieceHost, found: dict[Computed[..., Any], Seen]) -> None:
 
 
 def _decided(space: PieceHost, node: Node, tx: Transaction) -> None:
-    """The run that a node took over is decided. If it was rolled back, the node runs itself."""
+    """The adopted run of a node is decided. If it was rolled back, the node runs itself."""
     if tx.is_rejected and not node.removed and not node.runs:
         space.scheduler.persistence.rejected(node)
         space.scheduler.invalidation.discard(node, tx.triggers)

@@ -343,6 +343,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
         "what was restored has been run, if not here",
         not node.restored or (spec.fingerprint is not None and not is_new),
     )
+    yield "an observation is that of a run here", 0 <= node.noted_run <= node.runs
     failures = bool(node.seen_failures) or node.known_failure is not None
     yield "failures that were kept are of what can be known by what it is", not failures or spec.fingerprint is not None
     is_told = node.adopted > 0 or node.peer_observation is not None
@@ -507,7 +508,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "result_scope"), records_are_whole),
     **dict.fromkeys(("pass_number", "pass_runs", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("store_failures", "store_error"), records_are_whole),
-    **dict.fromkeys(("restored", "recorded", "adopted"), records_are_whole),
+    **dict.fromkeys(("restored", "recorded", "noted_run", "adopted"), records_are_whole),
     **dict.fromkeys(("peer_observation", "seen_failures", "known_failure"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "changed_at", "run_changed_at"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
