@@ -42,7 +42,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "pass",
         "I11",
     ),
-    _m("left_behind_lost", "scheduler.events.handling:EventDispatcher._leave_behind", "left += lane.events", "pass", "I11"),
+    _m(
+        "left_behind_lost",
+        "scheduler.events.handling:EventDispatcher._leave_behind",
+        "left += lane.events",
+        "pass",
+        "I11",
+    ),
     _m("sent_not_stored", "scheduler.events.streams:Streams._tie", "outbox.put(tx, event)", "pass", "I11"),
     _m(
         "failed_not_kept",
