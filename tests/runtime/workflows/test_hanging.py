@@ -108,7 +108,7 @@ def test_what_next_raises_after_a_late_reconcile_is_not_lost(
         until(lambda: mill.newest_is("paused:reconciliation"))
         mill.go.set()
         until(lambda: mill.newest_is(status))
-        # Before the run is abandoned: the next one may start at once, and its pause would last (the clock stands still).
+        # Before the run is abandoned: the next one may start at once. Its pause would last, as the clock stands still.
         mill.next_fails = None
         mill.put("b")
         mill.flow.abandon(mill.last.id)
