@@ -57,7 +57,9 @@ class _Child:
         self.names.append(name)
         if len(self.names) == 1:
             self._begins()
-        send(self.tasks, msgspec.msgpack.encode(name))
+        # A child that has just died has no reader: its results end, and the world is given to another one.
+        with suppress(BrokenPipeError):
+            send(self.tasks, msgspec.msgpack.encode(name))
 
     def next_result(self) -> bytes | None:
         """The first of those that were received; None: not all of it is here."""

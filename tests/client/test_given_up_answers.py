@@ -32,6 +32,7 @@ def test_answer_for_a_caller_that_gives_up_does_not_break_the_connection(monkeyp
         lost_at=None,
         url="http://127.0.0.1:1/",
         trouble="",
+        check_not_over=lambda: None,
         _loop=SimpleNamespace(time=lambda: 0.0),
         ask_soon=lambda _, done: answered.append(done),
     )
