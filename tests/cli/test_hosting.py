@@ -190,7 +190,8 @@ def test_the_second_signal_ends_it_at_once_and_the_next_start_goes_on(run: Run, 
         hosted.said()
         hosted.process.send_signal(number)
         assert hosted.process.wait(SAFETY_S) == 130
-    [told] = runs(run)
+    # A producer of the other workflow may have been ended as well.
+    [told] = [each for each in runs(run) if each["handler"] == "Send"]
     assert told["status"] == "crashed"
     assert told["sentence"].startswith("Crashed while its call was under way;")
 
