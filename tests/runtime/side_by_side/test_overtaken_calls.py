@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -63,37 +64,38 @@ def write_of(shop: Shop, space: hw.Space) -> Callable[[], None]:
     return lambda: in_thread(write)
 
 
-@pytest.mark.parametrize("debounce", [None, "1h"])
-def test_plain_call_returns_the_result_of_a_second_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, debounce: str | None
-) -> None:
+@contextmanager
+def overtaken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, debounce: str | None = None
+) -> Iterator[tuple[Shop, hw.Space]]:
+    """A shop whose functions are overtaken by a write of another session while they run."""
     ann, bob = Shop(debounce), Shop(debounce)
     path = tmp_path / "shop.db"
     with ann.app.open(path) as first, bob.app.open(path) as second:
         decide_at_once(monkeypatch, second)
         bob.overtake = write_of(ann, first)
+        yield bob, second
+
+
+@pytest.mark.parametrize("debounce", [None, "1h"])
+def test_plain_call_returns_the_result_of_a_second_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, debounce: str | None
+) -> None:
+    with overtaken(tmp_path, monkeypatch, debounce) as (bob, _):
         assert bob.double() == 10
 
 
 def test_plain_call_of_a_function_that_may_return_none_returns_the_result_of_a_second_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ann, bob = Shop(), Shop()
-    path = tmp_path / "shop.db"
-    with ann.app.open(path) as first, bob.app.open(path) as second:
-        decide_at_once(monkeypatch, second)
-        bob.overtake = write_of(ann, first)
+    with overtaken(tmp_path, monkeypatch) as (bob, _):
         assert bob.maybe() == 10
 
 
 def test_call_in_a_transaction_returns_the_result_of_a_second_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ann, bob = Shop(), Shop()
-    path = tmp_path / "shop.db"
-    with ann.app.open(path) as first, bob.app.open(path) as second:
-        decide_at_once(monkeypatch, second)
-        bob.overtake = write_of(ann, first)
+    with overtaken(tmp_path, monkeypatch) as (bob, second):
         with second.transaction():
             bob.copy.value = bob.double()
         assert bob.copy.value == 10
