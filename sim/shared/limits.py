@@ -14,7 +14,7 @@ PLACES: Final = (
     ("client.initial_fetch:PREFETCH_MAX", 4),
     ("sync.server_session:PREFETCH_MAX", 4),
     # A slow client is disconnected.
-    ("server.spaces.server_socket:OUT_BYTES_MAX", 12_000),
+    ("server.spaces.server_socket:OUT_BYTES_MAX", 4_000),
     ("server.spaces.server_socket:OUT_MARK", 300),
     # Spaces are closed when no client has them.
     ("server.spaces.served_spaces:EMPTY_S", 0.4),

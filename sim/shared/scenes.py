@@ -331,6 +331,20 @@ def comes_again_while_decided(stage: Stage, at: float) -> Scene:
     return Scene(operations, faults, 5.0)
 
 
+def reads_slowly(stage: Stage, at: float) -> Scene:
+    """A client does not read for some time, while others write more than the server keeps for it."""
+    b, *others = stage.writers()
+    rng = stage.rng
+    operations: list[Operation] = [stage.some(at - 0.2, each) for each in (b, *others)]
+    steps: tuple[Step, ...] = (("append", "0"), ("append", "1"), ("put", "0", "a"), ("chain",))
+    operations += [
+        stage.act(at + 0.03 * i, rng.choice(others), *rng.sample(steps, 3), settles=False)
+        for i in range(rng.randint(20, 40))
+    ]
+    operations.append(stage.some(at + 4.0, b))
+    return Scene(operations, [Pause(at=at - 0.05, node=b.name, seconds=rng.choice((1.5, 3.0)))], 5.0)
+
+
 SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "made and edited": (made_and_edited, ("documents",)),
     "let go while away": (let_go_while_away, ("loose", "documents")),
@@ -345,6 +359,7 @@ SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "broken while entering": (broken_while_entering, ()),
     "asked in a burst": (asked_in_a_burst, ("loose",)),
     "comes again while decided": (comes_again_while_decided, ("async",)),
+    "reads slowly": (reads_slowly, ("limits",)),
 }
 """Each with the features that its worlds have."""
 
