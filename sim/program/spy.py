@@ -90,11 +90,13 @@ class Spy:
         debounce, throttle = gate
         since_change = record.at_ms - self._changed.get(record.node, -1e9)
         since_run = record.at_ms - self._ended.get(record.node, -1e9)
+        if self._has_no_result(record.node):
+            return
         if debounce and since_change < debounce - SLACK_MS:
             self.found.append(
                 ("I6", f"{name} runs {since_change:.3f} ms after a change, with a debounce of {debounce} ms")
             )
-        if throttle and since_run < throttle - SLACK_MS and not self._has_no_result(record.node):
+        if throttle and since_run < throttle - SLACK_MS:
             self.found.append(("I6", f"{name} runs {since_run:.3f} ms after a run, with a throttle of {throttle} ms"))
 
     def _has_no_result(self, name: str) -> bool:
