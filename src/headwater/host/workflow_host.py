@@ -54,13 +54,19 @@ class Workflows:
     def drain(self, limit: int | None = None) -> int:
         """Execute everything that is due in this thread, one run after the other. Returns the number of runs.
 
-        Runs that are due later are not executed: `wake_at` says when they are due.
+        Runs that are due later are not executed: `wake_at` says when they are due. Raises ClosedError if the space is
+        closed, also if that happens meanwhile.
         """
+        self._space.check_open()
         done = 0
         line = deque(self.names)
         while line and (limit is None or done < limit):
             name = line.popleft()
-            hosted = self.hosted[name]
+            hosted = self.hosted.get(name)
+            if hosted is None:
+                # Its workflows are removed when the space is closed.
+                self._space.check_open()
+                continue
             has_run = False
             found: Next | None = self._next(hosted)
             while found is not None and not isinstance(found, IdleUntil):
