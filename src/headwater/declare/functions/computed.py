@@ -245,27 +245,32 @@ class Computed(Generic[P, R]):
         The commit of its run may be rejected before the result is read, because another program has written what it
         read. Its first result is then gone, and it runs again. If there is no room for it, the caller gets that error.
         """
-        doc = node.outputs[0]
         for _ in range(RUNS_MAX - 1):
             self._make_current(home, tx, node)
-            if tx is not None:
-                if tx.hold(doc):
-                    return cell.value
-            else:
-                try:
-                    # Takes in verdicts first.
+            value: object = None
+            if tx is None:
+                # Takes in verdicts first.
+                with suppress(SchemaError):
                     value = cell.value
-                except SchemaError:
-                    value = None
-                if value is not None or home.replica.read(doc) is not ABSENT:
-                    return value
-            if (error := home.scheduler.store_error(node)) is not None:
-                if tx is not None:
-                    # A reader of an error is notified when the error ends.
-                    tx.record(doc, (), Depth.DEEP)
-                raise error
+            if value is not None:
+                return value
+            if self._is_stored(home, tx, node):
+                return cell.value
         self._make_current(home, tx, node)
         return cell.value
+
+    @staticmethod
+    def _is_stored(home: FunctionPort, tx: Transaction | None, node: Node) -> bool:
+        """Whether its result can be read after its run. Raises the error of the store if that did not take it."""
+        doc = node.outputs[0]
+        if tx.hold(doc) if tx is not None else home.replica.read(doc) is not ABSENT:
+            return True
+        if (error := home.scheduler.store_error(node)) is not None:
+            if tx is not None:
+                # A reader of an error is notified when the error ends.
+                tx.record(doc, (), Depth.DEEP)
+            raise error
+        return False
 
     def _make_current(self, home: FunctionPort, tx: Transaction | None, node: Node) -> None:
         """Make its stored result current, without reading it. Raises what the function raised."""

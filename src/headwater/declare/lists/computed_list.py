@@ -21,14 +21,16 @@ from headwater.declare.functions.function_options import NO_OPTIONS
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import NotReadyError
 from headwater.scheduler.graph.node import NodeSpec
+from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.values.address import Depth, doc_key
 from headwater.values.codec import encode
-from headwater.values.tree import ABSENT, Array, Maybe, Path, Value, array_of, is_array, is_link
+from headwater.values.tree import ABSENT, Array, Maybe, Path, Value, array_of, is_array, is_link, same
 
 R = TypeVar("R")
 T = TypeVar("T")
 _DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW
+_ALL: Final = slice(None)
 
 
 class ComputedList(Computed[[], list[R]]):
@@ -97,7 +99,7 @@ class ComputedList(Computed[[], list[R]]):
         """Its elements, for another list. Depends on their identity, not on their values."""
         if self not in home.nodes and isinstance(successor := self._successor(home), ComputedList):
             return successor.entries_in(home, tx)
-        self.current_in(home, tx)
+        self._make_list(home, tx)
         stored = self._stored(home, tx)
         known = self._known.get(home, {})
         return [None if value is None else known.get(_token(value)) for value in stored] if is_array(stored) else []
@@ -107,8 +109,7 @@ class ComputedList(Computed[[], list[R]]):
         if isinstance(ready, list):
             return list(ready)
         home, tx = ready
-        stored = self._stored(home, tx)
-        found = read_all(stored if is_array(stored) else (), lambda value: self._value(home, value))
+        found = self._while_current(home, tx, (), lambda stored: self._values(home, stored))
         if tx is None and home.has_work:
             home.catch_up()
         return found
@@ -135,7 +136,7 @@ class ComputedList(Computed[[], list[R]]):
     def __getitem__(self, index: slice) -> list[R]: ...
     def __getitem__(self, index: int | slice) -> R | list[R]:
         if isinstance(index, slice):
-            return read_all(range(*index.indices(len(self))), lambda place: self[place])
+            return self._slice(index)
         if type(index) is not int:
             raise TypeError(f"list indices are numbers or slices, not {type(index).__name__}")
         place = index + len(self) if index < 0 else index
@@ -144,14 +145,25 @@ class ComputedList(Computed[[], list[R]]):
             raise IndexError(f"{self.name} has no element {index}: its length is {len(self)}")
         return cast("R", found)
 
+    def _slice(self, index: slice) -> list[R]:
+        ready = self._ready()
+        if isinstance(ready, list):
+            return ready[index]
+        home, tx = ready
+        if tx is not None:
+            # Depends on these elements, and on the length.
+            return read_all(range(*index.indices(len(self))), lambda place: self[place])
+        return self._while_current(home, tx, (), lambda stored: self._values(home, stored, index))
+
     def _at(self, index: int) -> object:
         """One element; _END if there are fewer. Depends on nothing else."""
         ready = self._ready()
         if isinstance(ready, list):
             return ready[index] if index < len(ready) else _END
         home, tx = ready
-        stored = self._stored(home, tx, (index,))
-        return _END if stored is ABSENT else self._value(home, stored)
+        return self._while_current(
+            home, tx, (index,), lambda stored: _END if stored is ABSENT else self._value(home, stored)
+        )
 
     def _ready(self) -> tuple[FunctionPort, Transaction | None] | list[R]:
         """Space and transaction, with the list current; or the list itself, where its node does not apply."""
@@ -166,8 +178,16 @@ class ComputedList(Computed[[], list[R]]):
                 # Until the next write.
                 tx.memo[self] = self._call_plain(home, tx)
             return cast("list[R]", tx.memo[self])
-        self.current_in(home, tx)
+        self._make_list(home, tx)
         return home, tx
+
+    def _make_list(self, home: FunctionPort, tx: Transaction | None) -> None:
+        """Make the list current. If its first result is rolled back before it is read, it runs again."""
+        for _ in range(RUNS_MAX):
+            self.current_in(home, tx)
+            node = home.nodes.get(self)
+            if node is None or self._is_stored(home, tx, node):
+                return
 
     def _stored(self, home: FunctionPort, tx: Transaction | None, path: Path = (), depth: Depth = _DEEP) -> Maybe:
         """References: the read is recorded, no link is followed."""
@@ -178,6 +198,33 @@ class ComputedList(Computed[[], list[R]]):
             place = Traverse(source, home.scope).resolve(doc, ())
             doc = doc if place is None else place.doc
         return source.read(doc, path, depth)
+
+    def _while_current(self, home: FunctionPort, tx: Transaction | None, path: Path, read: Callable[[Maybe], T]) -> T:
+        """Read elements by their references.
+
+        Between two elements, plain code takes in commits of others and rollbacks. An element may be gone after that: if
+        the list is another one now, it is read again.
+        """
+        for _ in range(RUNS_MAX if tx is None else 0):
+            version, stored = home.replica.version, self._stored(home, tx, path)
+            try:
+                found = read(stored)
+            except Exception:
+                if not self._is_another(home, path, stored, version):
+                    raise
+            else:
+                if not self._is_another(home, path, stored, version):
+                    return found
+        return read(self._stored(home, tx, path))
+
+    def _is_another(self, home: FunctionPort, path: Path, stored: Maybe, version: int) -> bool:
+        if home.replica.version == version:
+            return False
+        self._make_list(home, None)
+        return not same(self._stored(home, None, path), stored)
+
+    def _values(self, home: FunctionPort, stored: Maybe, part: slice = _ALL) -> list[R]:
+        return read_all(stored[part] if is_array(stored) else (), lambda value: self._value(home, value))
 
     def _value(self, home: FunctionPort, stored: Maybe) -> R:
         if stored is None or stored is ABSENT:
