@@ -61,7 +61,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "origin_not_required",
         "scheduler.events.handling:EventDispatcher._dispatch",
-        "tx.require(OriginCommitted(launch.tx.local_seq))",
+        "tx.require(OriginCommitted(launch.local_seq))",
         "pass",
         "I10",
     ),

@@ -204,7 +204,7 @@ class EventService:
             launch = None if lane.head is None else lane.head.origin
             if launch is not None and not launch.is_near and launch.state is OriginState.PENDING:
                 for home in list(open_spaces()):
-                    if home.replica is launch.tx.replica:
+                    if isinstance(launch.tx, Transaction) and home.replica is launch.tx.replica:
                         cast("EventHost", home).nudge()
 
     # -- waiting -------------------------------------------------------------------------------------------

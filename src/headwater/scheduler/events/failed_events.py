@@ -38,9 +38,9 @@ def record_of(letters: str) -> DocKey:
 def store(tx: Transaction, event: EventRecord, at_ms: float, kept_max: int) -> None:
     """Store a failed event, and remove it from the outbox in the same transaction."""
     launch = event.origin
-    if launch is not None and launch.state is not OriginState.COMMITTED and launch.tx.local_seq is not None:
+    if launch is not None and launch.state is not OriginState.COMMITTED and launch.local_seq is not None:
         # I10: if the transaction that sent it does not commit, there is nothing to deliver again.
-        tx.require(OriginCommitted(launch.tx.local_seq))
+        tx.require(OriginCommitted(launch.local_seq))
     if event.is_stored:
         take(tx, event.letters)
     if not kept_max:

@@ -191,10 +191,10 @@ class EventDispatcher:
         tx = Transaction(self._replica, handler.title, cause=("event", event.id))
         tx.is_first = is_new
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
-        if launch is not None and launch.state is OriginState.PENDING and launch.tx.local_seq is not None:
+        if launch is not None and launch.state is OriginState.PENDING and launch.local_seq is not None:
             # I10: the store checks the sender when it decides this commit. Added before `Handling` takes the savepoint
             # of a rejection, which must not undo it.
-            tx.require(OriginCommitted(launch.tx.local_seq))
+            tx.require(OriginCommitted(launch.local_seq))
         handling = Handling(self, event, tx, self._now(), self._replica.version)
         tx.gate = partial(self._gate, handling)
         event.awaits_server, event.waits_since = False, None

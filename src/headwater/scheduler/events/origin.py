@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final
 
-from headwater.cells.pending_commit import call_all
+from headwater.cells.pending_commit import PendingCommit, call_all
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED, Status
 from headwater.scheduler.trace import OriginDecided, Trace
+from headwater.values.ids import LocalSeq
 
 
 class OriginState(Enum):
@@ -38,11 +39,14 @@ _STATES: Final = {
 
 
 class Origin:
-    """One transaction and what it has started, each with the function that stops it."""
+    """One transaction and what it has started, each with the function that stops it.
+
+    Or a commit of an earlier opening, from the folder of a client, that has sent events and is not decided yet.
+    """
 
     __slots__ = ("count", "id", "is_near", "on_decided", "stops", "tx")
 
-    def __init__(self, tx: Transaction, number: str, *, is_near: bool) -> None:
+    def __init__(self, tx: Transaction | PendingCommit, number: str, *, is_near: bool) -> None:
         self.tx = tx
         # The seed of the ids of its events: different for each attempt.
         self.id = number
@@ -55,12 +59,24 @@ class Origin:
     @property
     def state(self) -> OriginState:
         """The state of the transaction."""
-        return _STATES[self.tx.status]
+        tx = self.tx
+        if isinstance(tx, Transaction):
+            return _STATES[tx.status]
+        if not tx.settled:
+            return OriginState.PENDING
+        return OriginState.COMMITTED if tx.accepted else OriginState.FAILED
 
     @property
     def name(self) -> str:
         """The display name of the transaction."""
-        return self.tx.name or "a transaction"
+        if isinstance(self.tx, Transaction):
+            return self.tx.name or "a transaction"
+        return "a transaction of an earlier opening"
+
+    @property
+    def local_seq(self) -> LocalSeq | None:
+        """The number of its commit in the session; None if it has sent none."""
+        return self.tx.local_seq if isinstance(self.tx, Transaction) else self.tx.commit.local_seq
 
 
 class Origins:

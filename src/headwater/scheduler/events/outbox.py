@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
+from headwater.cells.pending_commit import PendingCommit
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.events.event import EventRecord
@@ -56,6 +57,21 @@ def take(tx: Transaction, letters: str) -> None:
     found = tx.document(OUTBOX)
     if is_map(found) and letters in cast("Mapping[str, Value]", found):
         tx.patch(OUTBOX, Remove((letters,)))
+
+
+def undecided(replica: Replica) -> dict[str, PendingCommit]:
+    """The entries whose commits are not decided, by id without prefix. At an opening, these are of an earlier one."""
+    _, mark = replica.snapshot(OUTBOX)
+    found: dict[str, PendingCommit] = {}
+    for layer in mark.layers[: mark.count]:
+        for effect in layer.effects:
+            if effect.doc != OUTBOX:
+                continue
+            before, after = _map_of(effect.before), _map_of(effect.after)
+            # Only what it touched is looked at: each of many may have added one entry.
+            touched = [str(letters) for touch in effect.touches for letters in touch.path[:1] or tuple(after)]
+            found.update((letters, layer) for letters in touched if letters in after and letters not in before)
+    return found
 
 
 def resumed_count(entry: Mapping[str, Value]) -> int:
@@ -109,6 +125,10 @@ def after(replica: Replica) -> int:
 def _order(value: Value) -> tuple[float, ...]:
     parts = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
     return tuple(float(part) for part in parts if isinstance(part, int | float))
+
+
+def _map_of(value: Maybe) -> Mapping[str, Value]:
+    return cast("Mapping[str, Value]", value) if is_map(value) else {}
 
 
 def is_map(value: Maybe) -> bool:

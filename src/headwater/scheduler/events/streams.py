@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import cast
 
+from headwater.cells.pending_commit import PendingCommit
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
@@ -110,8 +111,8 @@ class Streams:
         event.origin, event.is_fresh = launch, outside is None
         if outside is not None:
             self._recall(event)
-        if launch is not None:
-            self._tie(launch, event)
+        if origin is not None and launch is not None:
+            self._tie(origin, launch, event)
         self._enter(event, "" if launch is None else launch.id)
         return event
 
@@ -186,9 +187,8 @@ class Streams:
         attempts = record.get("attempts")
         event.was_failed, event.tried_before = True, attempts if isinstance(attempts, int) else 0
 
-    def _tie(self, launch: Origin, event: EventRecord) -> None:
+    def _tie(self, tx: Transaction, launch: Origin, event: EventRecord) -> None:
         """I10: the event is part of the transaction that sends it, and commits with it, or not at all."""
-        tx = launch.tx
         if tx.is_open and tx.refusal(outbox.OUTBOX):
             message = f"{tx.name or 'this code'} only reads, and may not send to {event.handler.title}"
             raise WriteError(f"{message}; send from a handler, or from a sink", stream=event.handler.spec.stream)
@@ -214,6 +214,7 @@ class Streams:
         """Resume unhandled events of the last opening, except for these streams. Returns their number."""
         self._latest_ms = max(self._latest_ms, outbox.after(self._replica))
         found: list[EventRecord] = []
+        undecided = outbox.undecided(self._replica)
         for letters, entry in outbox.entries(self._replica.read(outbox.OUTBOX)):
             stream = str(entry["stream"])
             handler = self.handlers.get(stream)
@@ -221,6 +222,8 @@ class Streams:
             if handler is not None and stream not in besides and event_id not in self._outcomes.live:
                 event = self._make(event_id, handler, entry["payload"], None)
                 event.is_stored, event.resumed_count = True, outbox.resumed_count(entry)
+                if letters in undecided:
+                    self._tie_earlier(undecided[letters], event)
                 found.append(event)
         if found and not self.is_shared:
             # Before it is handled: the count shows an event that ends the process each time.
@@ -233,6 +236,17 @@ class Streams:
                     event, None, f"{event.resumed_count - 1} processes ended while it was to be handled"
                 )
         return len(found)
+
+    def _tie_earlier(self, sent: PendingCommit, event: EventRecord) -> None:
+        """I10: the commit of an earlier opening that sent the event may still be rejected."""
+        event.origin = Origin(sent, f"earlier.{sent.commit.local_seq}", is_near=True)
+
+        def decided(sent: PendingCommit) -> None:
+            if not sent.accepted:
+                self._outcomes.orphan(event)
+            self._origin_decided(event)
+
+        sent.on_settled(decided)
 
     def redeliver(self, letters: str, on_commit: OnCommit | None = None) -> EventRecord:
         """Deliver a failed event again, under the same id. Raises NotFoundError."""

@@ -42,8 +42,8 @@ def store_unhandled(left: list[EventRecord], *, outcomes: Outcomes, replica: Rep
 
 def _put_back(events: list[EventRecord], launch: Origin | None, *, outcomes: Outcomes, replica: Replica) -> None:
     def work(tx: Transaction) -> None:
-        if launch is not None and launch.tx.local_seq is not None:
-            tx.require(OriginCommitted(launch.tx.local_seq))
+        if launch is not None and launch.local_seq is not None:
+            tx.require(OriginCommitted(launch.local_seq))
         for event in events:
             outbox.put(tx, event)
 

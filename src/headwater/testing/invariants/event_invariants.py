@@ -13,7 +13,6 @@ from dataclasses import fields
 from functools import partial
 from typing import Final
 
-from headwater.cells.transaction_states import SETTLED as TX_SETTLED
 from headwater.errors import InvariantError
 from headwater.scheduler.events.event import EVENT_TRANSITIONS, EventRecord, EventState, HandlerRecord, Handling
 from headwater.scheduler.events.handler_reads import known_reads
@@ -234,7 +233,7 @@ def _has_to_wait(scheduler: Scheduler, event: EventRecord) -> bool:
 def i10_lineage(scheduler: Scheduler) -> None:
     """Only undecided origins are kept. Events of a failed origin have ended, or the store refuses them."""
     for launch in scheduler.origins:
-        if launch.tx.status in TX_SETTLED or launch.count < 0:
+        if launch.state in (OriginState.COMMITTED, OriginState.FAILED) or launch.count < 0:
             raise broken("I10", f"{launch.name} is decided, and still kept", None)
     for event in scheduler.outcomes.live.values():
         fate = None if event.origin is None else event.origin.state
