@@ -131,11 +131,7 @@ class RemoteReplica(AttachedReplica):
         """Whether it was requested and has not arrived. A document that a local commit replaces as a whole is known."""
         with self._turn:
             if doc not in self._documents:
-                try:
-                    self._load(doc)
-                except OfflineError:
-                    self._unreached[doc] = None
-                    raise
+                self._load(doc)
             if doc not in self.coming or self.is_derived(doc):
                 return False
             layers = self._documents[doc].layers
@@ -148,6 +144,13 @@ class RemoteReplica(AttachedReplica):
             self._load(doc)
             self._have_come((doc,))
             return False
+
+    def _load(self, doc: DocKey) -> Document:
+        try:
+            return super()._load(doc)
+        except OfflineError:
+            self._unreached[doc] = None
+            raise
 
     def is_as_of(self, doc: DocKey, seq: Seq) -> bool:
         """As above. Never for a result that is kept here: it hides that of another runtime, which is not adopted."""

@@ -17,6 +17,7 @@ from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.events.readiness import Readiness
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.result_scope import own_doc
 from headwater.scheduler.runs.runner import Runner
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived
@@ -45,7 +46,8 @@ class Arrivals:
     def attach(self, runner: Runner, events: EventDispatcher, invalidation: Invalidation) -> None:
         """Connect to the runner, the dispatcher and the invalidation, where the replica is partial."""
         if self._replica.is_partial:
-            runner.guard, events.expect, invalidation.on_arrived = self.guard, self.expect, self.arrived
+            runner.guard, runner.reach = self.guard, self.reach
+            events.expect, invalidation.on_arrived = self.expect, self.arrived
 
     @property
     def docs(self) -> list[DocKey]:
@@ -78,6 +80,15 @@ class Arrivals:
         # The function may catch the error and return a result, which then depends on something that is no read.
         tx.reads_outside = True
         raise not_ready(doc, self._space)
+
+    def reach(self, node: Node) -> None:
+        """A run is about to write its result over the present one. If that cannot be asked for, the run is repeated."""
+        for doc in (node.outputs[0], own_doc(node)) if node.result_scope else node.outputs[:1]:
+            try:
+                self._replica.is_missing(doc)
+            except OfflineError:
+                self._waiting[doc, node] = None
+                raise
 
     def expect(self, doc: DocKey) -> None:
         """A handler is about to read a document: if it is missing, the event waits. The caller holds the lock."""

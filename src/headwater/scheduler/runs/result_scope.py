@@ -30,5 +30,10 @@ def commit_own(node: Node, tx: Transaction, value: Value) -> bool:
     The document of the space contains a link that leads each reader to the result in the reader's own scope.
     """
     doc = DocId(node.outputs[0].partition("/")[2])
-    put_result(tx, DocKey(f"{node.result_scope}/{doc}"), value)
+    put_result(tx, own_doc(node), value)
     return commit_result(tx, node.outputs[0], LinkRecord(doc=doc, scope=node.result_scope.partition(":")[0]).to_value())
+
+
+def own_doc(node: Node) -> DocKey:
+    """The document of a result in the scope of its user."""
+    return DocKey(f"{node.result_scope}/{node.outputs[0].partition('/')[2]}")

@@ -83,8 +83,10 @@ class Runner:
         # The same, for pieces that the attempt has started.
         self.ended: Callable[[Attempt], None] | None = None
         self._on_decided = (self._decided,)
-        # Called with the transaction of each attempt, where the replica is partial: see `Arrivals.guard`.
+        # Called with the transaction of each attempt, and before a result is written, where the replica is partial: see
+        # `Arrivals`.
         self.guard: Callable[[Transaction], None] | None = None
+        self.reach: Callable[[Node], None] | None = None
 
     @property
     def innermost(self) -> Node | None:
@@ -211,13 +213,15 @@ class Runner:
         if self.in_flight:
             self.in_flight.pop(node, None)
 
-    def _commit(self, attempt: Attempt, value: Value, reads: Mapping[ReadKey, Mark | None]) -> None:
+    def _commit(self, attempt: Attempt, value: Value, reads: Mapping[ReadKey, Mark | None]) -> None:  # noqa: C901  # likewise
         node, tx = attempt.node, attempt.tx
         before, wrote = node.commit, False
         # The result is written, whatever is there.
         tx.gate = None
         try:
             if node.outputs:
+                if self.reach is not None:
+                    self.reach(node)
                 if node.spec.fingerprint is not None:
                     self._persistence.observe(node, tx)
                 tx.read_only = ""
