@@ -87,7 +87,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _m(
         "rejected_not_again",
-        "scheduler.runs.runner:Runner._decided",
+        "scheduler.runs.runner:Runner.repeat",
         "self._invalidation.discard(node, tx.triggers)",
         "pass",
         "I1, I8",

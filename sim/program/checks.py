@@ -349,7 +349,7 @@ def _written_at_start(app: p.App, stopped: Collection[str]) -> set[str]:
         for part in app.parts:
             if part.name not in stopped and written.isdisjoint(values.reached(app, [part])):
                 continue
-            if isinstance(part, p.Sink | p.Materializer) and part.target:
+            if isinstance(part, p.Computed | p.Sink | p.Materializer) and part.target:
                 written.add(part.target)
             if isinstance(part, p.Sink) and isinstance(handler := parts.get(part.sends), p.Handler):
                 written.update(step.cell for step in handler.steps if isinstance(step, p.Put))

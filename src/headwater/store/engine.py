@@ -56,6 +56,7 @@ from headwater.store.conflict import affects, first_unseen, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.folding import build_fold
+from headwater.store.same_reads import is_same_pending_read, is_same_read
 from headwater.store.sessions import Session, Sessions
 from headwater.store.state_cache import DocState, Recent, StateCache, are_all_writes, layered_writes
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
@@ -158,9 +159,28 @@ class Engine:
     def _observe(self, notes: Sequence[NewObservation], batch: _Batch) -> None:
         for note in notes:
             basis = note.basis
-            if self._objection(basis, self._sessions.get(basis.session)) is None:
+            session = self._sessions.get(basis.session)
+            objection = self._objection(basis, session)
+            if objection is None or (type(objection) is Conflict and self._are_same(basis, session)):
                 seq: Seq = self.head + len(batch.rows)  # type: ignore[assignment]  # as in `_link`
                 batch.observed.append((basis.branch, ObservationRow(note.doc, seq, note.body)))
+
+    def _are_same(self, basis: Commit, session: Session) -> bool:
+        """Whether all reads of a run give the same values now, whatever was written since (I7)."""
+        documents, branch = self.documents, basis.branch
+        for read in basis.reads:
+            if read.seq > self.head or not is_same_read(documents, branch, self.states.get(branch, read.doc), read):
+                return False
+        for pending in basis.pending_reads:
+            if not documents.horizon.seq <= pending.basis <= self.head:
+                return False
+            if any(self._sessions.first_missing(session, *each) for each in pending.layers):
+                return False
+            state = self.states.get(branch, pending.doc)
+            later = self._writes_in_log(branch, state, pending)
+            if not is_same_pending_read(documents, branch, state, session, pending, later):
+                return False
+        return True
 
     def _decide(self, submission: Submission, batch: _Batch) -> CommitOutcome:
         commit = submission.commit

@@ -11,6 +11,9 @@ import pytest
 
 import headwater as hw
 from headwater.errors import RejectedError, StoreFullError
+from headwater.scheduler.trace import TraceRecord
+from headwater.testing.invariants.restore_invariants import i7_runs
+from headwater.testing.invariants.scheduler_invariants import i8_causes
 from tests.host.test_sync_full_disk import no_room_for
 from tests.runtime.pieces.kit import check_held, stored
 
@@ -115,6 +118,8 @@ def test_run_that_a_restarted_piece_took_over_and_that_is_not_stored_is_made_aga
         piece = space.start(labelled, "a", size=size)
         space.sync()
         storage = space._runtime._lease.local
+        records: list[TraceRecord] = []
+        space._runtime.scheduler.trace.listen(records.append)
         with no_room_for(space._runtime, ".label"):
             with storage._lock:  # type: ignore[attr-defined]  # that of a file
                 # Nothing is decided meanwhile.
@@ -127,3 +132,6 @@ def test_run_that_a_restarted_piece_took_over_and_that_is_not_stored_is_made_aga
         space.wait("3s")
         assert (piece.outputs["label"](), told[-1]) == ("size 5", "size 5")
         check_held(space)
+    # The trace says why a restored function runs.
+    i7_runs(records)
+    i8_causes(records)

@@ -82,4 +82,4 @@ def _decided(space: PieceHost, node: Node, tx: Transaction) -> None:
     """The adopted run of a node is decided. If it was rolled back, the node runs itself."""
     if tx.is_rejected and not node.removed and not node.runs:
         space.scheduler.persistence.rejected(node)
-        space.scheduler.invalidation.discard(node, tx.triggers)
+        space.scheduler.runner.repeat(node, tx)

@@ -33,7 +33,15 @@ from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.persistence import Persistence
 from headwater.scheduler.runs.result_scope import commit_own, narrowest
 from headwater.scheduler.scheduler_limits import FAILURES_LONGEST, FAILURES_MAX
-from headwater.scheduler.trace import RunDiscarded, RunFailed, RunFinished, RunStarted, RunSuspended, Trace
+from headwater.scheduler.trace import (
+    NodeInvalidated,
+    RunDiscarded,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    RunSuspended,
+    Trace,
+)
 from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
 from headwater.values.author_text import calls_of, describe, with_calls
@@ -45,6 +53,9 @@ _OPEN: Final = TxStatus.OPEN
 
 REJECTED: Final = "its commit was rejected"
 """The reason of an attempt that had ended and does not count."""
+
+TAKEN_UP: Final = "before the run that it had taken up"
+"""The cause of a node that repeats a run of an earlier node of its function."""
 
 
 class Runner:
@@ -371,9 +382,17 @@ class Runner:
                 self._report(report)
                 return
             self._store_failed(node, tx, tx.error)
+        self.repeat(node, tx)
+
+    def repeat(self, node: Node, tx: Transaction) -> None:
+        """The run that a node rests on, its own or one that it has taken up, was rolled back."""
         self._invalidation.discard(node, tx.triggers)
         if self._trace.on:
-            self._trace.emit(RunDiscarded(self._now(), node.id, node.runs, REJECTED))
+            now = self._now()
+            for cause in tx.triggers if tx.node is not node else ():
+                # The removed node of that run was invalidated by them, and this one was not.
+                self._trace.emit(NodeInvalidated(now, node.id, address_text(*cause), TAKEN_UP))
+            self._trace.emit(RunDiscarded(now, node.id, node.runs, REJECTED))
 
     def _store_failed(self, node: Node, tx: Transaction, error: HeadwaterError) -> None:
         """The store may accept it later, as when the disk is full. Some retries at once, then ever less often."""

@@ -1,0 +1,54 @@
+"""Whether a read gives the same value now, by comparing values.
+
+The log has the text of a write, and not its effect: a write of an equal value conflicts with an earlier read once it is
+no longer in memory. A commit that is rejected for that is repeated. The observation of a run is not, so the values
+decide about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headwater.errors import AddressError, LimitError
+from headwater.store.commit import PendingRead, Read
+from headwater.store.document import Documents, apply_operation
+from headwater.store.elision import seen_through
+from headwater.store.sessions import Session
+from headwater.store.state_cache import DocState, Recent, layered_writes
+from headwater.values.ids import BranchId
+from headwater.values.overlap import touches
+
+
+def is_same_read(documents: Documents, branch: BranchId, state: DocState, read: Read) -> bool:
+    """Whether a confirmed read gives the same value in the current state of the document."""
+    if read.seq >= state.seq:
+        return True
+    if read.seq < documents.horizon.seq:
+        return False
+    before = documents.at(branch, read.doc, read.seq).value
+    return not touches(read.path, read.depth, before, state.value)
+
+
+def is_same_pending_read(  # noqa: PLR0917  # called in one place
+    documents: Documents,
+    branch: BranchId,
+    state: DocState,
+    session: Session,
+    read: PendingRead,
+    later: Iterable[Recent],
+) -> bool:
+    """The same for a read through accepted layers of its session. `later`: the writes since its basis, newest first."""
+    layered = [number for number in session.elided if any(first <= number <= last for first, last in read.layers)]
+    if any(read.doc not in session.elided[number].whole for number in layered):
+        # It may have patched the document, and is not in the log.
+        return False
+    read = seen_through(session, read)
+    seen = documents.at(branch, read.doc, read.basis).value
+    later = [write for write in later if write.seq > read.basis]
+    try:
+        for _, _, layer in layered_writes(later, session, read):
+            for operation in layer:
+                seen, _ = apply_operation(seen, operation)
+    except (AddressError, LimitError):
+        return False
+    return not touches(read.path, read.depth, seen, state.value)
