@@ -349,6 +349,19 @@ def test_verdicts_that_are_held_back_are_not_lost_with_the_session() -> None:
     assert line.session.phase is ClientPhase.OVER
 
 
+def test_session_that_ended_while_a_connection_was_being_made_is_not_opened_again() -> None:
+    line = Line()
+    line.connect(1)
+    line.commit(1, put("a", 1))
+    line.session.lost()
+    line.sent.clear()
+    line.session.connected()
+    line.session.end()
+    line.hear(Welcome(1, "server", b"", ""), SpaceOpened("space", ME, b"", 1, "", "own"))
+    assert line.session.phase is ClientPhase.OVER
+    assert not [frame for frame in line.sent if isinstance(frame, Open | Transact)]
+
+
 def test_nobody_is_told_twice_what_became_of_a_commit() -> None:
     line = Line()
     line.connect(1)

@@ -212,6 +212,9 @@ class ClientSession:
 
     def receive(self, data: bytes) -> None:
         """Receive a frame. Raises RemoteProtocolError for invalid bytes."""
+        if self.phase is ClientPhase.OVER:
+            # The session was ended while the connection was being made: it must not be opened again.
+            return
         match read_server(data):
             case Welcome() as welcome:
                 self.was_greeted = True
