@@ -8,6 +8,9 @@ import msgspec
 
 from sim.apps import parts as p
 
+RESULT_S = 20.0
+"""Virtual seconds that a thread waits for an event."""
+
 
 class Program(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The node: its sessions, and for each thread the session that it uses."""

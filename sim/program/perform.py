@@ -16,9 +16,6 @@ from sim.program import operations as o
 from sim.program.program import ProgramWorld, Session
 from sim.program.told import SentEvent
 
-RESULT_S = 20.0
-"""Virtual seconds that a thread waits for an event."""
-
 
 def perform(program: ProgramWorld, operation: o.Operation, session: Session, thread: int) -> None:  # noqa: C901, PLR0912
     """Perform one operation. Raises what the product raises."""
@@ -127,7 +124,7 @@ def _send(program: ProgramWorld, operation: o.Send, session: Session, thread: in
         )
     )
     if operation.wait:
-        ticket.result(timeout=f"{int(RESULT_S)}s")
+        ticket.result(timeout=f"{int(o.RESULT_S)}s")
 
 
 def _send_twice(program: ProgramWorld, operation: o.SendTwice, handler: str, thread: int) -> None:

@@ -22,8 +22,9 @@ from headwater.errors import (
     UnavailableError,
     UnconfirmedError,
 )
-from sim.faults import Eio, Full, KillInIo, SlowDisk
+from sim.faults import Eio, Full, KillInIo, Pause, SlowDisk
 from sim.plan import Plan
+from sim.program.operations import RESULT_S
 
 _OUTCOMES = (EventFailedError, EventRefusedError, EventRejectedError, EventReusedError)
 
@@ -44,8 +45,10 @@ def is_told(plan: Plan, error: BaseException, module: ModuleType) -> bool:  # no
         return "stopped" in str(error) or "piece" in str(error)
     kinds = {type(fault) for fault in plan.faults}
     if isinstance(error, EventTimeoutError):
-        # Others may change the inputs of a function that waits for a pause, again and again.
-        return bool(kinds & {Full, Eio, SlowDisk}) or "gates" in plan.features
+        # Others may change the inputs of a function that waits for a pause, again and again. And the time of a caller
+        # goes on while its process is stopped.
+        paused = sum(fault.seconds for fault in plan.faults if isinstance(fault, Pause))
+        return bool(kinds & {Full, Eio, SlowDisk}) or "gates" in plan.features or paused > RESULT_S / 2
     if isinstance(error, UnavailableError | UnconfirmedError | OSError):
         return bool(kinds & {Full, Eio, KillInIo})
     if isinstance(error, PoisonedError | ClosedError | StoreError):
