@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from headwater.errors import HeadwaterError
+from headwater.scheduler.scheduler_limits import RUNS_MAX
 from sim.apps import parts as p
 from sim.apps.naive import Model, ModelError, Refusal
 from sim.apps.source import APP, MODULUS
@@ -133,6 +134,7 @@ def check_history(
     """Each commit with an entry of the ledger: the model, in the state before it, changes the same in the same way."""
     parts = app.named()
     delayed = {part.name for part in app.parts if getattr(part, "debounce", 0) or getattr(part, "throttle", 0)} | gated
+    resting = _resting(app)
     for moment in moments:
         entries = ledger(moment.after)
         new = entries[len(ledger(moment.before)) :]
@@ -152,7 +154,16 @@ def check_history(
             steps, result = part.steps, part.result
         else:
             continue
+        if resting and not resting.isdisjoint(reached(app, [*steps, result])):
+            continue
         _check_commit(app, moment, entry, (steps, result), complain)
+
+
+def _resting(app: p.App) -> set[str]:
+    """Functions that may rest, as what they read does not settle: callers get their last value, and no event waits."""
+    seeds = {part.seed for part in app.parts if isinstance(part, p.Restless) and part.limit >= RUNS_MAX}
+    functions = (part for part in app.parts if isinstance(part, p.Computed | p.Listing | p.Derived | p.Choice))
+    return {part.name for part in functions if not seeds.isdisjoint(reached(app, [part]))} if seeds else set()
 
 
 def _check_commit(
