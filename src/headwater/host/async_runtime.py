@@ -339,8 +339,10 @@ class AsyncRuntime(AsyncLoading):
         self.check_open()
         try:
             for _ in rounds(self.scheduler.outcomes):
-                await machine().to_thread(self._wait_and_keep)
+                await machine().to_thread(self._lease.storage.wait)
                 await self.calm()
+            # After the verdicts were received: those of runs that read an undecided commit are kept back until then.
+            await machine().to_thread(self.restorer.keep)
         except StoreFullError:
             # No room for observations. What was written and is lost comes before what is only faster to know.
             await self.calm()

@@ -515,11 +515,6 @@ class SpaceRuntime(
         self.catch_up()
         self._tell_lost()
 
-    def _wait_and_keep(self) -> None:
-        """Wait until everything is decided, then store observations."""
-        self._lease.storage.wait()
-        self.restorer.keep()
-
     def _tell_lost(self) -> None:
         """Raise if commits were rolled back, or events are only in memory."""
         raise_lost(self, self.scheduler.outcomes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -60,5 +61,35 @@ def test_run_is_not_lost_with_a_commit_without_room_that_carries_it(tmp_path: Pa
             other.value = 1
             with pytest.raises(RejectedError):
                 space.sync()
+    with app.open(tmp_path / "a.db") as space:
+        assert outcome(space) == (1, 0, 0)
+
+
+def test_run_on_a_commit_whose_verdict_arrives_at_the_close_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, count = watched()
+
+    async def changed() -> None:
+        async with app.aopen(tmp_path / "a.db") as space:
+            await space.synced()
+            runtime = space._runtime
+            count.value = 1
+            await space.settle()
+            run, calm = runtime._pass, runtime.calm
+            monkeypatch.setattr(runtime, "_pass", lambda: None)
+
+            async def calmed() -> None:
+                monkeypatch.setattr(runtime, "_pass", run)
+                await calm()
+
+            # The loop is busy with something else until the close takes in what has arrived.
+            monkeypatch.setattr(runtime, "calm", calmed)
+            with runtime.lock:
+                count.value = 2
+                runtime.scheduler.settle()
+                assert runtime.replica.pending_count
+
+    asyncio.run(changed())
     with app.open(tmp_path / "a.db") as space:
         assert outcome(space) == (1, 0, 0)
