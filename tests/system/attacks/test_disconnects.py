@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from headwater.store.commit import Committed, SetDoc
+from headwater.sync.frames import Pull
 from tests.system.attacks.raw import BINARY, ClosedError, Raw, connect, knock, upgrade_lines, ws_frame
 from tests.system.attacks.served import Served, doc
 
@@ -63,6 +65,21 @@ def test_ten_thousand_connections_leave_nothing_behind(served: Served) -> None:
     assert not authenticator._of_grant
     assert not served.spaces._turns
     assert is_served(served)
+
+
+def test_client_that_ends_its_side_and_reads_nothing_does_not_stay(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.server.spaces.server_socket.PING_S", 0.2)
+    space = served.space()
+    with served.enter(space) as raw:
+        assert isinstance(raw.write(1, SetDoc(doc("a"), bytes(8 << 20))), Committed)
+        channel = served.spaces.channels[space]
+        client = next(iter(channel.connections.values()))
+        raw.say(Pull(2, (doc("a"),)))
+        eventually(lambda: bool(client._is_full))  # type: ignore[attr-defined]  # a client
+        raw.line.shutdown(socket.SHUT_WR)
+        eventually(lambda: not channel.connections)
 
 
 async def _tasks() -> int:

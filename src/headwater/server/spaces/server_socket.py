@@ -328,8 +328,8 @@ class ServerSocket(asyncio.Protocol):
         self._loop.call_later(1.0, self._abort)
 
     def _abort(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.abort()
+        # Also where it is closing: a client that reads nothing would hold it open until the rest is sent.
+        self.transport.abort()
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -343,7 +343,8 @@ class ServerSocket(asyncio.Protocol):
         """Ping; a client that was silent since the last ping is disconnected."""
         if self._ended:
             return
-        if not self._heard and self._pinged:
+        if (not self._heard and self._pinged) or self._protocol.state is not State.OPEN:
+            # In the latter case the client has ended its side: what it does not read is not sent.
             self._abort()
             return
         self._pinged = b"" if self._heard else machine().token_bytes(4)
