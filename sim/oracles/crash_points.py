@@ -54,9 +54,7 @@ def check_crash_points(world: World, node: Node, path: str, count: int) -> None:
     found = 0
     before: list[object] = []
     for disk in histories:
-        for image in disk.crash_images(rng, KEEPS):
-            if rng.random() * total >= count:
-                continue
+        for image in disk.crash_images(rng, KEEPS, count / total):
             world.counts["crash images"] += 1
             why = _complaint(world, disk, image, [*before, *image.marks], path)
             if why is not None and (found := found + 1) <= SHOWN:

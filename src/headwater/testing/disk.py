@@ -221,12 +221,15 @@ class Disk:
             platter.apply(operation)
         return platter.image(rng, keep)
 
-    def crash_images(self, rng: random.Random, keeps: Sequence[float] = KEEPS) -> Iterator[CrashImage]:
+    def crash_images(
+        self, rng: random.Random, keeps: Sequence[float] = KEEPS, part: float = 1.0
+    ) -> Iterator[CrashImage]:
         """Yield an image for each crash point and each of `keeps`, in one walk over the history.
 
         Args:
             rng: The randomness that decides which unsynced writes survive.
             keeps: The parts of the unsynced writes that survive.
+            part: The chance of each image, from 0 to 1: to build all of a long history takes long.
         """
         platter, marks = Platter(self._base), tuple[object, ...]()
         for k, operation in enumerate([MarkOp(None), *self.operations]):
@@ -234,7 +237,8 @@ class Disk:
                 marks += (operation.label,)
             platter.apply(operation)
             for keep in keeps:
-                yield CrashImage(k, marks, platter.image(rng, keep))
+                if part >= 1.0 or rng.random() < part:
+                    yield CrashImage(k, marks, platter.image(rng, keep))
 
     def exists(self, name: str) -> bool:
         """Tell whether running processes see the name."""

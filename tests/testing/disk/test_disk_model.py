@@ -129,6 +129,14 @@ def test_wal_is_refused_without_exclusive_locking() -> None:
 # --- Crash images ---
 
 
+def test_part_of_the_images_is_drawn() -> None:
+    disk = recorded_run(*SAFE)
+    every = len(disk.operations) + 1
+    drawn = [image.k for image in disk.crash_images(random.Random(3), keeps=(0.0,), part=0.1)]
+    assert 0.03 * every < len(drawn) < 0.3 * every
+    assert drawn == sorted(set(drawn))
+
+
 def test_enumerated_images_equal_those_built_one_by_one() -> None:
     disk = recorded_run(*SAFE)
     rng, twin = random.Random(3), random.Random()
