@@ -285,7 +285,14 @@ class _Opening:
             return True
         if act.reuses and (other := session.reused()) is not None:
             storage.submit(other, helps=not session.writer.resends)
-        sent = session.make(act, self.load, receiver.head)
+        try:
+            sent = session.make(act, self.load, receiver.head)
+        except UnavailableError as error:
+            if "first" not in error.facts:
+                raise
+            # The past that it reads was compacted away meanwhile. HW201 says: try again.
+            session.next -= 1
+            return True
         self.submit(session, sent, helps=not session.writer.resends)
         self.world.counts["commits"] += 1
         if act.waits or act.interrupt:
