@@ -12,15 +12,17 @@ from pathlib import Path
 import apsw
 import pytest
 
+from headwater.cells.pending_commit import Pulled
 from headwater.core import doc_key, open_space
 from headwater.errors import PoisonedError, StoreFullError, UnavailableError
 from headwater.host.storage import GROUP_MAX, Storage
-from headwater.runtime.attached_replica import AttachedReplica
+from headwater.runtime.attached_replica import AttachedReplica, Delivered
 from headwater.store.backends import sqlite_file
 from headwater.store.backends.sqlite import SqliteBackend
-from headwater.store.commit import Committed
+from headwater.store.commit import Commit, CommitOutcome, Committed, Submission
 from headwater.store.verification import verify
 from headwater.testing import Disk
+from headwater.values.ids import LocalSeq, SessionId
 from headwater.values.notifications import Kind, Notification
 from tests.support.hosts import on_disk
 from tests.support.naive import NOTHING, plain
@@ -246,6 +248,37 @@ def test_small_commits_survive_a_neighbour_that_is_too_large_for_the_disk() -> N
             values = [see(replica, name) for name in "abcd"]
             assert values == [0, "small", NOTHING, "small, too"]
         assert found_on(after_power_loss(disk), *"abcd") == [0, "small", NOTHING, "small, too"]
+
+
+def test_commits_of_a_client_wait_for_the_one_without_room_although_an_earlier_one_arrives_twice() -> None:
+    class Told:
+        def __init__(self) -> None:
+            self.verdicts: list[tuple[int, bool]] = []
+
+        def deliver(self, decided: Delivered) -> None:
+            for each in decided:
+                assert not isinstance(each, Pulled)
+                is_decided = isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed)
+                self.verdicts.append((each.commit.local_seq, is_decided))
+
+    disk, told, session = Disk(), Told(), SessionId("client")
+    with faulty(disk) as storage:
+        storage.join(told)
+
+        def send(number: int, value: str) -> None:
+            commit = Commit(session, LocalSeq(number), (put("a", value),))
+            storage.submit(Submission(commit, is_resent=True), helps=False)
+            storage.wait()
+
+        send(1, "first")
+        fill(disk)
+        send(2, "x" * 1_000_000)
+        send(1, "first")
+        send(3, "third")
+        disk.capacity_bytes = None
+        send(2, "x" * 1_000_000)
+        send(3, "third")
+    assert told.verdicts == [(1, True), (2, False), (1, True), (3, False), (2, True), (3, True)]
 
 
 def test_places_in_the_log_have_no_gaps_after_a_full_disk() -> None:

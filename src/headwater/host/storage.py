@@ -408,7 +408,9 @@ class Storage:
         number, error = self._stalled.get(commit.session, (commit.local_seq, None))
         if commit.local_seq > number:
             return error
-        self._stalled.pop(commit.session, None)
+        if commit.local_seq == number:
+            # Not by an earlier one, which arrives twice and is decided.
+            self._stalled.pop(commit.session, None)
         return None
 
     def _tell(self, decided: Decided) -> None:
