@@ -357,6 +357,35 @@ def test_error_that_every_try_would_give_ends_the_tries(shop: Workshop) -> None:
     assert shop.run() == ["copy"]
 
 
+def test_functions_that_write_what_the_other_reads_wait_when_every_result_is_refused(shop: Workshop) -> None:
+    """Each rollback makes the other one run: after a failure of the disk they would run without an end."""
+
+    def follow(source: str, target: str) -> None:
+        def run(tx: Transaction) -> None:
+            if number(tx, source) < 6 and number(tx, target) != number(tx, source) + 1:
+                write(tx, target, number(tx, source) + 1)
+
+        shop.effect(target, run)
+
+    follow("a", "b")
+    follow("b", "a")
+    runs = []
+    for _ in range(FAILURES_MAX + 2):
+        runs.append(len(shop.run()))
+        while shop.desk.waiting:
+            fail(shop, AccessError("it may not be written"))
+    assert (runs[0] > 2, runs[-1]) == (True, 0)
+    wake_at = shop.scheduler.outstanding().wake_at
+    assert wake_at is not None
+    assert wake_at > shop.time
+    shop.time = wake_at
+    assert shop.run() != []
+    shop.decide()
+    assert (shop.see("a"), shop.see("b")) == (6, 5)
+    shop.put(b=0)
+    assert shop.run() != [], "nothing delays them any more"
+
+
 def test_observer_of_a_result_that_had_no_room_gets_that_error_until_there_is_room(shop: Workshop) -> None:
     put(shop.replica, "a", 1)
     shop.decide()

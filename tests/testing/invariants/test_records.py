@@ -63,6 +63,7 @@ def test_every_field_of_a_gate_is_known() -> None:
         "backoff_ms",
         "waits_until",
         "was_hurried",
+        "refused_count",
     }
     assert {field.name for field in fields(Gate)} == known | {
         "debounce_until",

@@ -21,6 +21,8 @@ class Gate:
     backoff_ms: float = 0.0
     # The store does not take its result: when it is tried again.
     store_until: float = 0.0
+    # How often in a row the store has refused its result for good.
+    refused_count: int = 0
     # It ran for an event without its debounce.
     was_hurried: bool = False
     # While it waits: its time in the heap.

@@ -20,6 +20,8 @@ from headwater.scheduler.scheduler_limits import (
     AUTO_DEBOUNCE_RUNS,
     BACKOFF_MAX_MS,
     BACKOFF_MS,
+    FAILURES_LONGEST,
+    FAILURES_MAX,
 )
 
 LONG_AGO: Final = -inf
@@ -141,11 +143,22 @@ class Gates:
         wait_ms = min(float(BACKOFF_MS) * 2.0**times, float(BACKOFF_MAX_MS))
         self._gate(node).store_until = self._now() + wait_ms
 
+    def refused(self, node: Node) -> None:
+        """The store has refused its result, and a retry would fail as well.
+
+        The rollback makes its readers run. If they write what it reads, and are refused too, all of them would run in
+        turns without an end, as after a failure of the disk: from the tenth time on they wait.
+        """
+        gate = self._gate(node)
+        gate.refused_count = min(gate.refused_count + 1, FAILURES_LONGEST)
+        if gate.refused_count > FAILURES_MAX:
+            self.back_off_store(node, gate.refused_count - FAILURES_MAX - 1)
+
     @staticmethod
     def stored(node: Node) -> None:
         """The store took its result."""
         if node.gate is not None:
-            node.gate.store_until = 0.0
+            node.gate.store_until, node.gate.refused_count = 0.0, 0
 
     @staticmethod
     def settled(node: Node) -> None:

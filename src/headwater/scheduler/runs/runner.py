@@ -375,6 +375,7 @@ class Runner:
             if tx.error is None or is_final(tx.error):
                 # No retry. What it has started stays registered until its next run.
                 node.store_failures, node.store_error = 0, None
+                self._gates.refused(node)
                 report = unstorable(node, tx)
                 if not self.has_result(node):
                     # Its callers get the error: there is no earlier result.
