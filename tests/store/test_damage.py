@@ -246,6 +246,31 @@ def test_transaction_that_was_cut_off_by_a_power_cut_is_no_damage(killed: Path, 
     assert opened_head(copy) == 39
 
 
+def write_and_cut(path: Path, begin: int, text: str, into: Path) -> int:
+    """Copy a space after one more transaction and a power cut that lost its first frame. Returns where it ends."""
+    backend = SqliteBackend(str(path), create=False)
+    engine = Engine(backend, SimClock())
+    operation = SetDoc(doc_key("bank.balance"), freeze({"text": text}))
+    admit(engine, Commit(SessionId("ann"), LocalSeq(engine.head + 1), (operation,)))
+    data = bytearray(Path(f"{path}-wal").read_bytes())
+    copyfile(path, into)
+    backend.close()
+    data[begin : begin + 4120] = bytes(4120)
+    Path(f"{into}-wal").write_bytes(data)
+    return next(at for at in range(begin, len(data), 4120) if data[at + 4 : at + 8] != bytes(4))
+
+
+def test_transactions_that_two_power_cuts_in_a_row_have_cut_off_are_no_damage(killed: Path, tmp_path: Path) -> None:
+    """The second one begins where the first one did, and is shorter: the end of the first one must not be found."""
+    copy, log = copy_of(killed, tmp_path)
+    begin = log.stat().st_size
+    once, twice = tmp_path / "once.db", tmp_path / "twice.db"
+    first = write_and_cut(copy, begin, "x" * 20_000, once)
+    second = write_and_cut(once, begin, "x" * 3000, twice)
+    assert begin < second < first
+    assert opened_head(twice) == 40
+
+
 def test_log_whose_last_page_was_cut_off_after_a_damaged_transaction_is_opened(killed: Path, tmp_path: Path) -> None:
     """As by a full disk: whether that page follows the transaction cannot be seen."""
     copy, log = copy_of(killed, tmp_path)

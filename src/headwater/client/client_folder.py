@@ -186,7 +186,7 @@ class ClientFolder:
         # Checkpoints are a step of their own: one that fails must not report the transaction before it as failed.
         db.execute("pragma wal_autocheckpoint = 0")
         db.execute("begin immediate; commit")
-        make_durable(self._real, machine().files.vfs)
+        make_durable(db, self._real, machine().files.vfs)
         db.set_wal_hook(self._record_wal_pages)
         if is_new:
             marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"

@@ -98,7 +98,7 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
                 message = f"{path} holds no space; if it should, its newest part (-wal) is missing: restore a backup"
                 raise NotFoundError(message, path=path)
             _configure(db, path, durability)
-            make_durable(path, vfs)
+            make_durable(db, path, vfs)
             db.create_scalar_function(sqlite_schema.SUM, sum_of, deterministic=True)
             if fresh:
                 _make(db)

@@ -57,31 +57,50 @@ def lost_transactions(db: apsw.Connection, path: str, vfs: str | None) -> LostTr
         # No log: nothing was written since the last checkpoint.
         return None
     try:
-        frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        return _lost(file.xRead, max(frames, 0))
+        return _lost(file.xRead, _frames_read(db))
     finally:
         file.xClose()
 
 
-def make_durable(path: str, vfs: str | None) -> None:
-    """Write the log of a database again, as it is, and sync it. The database is open, and locked.
+def make_durable(db: apsw.Connection, path: str, vfs: str | None) -> None:
+    """Write the log of a database again, as far as SQLite reads it, and sync it. The database is open, and locked.
 
     After a process died, or a sync failed, SQLite reads transactions from the memory of the system that are not on
     disk. Commits that are confirmed because they are in the log would be lost with the power. And a power cut could
     lose them and keep those that follow in the log, which reads as damage. The system has forgotten that the pages of a
     failed sync are not on disk, so a sync alone would not write them.
+
+    The rest, of a transaction that a power cut has left incomplete, is cut off. The next transaction might overwrite
+    only the beginning of it: after a second power cut, the ends of both would read as two committed transactions.
     """
     # As SQLite opens it: its first sync then includes its name.
     flags = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     file = apsw.VFSFile(vfs or "", f"{path}-wal", [flags, 0])
     try:
         size = file.xFileSize()
-        for offset in range(0, size, _PART):
-            file.xWrite(file.xRead(min(_PART, size - offset), offset), offset)
+        end = _end(file.xRead, _frames_read(db))
+        if end < size:
+            file.xTruncate(end)
+        for offset in range(0, min(end, size), _PART):
+            file.xWrite(file.xRead(min(_PART, end - offset), offset), offset)
         if size:
             file.xSync(apsw.SQLITE_SYNC_NORMAL)
     finally:
         file.xClose()
+
+
+def _frames_read(db: apsw.Connection) -> int:
+    """The number of frames that SQLite reads."""
+    frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    return max(frames, 0)
+
+
+def _end(read: Read, frames: int) -> int:
+    """The end of these frames, and of the header, in bytes."""
+    if not frames:
+        return _HEADER.size
+    page_size: int = _HEADER.unpack(read(_HEADER.size, 0))[2]
+    return _HEADER.size + frames * (_FRAME.size + page_size)
 
 
 def _lost(read: Read, frames: int) -> LostTransactions | None:
