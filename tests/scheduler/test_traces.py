@@ -10,7 +10,7 @@ import pytest
 
 from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, RetryImmediately, SetDoc, doc_key
-from headwater.errors import UsageError
+from headwater.errors import AccessError, UsageError
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.attempt import Attempt
 from headwater.scheduler.scheduler import Scheduler
@@ -114,6 +114,19 @@ def test_failed(shop: Workshop) -> None:
     shop.effect("bad", lambda tx: 1 // number(tx, "a"))
     shop.run()
     assert records == [RunFailed(START_MS, "bad#1", 1, "ZeroDivisionError: integer division or modulo by zero")]
+
+
+def test_function_without_a_stored_result_has_failed(shop: Workshop) -> None:
+    """Its readers ran into the error: its next run notifies them, although it may write nothing (I5)."""
+    records = heard(shop, RunFailed)
+    shop.sum("total", "a", eager=True)
+    shop.run()
+    shop.desk.fail(AccessError("it may not be written"))
+    shop.desk.tell()
+    (record,) = records
+    assert isinstance(record, RunFailed)
+    assert (record.node, record.number) == ("total#1", 1)
+    assert "could not be stored" in record.error
 
 
 def test_invalidated(shop: Workshop) -> None:

@@ -62,7 +62,7 @@ class RunFinished(TraceRecord, frozen=True, tag="finished"):
 
 
 class RunFailed(TraceRecord, frozen=True, tag="failed"):
-    """An attempt raised."""
+    """An attempt raised, or the store did not take its result and there is no earlier one: callers get the error."""
 
     number: int
     error: str

@@ -377,9 +377,7 @@ class Runner:
                 node.store_failures, node.store_error = 0, None
                 self._gates.refused(node)
                 report = unstorable(node, tx)
-                if not self.has_result(node):
-                    # Its callers get the error: there is no earlier result.
-                    node.error = report
+                self._has_no_result_but(node, report)
                 self._report(report)
                 return
             self._store_failed(node, tx, tx.error)
@@ -404,11 +402,16 @@ class Runner:
             return
         node.store_failures = min(node.store_failures + 1, FAILURES_LONGEST)
         self._gates.back_off_store(node, node.store_failures - FAILURES_MAX - 1)
-        if not self.has_result(node):
-            # Its callers get the error: there is no earlier result.
-            node.error = node.store_error
+        self._has_no_result_but(node, node.store_error)
         if is_first:
             self._report(unstorable(node, tx, is_over=False))
+
+    def _has_no_result_but(self, node: Node, error: HeadwaterError) -> None:
+        """The store did not take its result: without an earlier one, its callers get the error."""
+        if not self.has_result(node):
+            node.error = error
+            if self._trace.on:
+                self._trace.emit(RunFailed(self._now(), node.id, node.runs, describe(error)))
 
     # -- while it waits ------------------------------------------------------------------------------------
 
