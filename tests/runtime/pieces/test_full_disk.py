@@ -101,6 +101,25 @@ def test_several_changes_that_are_not_stored_leave_what_was_before_the_first(spa
     assert not other.is_running
 
 
+@pytest.mark.parametrize("before", ["x", None])
+def test_several_transactions_that_are_not_stored_leave_what_was_before_the_first(
+    space: hw.Space, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    piece = space.start(card, "a", who="x")
+    if before is None:
+        piece.stop()
+    space.sync()
+    with full(space), monkeypatch.context() as patch:
+        # The verdicts arrive after both.
+        patch.setattr(space._runtime._attached._port, "take", list)
+        with space.transaction():
+            space.start(card, "a", who="y")
+        with space.transaction():
+            piece.stop()
+    assert piece.is_running is (before is not None)
+    assert before is None or piece.outputs["who"] == before
+
+
 def test_change_that_is_stored_after_one_that_is_not_counts(space: hw.Space) -> None:
     piece = space.start(card, "a", who="x")
     space.sync()

@@ -4,6 +4,8 @@ A piece has one document: its inputs, its parts, and links to its outputs. It is
 of its parts: the transaction around the code that starts it, if there is one. If that is rolled back, each piece is
 again what it was before. A piece that a run starts can be read by the run, so it is written before the run ends. Ids
 are derived from causes: the same pattern with the same key, in the same parent, is the same piece.
+
+Length: each way to change a piece can be undone, and the ways back depend on each other.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Pieces:
         self.sleeping = Dormancy(space, lambda node: list(self._children.get(node, {}).values()))
         # Pieces of transactions without a verdict.
         self._origins: dict[str, Transaction] = {}
-        # Changes outside of a transaction whose commits have no verdict, in order.
+        # Changes of plain code and of transactions, runs included, that have no verdict, in order.
         self._undecided: dict[int, list[PieceChange]] = {}
         # Work for the next holder of the lock.
         self._due: deque[Callable[[], None]] = deque()
@@ -261,7 +263,8 @@ class Pieces:
         # I10: it survives only if its transaction is committed.
         for piece in pieces:
             self._origins[piece.id] = tx
-        bring = partial(self._soon, partial(self._bring, pieces, tx))
+        self._undecided[id(changes)] = changes
+        bring = partial(self._soon, partial(self._bring, changes, pieces, tx))
         # After everything is undone, so that nothing runs in between.
         self._space.scheduler.origins.attach(tx, partial(self._soon, undo), bring)
         if not is_run:
@@ -269,17 +272,32 @@ class Pieces:
 
     def _decided(self, changes: list[PieceChange], *, is_stored: bool) -> None:
         """A change outside of a transaction has a verdict: undo what could not be stored, as on a full disk."""
-        del self._undecided[id(changes)]
         if is_stored:
-            return
-        former = {(each.piece.id, id(each.after)): each.before for each in changes}
-        for later in self._undecided.values():
-            # If that is undone as well, the piece is again what it was before both.
-            later[:] = [one._replace(before=former.get((one.piece.id, id(one.before)), one.before)) for one in later]
-        self._undo(changes, None, is_run=False)
+            self._undecided.pop(id(changes), None)
+        else:
+            self._undo(changes, None, is_run=False)
 
-    def _bring(self, pieces: list[Piece[Any]], tx: Transaction) -> None:
+    def _hand_down(self, changes: list[PieceChange]) -> None:
+        """A change is undone. If the next one of its piece is undone as well, the piece is what it was before both."""
+        later: list[list[PieceChange]] = []
+        for key in reversed(self._undecided):
+            if key == id(changes):
+                break
+            later.append(self._undecided[key])
+        else:
+            return
+        del self._undecided[id(changes)]
+        undone = {change.piece.id: change for change in changes}
+        for each in reversed(later):
+            for index, change in enumerate(each):
+                former = undone.pop(change.piece.id, None)
+                if former is not None and change.before is former.after:
+                    each[index] = change._replace(before=former.before)
+
+    def _bring(self, changes: list[PieceChange], pieces: list[Piece[Any]], tx: Transaction) -> None:
         """A transaction was sent, or decided."""
+        if tx.status in SETTLED:
+            self._undecided.pop(id(changes), None)
         for piece in pieces:
             if tx.status in SETTLED and self._origins.get(piece.id) is tx:
                 del self._origins[piece.id]
@@ -313,6 +331,7 @@ class Pieces:
 
     def _undo(self, changes: list[PieceChange], tx: Transaction | None, *, is_run: bool) -> None:
         """Restore the former state of each piece, except for later changes."""
+        self._hand_down(changes)
         undone = [change for change in reversed(changes) if change.piece.wanted is change.after]
         for change in undone:
             piece = change.piece
