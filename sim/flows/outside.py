@@ -88,6 +88,7 @@ class Outside:
         self.resuming: list[str] = []
         # Plans that people have approved, and those whose approval is on its way to the disk.
         self.approving: list[tuple[str, ...]] = []
+        self.approving_runs: list[int] = []
         self.approved: set[tuple[str, ...]] = set()
         self.triggers: dict[tuple[str, str, int], list[Person | Publish]] = {}
         self.on_trigger: Callable[[Person | Publish], None] = lambda _what: None
@@ -152,7 +153,8 @@ class Outside:
         stopped = self._stopped(part.flow)
         if stopped is not None and key not in stopped[1]:
             world.violate("W14", f"{request.handler} acts ({request.data}), and {part.flow} is paused")
-        if part.ask and request.data not in self.approved and request.data not in self.approving:
+        is_approved = request.data in self.approved or request.data in self.approving
+        if part.ask and not is_approved and self.keys.get(key) not in self.approving_runs:
             world.violate("approval", f"{request.handler} acts as no person has approved: {request.data}")
         if request.data[0] != revision:
             world.violate("W3", f"{request.handler} of {revision} acts by a plan of {request.data[0]}: {request.data}")

@@ -124,16 +124,7 @@ class People:
         """Decide about a run, truthfully."""
         match verb:
             case "approve":
-                plan = decode(run.prepare_result) if run.prepare_result else None
-                data = tuple(map(str, plan)) if isinstance(plan, list) else ()
-                self.outside.approving.append(data)
-                try:
-                    flow.approve(run.id, by="ann")
-                    self.outside.approved.add(data)
-                finally:
-                    self.outside.approving.remove(data)
-                current = f"v{self.program.revision}"
-                self.world.sometimes["approval of an older version"] += bool(data) and data[0] != current
+                self._approve(flow, run)
             case "reconcile":
                 key = self.program.look(lambda tables: _open_key(tables, run.id))
                 if key is None:
@@ -152,6 +143,23 @@ class People:
                 getattr(flow, verb)(run.id, by="ann")
                 if verb == "cancel":
                     self.outside.cancelled.add(run.id)
+
+    def _approve(self, flow: Any, run: RunRow) -> None:  # likewise
+        outside, data = self.outside, _plan_of(run.prepare_result)
+        outside.approving.append(data)
+        if not data:
+            # The run is being prepared. If it asks before the approval arrives, that is for the plan it then has.
+            outside.approving_runs.append(run.id)
+        try:
+            flow.approve(run.id, by="ann")
+            query = "select prepare_result from flow_run where id = ?"
+            found = None if data else self.program.look(lambda tables: tables.one(query, run.id))
+            outside.approved.add(data if found is None else _plan_of(found[0]))
+        finally:
+            outside.approving.remove(data)
+            if not data:
+                outside.approving_runs.remove(run.id)
+        self.world.sometimes["approval of an older version"] += bool(data) and data[0] != f"v{self.program.revision}"
 
     # -- finishing -----------------------------------------------------------------------------------------
 
@@ -174,6 +182,12 @@ def note_pauses(tables: WorkflowTables, outside: Outside) -> None:
     keys = frozenset(row[0] for row in tables.execute("select key from flow_call where status = 'in_flight'"))
     for (name,) in tables.execute("select name from flow where intent <> 'active' order by name"):
         outside.paused.setdefault(name.rpartition(".")[2], (newest, keys))
+
+
+def _plan_of(stored: bytes | None) -> tuple[str, ...]:
+    """What a person is shown of a run. Empty: it has no plan."""
+    plan = decode(stored) if stored else None
+    return tuple(map(str, plan)) if isinstance(plan, list) else ()
 
 
 def _open_key(tables: WorkflowTables, run: int) -> str | None:
