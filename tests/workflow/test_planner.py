@@ -13,7 +13,7 @@ from headwater.workflow.rows import FailureKind, Intent, RunCause
 from headwater.workflow.schedule import Cron, Every
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, Prepared, ReconcileCall
-from headwater.workflow.workflow_limits import WAKE_MAX_MS
+from headwater.workflow.workflow_limits import WAKE_MAX_MS, WAKE_MIN_MS
 from tests.support.flows import FLOW, MINUTE_MS, Desk, flow_spec, packed
 
 HOUR_MS = 60 * MINUTE_MS
@@ -160,6 +160,16 @@ def test_a_consumer_is_woken_at_the_time_it_has_asked_for_once(desk: Desk) -> No
     desk.fail(run, FailureKind.STOPPED)
     desk.idle(desk.begin())
     assert desk.next() == IdleUntil()
+
+
+def test_a_time_to_wake_is_half_a_minute_after_its_plan_is_stored(desk: Desk) -> None:
+    """W12: between its making and its storing, a plan may have waited for the disk."""
+    desk.publish("a")
+    run = desk.begin()
+    due = desk.clock.now_ms() + WAKE_MIN_MS
+    desk.clock.advance(5_000)
+    desk.idle(run, wake_at=due)
+    assert desk.handler().wake_at == due + 5_000
 
 
 def test_a_plan_without_a_time_takes_back_the_one_before(desk: Desk) -> None:

@@ -19,7 +19,7 @@ from headwater.values.ids import Millis
 from headwater.workflow import run_rows
 from headwater.workflow.phases import Restart, RunStep, restart_of
 from headwater.workflow.planner import Due, Flags, IdleUntil, choose
-from headwater.workflow.retry_policy import DEFAULT
+from headwater.workflow.retry_policy import DEFAULT, clamp_wake
 from headwater.workflow.rows import (
     CallRow,
     EffectOutcome,
@@ -260,8 +260,10 @@ def prepared(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec
     run = active(tables, run_id)
     flow = tables.flow(run.flow)
     row = tables.handler(run.flow, "consumer", run.handler)
-    if row.wake_at != plan.wake_at:
-        set_handler(tables, row, wake_at=plan.wake_at)
+    # W12: the limits hold for the time of this transaction, which may have waited for the disk.
+    wake_at = None if plan.wake_at is None else Millis(clamp_wake(plan.wake_at, tables.now))
+    if row.wake_at != wake_at:
+        set_handler(tables, row, wake_at=wake_at)
     topics = tables.topic_ids(flow.id)
     allowed = [topics[name] for name in spec.consumer(run.handler).topics]
     taken = run_rows.reserve(tables, run, plan.events, allowed)
