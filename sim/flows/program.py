@@ -163,7 +163,7 @@ class Program:
                 # Only if nothing was done meanwhile by others: else something may be due again.
                 is_alone = before == self.meddled and not self.meddling
                 if is_alone:
-                    self.history.rested(self)
+                    self.history.rested(self, before)
             except StoreError as error:
                 self.broke(error)
                 conductor.sleep(1.0)

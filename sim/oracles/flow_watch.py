@@ -103,9 +103,9 @@ class History:
         except InvariantError as error:
             self._world.violate(str(error.facts.get("invariant", "W")), error.message[:600])
 
-    def rested(self, program: Program) -> None:
-        """`drain` has returned. W10: nothing that waits was left unseen."""
-        program.look(self._rested)
+    def rested(self, program: Program, meddled: int) -> None:
+        """`drain` has returned. W10: nothing that waits was left unseen, if others still have done nothing more."""
+        program.look(lambda tables: self._rested(tables) if program.meddled == meddled else None)
 
     def _rested(self, tables: WorkflowTables) -> None:
         for flow in self._all_flows(tables).values():
