@@ -64,7 +64,7 @@ def check_flipped_bits(world: World, node: Node, path: str, count: int) -> None:
 
 
 def _is_cut_off(why: str, offset: int, last: int) -> bool:
-    """Whether only the last transaction is missing. Without the first one, which makes the tables, there is no space."""
+    """Whether only the last transaction is missing. Without that which makes the tables, there is no space."""
     return offset >= last and (why.startswith(CUT_OFF) or (last == LOG_HEAD and why.startswith(NOT_MADE)))
 
 
