@@ -370,4 +370,18 @@ def reload(client: SharedClient) -> tuple[Look, bytes, int]:
         outbox = sum(not doc.partition(".")[2].startswith(DERIVED) for doc in docs)
         look = look_at(space)
     refused = [files.read(f"{local}/{name}") for name in files.names(local) if name.endswith(".refused.jsonl")]
-    return look, b"".join(refused), outbox
+    return look, _written_by(b"".join(refused)), outbox
+
+
+def _written_by(lines: bytes) -> bytes:
+    """What rejected commits were to write, as JSON. Not receipts: these also have what a handler has read."""
+    found: list[bytes] = []
+    for line in lines.splitlines():
+        try:
+            parts = msgspec.json.decode(line)["operations"]
+        except msgspec.DecodeError:
+            # Cut off by a loss of power.
+            found.append(line)
+            continue
+        found += [msgspec.json.encode(each) for each in parts if not each["at"].startswith("receipt:")]
+    return b"\n".join(found)

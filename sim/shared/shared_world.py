@@ -182,7 +182,8 @@ class SharedWorld:
             before = self.head(), self.world.network.counts["writes"]
             self.world.conductor.sleep(REST_S)
             after = self.head(), self.world.network.counts["writes"]
-            if after == before and all(each.is_quiet or each.is_ended for each in living):
+            is_idle = self.world.network.is_idle
+            if after == before and is_idle and all(each.is_quiet or each.is_ended for each in living):
                 return True
         if not self.world.violations:
             self.world.violate("L1", f"the log still grows after {QUIET_S} s: {self.head()}")

@@ -229,6 +229,11 @@ class SimNetwork:
         self.connections = [each for each in self.connections if not (each.is_gone and each.other.is_gone)]
         return [each for each in self.connections if node is None or node in (each.node, each.other.node)]
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way. After a slow time, the last bytes take long."""
+        return not any(each.is_awaiting or each.other.is_awaiting for each in self.open_connections())
+
     def cut(self, node: str | None = None, *, every: bool = False) -> int:
         """Cut one connection or all, of a node or of any. Each side learns it in its own time. How many were cut."""
         found = self.open_connections(node)

@@ -166,6 +166,11 @@ class Wire(asyncio.Transport):
         self._put(None)
         self.is_cut = True
 
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether something is on its way to this side."""
+        return not self.is_gone and bool(self._incoming)
+
     def hurry(self) -> None:
         """What waited for the end of a silence arrives now."""
         if self._incoming:
