@@ -10,7 +10,7 @@ import msgspec
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
 from headwater.declare.events.ticket import Ticket
-from headwater.errors import HeadwaterError, StoreFullError, UnconfirmedError
+from headwater.errors import HeadwaterError, PoisonedError, StoreFullError, UnconfirmedError
 from headwater.store.commit import Committed
 from sim.shared.shared_app import Reading
 from sim.shared.workload import PAID_MAX, Act, Step, numbers, paid_number
@@ -76,6 +76,9 @@ class Record:
         return "unknown" if error is not None and self.has_folder and not isinstance(error, StoreFullError) else "not"
 
     def _fate_of_event(self, ticket: Ticket[str]) -> Fate:
+        if isinstance(ticket._event.error, UnconfirmedError | PoisonedError):
+            # HW204: a commit that was pending is stored completely or not at all. `result()` says so, too.
+            return "unknown"
         match ticket.state:
             case "confirmed":
                 return "committed"
