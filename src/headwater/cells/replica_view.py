@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -103,6 +103,9 @@ class ReplicaView:
     def is_loaded(self, doc: DocKey) -> bool:
         """Whether it is in memory."""
         return doc in self._documents
+
+    def hold(self, docs: Iterable[DocKey]) -> None:
+        """Load documents of whose changes a reader has to be notified. A complete replica is notified of all."""
 
     def is_as_of(self, doc: DocKey, seq: Seq) -> bool:
         """Whether it is loaded, without layers, and unchanged after an integrated sequence number."""

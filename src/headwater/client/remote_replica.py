@@ -58,6 +58,7 @@ class RemoteReplica(AttachedReplica):
         # with the session, without a verdict.
         self.is_over: Callable[[], bool] = lambda: False
         self.is_live: Callable[[], bool] = lambda: True
+        self.fetch: Callable[[list[DocKey], Seq], list[tuple[DocKey, StoredDocument]]] = lambda *_: []
         self._earlier: dict[LocalSeq, None] = {}
         self.on_refused: Callable[[list[Rejected]], None] = lambda _: None
         # Requested by code that does not wait, and not answered yet; and results of functions here, which never are.
@@ -144,6 +145,21 @@ class RemoteReplica(AttachedReplica):
             self._load(doc)
             self._have_come((doc,))
             return False
+
+    def hold(self, docs: Iterable[DocKey]) -> None:
+        """Load documents, several with one question."""
+        with self._turn:
+            missing = [doc for doc in docs if doc not in self._documents]
+            asked = [] if not self.waits and is_in_loop() else [doc for doc in missing if not self._covers(doc)]
+            if asked:
+                found = self.fetch(asked, self.seq)
+                self._documents.update((doc, Document(ABSENT, NEVER, ABSENT)) for doc in asked)
+                self.install(found)
+                if self.on_taken_in is not None:
+                    self.on_taken_in([], [(doc, each.seq, each.value) for doc, each in found], self.seq)
+            for doc in missing:
+                if doc not in self._documents:
+                    self._load(doc)
 
     def _load(self, doc: DocKey) -> Document:
         try:

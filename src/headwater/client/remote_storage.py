@@ -16,7 +16,7 @@ from headwater.client.client_folder import ClientFolder, StoredState
 from headwater.client.closing import Closing, openings
 from headwater.client.credentials import Credentials
 from headwater.client.document_fetch import NOTHING, DocumentFetch, Done, is_in_loop
-from headwater.client.initial_fetch import prefetch
+from headwater.client.initial_fetch import fetch_all, prefetch
 from headwater.client.local_recovery import LocalRecovery
 from headwater.client.remote_replica import RemoteReplica
 from headwater.client.remote_run_cache import RemoteRunCache
@@ -145,11 +145,11 @@ class RemoteStorage:
         replica = self._replica = RemoteReplica(
             self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
         )
-        replica.seq = seq
         # The session may be an earlier opening's: continuing its numbers would repeat ids of events.
         replica.opening = machine().token()
         replica.is_over = lambda: link.phase is ClientPhase.OVER
         replica.is_live = lambda: link.phase is ClientPhase.LIVE
+        replica.fetch = lambda docs, through: fetch_all(link, docs, through)
         if self._local is not None:
             self._local.serve(replica)
         return replica

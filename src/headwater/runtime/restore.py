@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol, runtime_checkable
 
@@ -167,11 +167,26 @@ class Restorer:
                     batch[each] = None
                     todo.append(each)
         persistence.restore_all(batch, found, self._is_changed, unmade)
+        self._hold_reads(batch)
         for node in batch:
             missed = persistence.missed.get(node.id)
             if missed is not None and missed.reason == CHANGED_CODE and (names := changed_containers(node.spec.origin)):
                 used = f"it uses {', '.join(names)}, which the program has changed since the function was declared"
                 persistence.missed[node.id] = msgspec.structs.replace(missed, reason=f"{CHANGED_CODE}: {used}")
+
+    def _hold_reads(self, nodes: Iterable[Node]) -> None:
+        """A client is notified only of documents that it holds: load what the restored runs have read."""
+        replica = self._space.replica
+        if not replica.is_partial:
+            return
+        restored = [node for node in nodes if node.restored and node.is_clean]
+        try:
+            replica.hold(dict.fromkeys(doc for node in restored for doc, _, _ in node.reads))
+        except HeadwaterError:
+            # Away, or more than the server lets watch: they run when they are observed.
+            for node in restored:
+                if missing := [doc for doc, _, _ in node.reads if not replica.is_loaded(doc)]:
+                    self._space.scheduler.persistence.outdate(node, missing[0])
 
     def _row_of(self, node: Node, found: Listing) -> ObservationRow | None:
         """Its row; one from another listing is moved here, with the current versions of its reads."""

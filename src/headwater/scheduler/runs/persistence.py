@@ -294,6 +294,14 @@ class Persistence:
                 # If it is observed already, it was put aside for its delay.
                 self._invalidation.offer_again(node)
 
+    def outdate(self, node: Node, doc: DocKey) -> None:
+        """A restored node is not notified of changes of a read: it has to run."""
+        self.restored -= 1
+        self._tell(node, "dirty", f"{address_text(doc)} could not be loaded")
+        self._invalidation.mark(node, (doc, ()), SINCE)
+        self._gates.at_once(node)
+        self._invalidation.offer_again(node)
+
     def _tell_readers_before(self, node: Node, restored: Collection[Node]) -> None:
         """Notify readers that were registered before a failed node: they have not seen its failure."""
         for reader in self._graph.readers_of(node.outputs[0]):
