@@ -153,6 +153,9 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
     # A delayed function that is not observed waits for its time at a call: it answers with its last value until then.
     machine().sleep(STEP_S)
     for session in program.sessions:
+        if session is not program.sessions[0] and _has_delays(program):
+            # The calls in the session before have changed results that it reads here.
+            machine().sleep(STEP_S)
         with session.entered():
             values.check_calls(program.app, program.module, Model(program.app, documents, at_rest=True), complain)
     if is_whole and program.version == 0 and len(program.sessions) == 1:
@@ -309,9 +312,19 @@ def _check_restart(program: ProgramWorld, stopped: Collection[str]) -> None:
         with session.entered():
             _check_runs(program, session, model, stopped, complain)
             values.check_screens(model, SCREENS.by_space.get(session.runtime, {}), complain, without=frozenset())
+    for session in program.sessions:
+        if _has_delays(program):
+            # As at rest: sinks, which run at an opening, may have changed what a delayed function reads.
+            machine().sleep(STEP_S)
+        with session.entered():
             values.check_calls(program.app, program.module, model, complain)
             _check_runs(program, session, model, stopped, complain)
     program.leave()
+
+
+def _has_delays(program: ProgramWorld) -> bool:
+    is_delayed = any(getattr(part, "debounce", 0) or getattr(part, "throttle", 0) for part in program.app.parts)
+    return is_delayed or any(isinstance(each, Gate) for each in program.world.plan.operations)
 
 
 def _check_runs(
