@@ -233,6 +233,39 @@ def test_failure_of_an_async_function_is_part_of_what_its_reader_observed() -> N
     assert seen == ["...", "each 20", "no rate", "no rate", "each 20"]
 
 
+def test_no_reader_of_an_async_function_that_failed_gets_an_older_result_while_it_runs_again() -> None:
+    app = hw.App("shop")
+    rate = app.cell("rate", 5)
+    seen: list[int] = []
+
+    @app.computed
+    async def per() -> int:
+        found = rate.value
+        await asyncio.sleep(0.01)
+        return 100 // found
+
+    @app.computed(eager=True)
+    def doubled() -> int:
+        seen.append(per())
+        return 2 * seen[-1]
+
+    with probe(app, idempotency=False) as t:
+        t.advance("1s")
+        rate.value = 0
+        t.advance("1s")
+        assert seen == [20]
+        t.restart()
+        t.advance("1s")
+        assert seen == [20]
+        with pytest.raises(ZeroDivisionError):
+            doubled()
+        t.restart()
+        t.advance("1s")
+        with pytest.raises(ZeroDivisionError):
+            doubled()
+        assert all(isinstance(each.__cause__, ZeroDivisionError) for each in t.errors)
+
+
 def part(p: hw.Builder, rate: hw.Cell[int]) -> dict[str, Any]:
     @p.computed
     def per() -> int:

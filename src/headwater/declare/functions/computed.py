@@ -287,7 +287,7 @@ class Computed(Generic[P, R]):
                 # Pieces that it started before it failed run, and are then removed.
                 home.catch_up()
             raise
-        if node.spec.is_async and home.replica.read(node.outputs[0]) is ABSENT:
+        if node.spec.is_async and (node.is_retried or home.replica.read(node.outputs[0]) is ABSENT):
             if tx is not None:
                 tx.record(node.outputs[0], (), Depth.DEEP)
             why = "it is under way, and its readers run again when it is ready"

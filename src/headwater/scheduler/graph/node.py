@@ -222,6 +222,14 @@ class Node:
     last_causes: tuple[DocPath, ...] = ()
 
     @property
+    def is_retried(self) -> bool:
+        """Whether it failed in an earlier opening, and its first run here is suspended: it has no result yet.
+
+        That error cannot be raised again, and its document has the result of an older run.
+        """
+        return self.known_failure is not None and self.attempt is not None and self.error is None
+
+    @property
     def kind(self) -> NodeKind:
         """Computation or effect."""
         return self.spec.kind

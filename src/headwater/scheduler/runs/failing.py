@@ -40,6 +40,13 @@ class FailingNodes:
         node.known_failure = None
         self._nodes.pop(node, None)
 
+    def is_unseen(self, node: Node, failure: bytes) -> bool:
+        """Whether a reader ran here while the failed run was suspended, and was not given a result."""
+        if not node.spec.is_async:
+            return False
+        doc = node.outputs[0]
+        return any(each.runs and each.seen_failures.get(doc) != failure for each in self._graph.readers_of(doc))
+
     def above(self, node: Node) -> dict[DocKey, bytes]:
         """The results that a node has read and whose functions fail, with the fingerprints of their errors."""
         return self.among(node.above, node) if self._nodes and node.above else NO_FAILURES
@@ -58,7 +65,9 @@ class FailingNodes:
 
 def failure_of(node: Node) -> bytes | None:
     """The fingerprint of its last error, here or in the restored run; None without one."""
-    return node.known_failure if node.error is None else fingerprint_of(node.error)
+    if node.error is not None:
+        return fingerprint_of(node.error)
+    return None if node.is_retried else node.known_failure
 
 
 def recorded_failures(observation: Observation) -> dict[DocKey, bytes]:

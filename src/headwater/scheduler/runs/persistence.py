@@ -169,7 +169,8 @@ class Persistence:
         is_news = not same_message(error, before)
         if is_news and node.known_failure is not None:
             # The first run of this opening: in an earlier opening it may have failed in the same way.
-            is_news = fingerprint_of(error) != node.known_failure
+            failure = fingerprint_of(error)
+            is_news = failure != node.known_failure or self.failing.is_unseen(node, failure)
         if node.outputs:
             self.failing.add(node)
         node.recorded, node.known_failure = None, None
