@@ -386,6 +386,26 @@ def test_functions_that_write_what_the_other_reads_wait_when_every_result_is_ref
     assert shop.run() != [], "nothing delays them any more"
 
 
+def test_resumed_run_does_not_repeat_a_function_that_waits_for_room_and_plain_code_does(shop: Workshop) -> None:
+    """An async function goes on between two passes. Its calls would be refused, and it would be run again at once."""
+    shop.put(a=1)
+    node = shop.sum("total", "a")
+    shop.effect("show", lambda tx: number(tx, "total"))
+    shop.run()
+    shop.decide()
+    shop.put(a=2)
+    shop.decide()
+    shop.run()
+    while shop.desk.waiting:
+        fail(shop)
+        shop.run()
+    runs = node.runs
+    shop.scheduler.pull(node, in_run=True)
+    assert (node.runs, shop.see("total")) == (runs, 1)
+    shop.scheduler.pull(node)
+    assert (node.runs, shop.see("total")) == (runs + 1, 2)
+
+
 def test_observer_of_a_result_that_had_no_room_gets_that_error_until_there_is_room(shop: Workshop) -> None:
     put(shop.replica, "a", 1)
     shop.decide()

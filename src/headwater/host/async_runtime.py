@@ -102,9 +102,9 @@ class AsyncRuntime(AsyncLoading):
             # Not for the pass itself, which checks again before it ends.
             self.catch_up()
 
-    def pull(self, node: Node) -> None:
+    def pull(self, node: Node, *, in_run: bool = False) -> None:
         """As in a plain space. A pass that was refused because of the lock is requested again."""
-        super().pull(node)
+        super().pull(node, in_run=in_run)
         self._make_up()
 
     def _make_up(self) -> None:

@@ -461,13 +461,13 @@ class SpaceRuntime(
         """The node of a computed function, by its name."""
         return next((node for node in self.nodes.values() if node.name == name and node.outputs), None)
 
-    def pull(self, node: Node) -> None:
+    def pull(self, node: Node, *, in_run: bool = False) -> None:
         """Make a computation valid for a caller, or raise its error."""
         with self.lock:
             if self._fetcher is not None:
                 self._fetcher.expire()
             try:
-                self.scheduler.pull(node)
+                self.scheduler.pull(node, in_run=in_run)
             finally:
                 if self.clocks and self.scheduler.runner.innermost is None:
                     self.rest_clocks()

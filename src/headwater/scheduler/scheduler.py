@@ -250,9 +250,10 @@ class Scheduler:
         """A pass is running."""
         return self._settle.settling
 
-    def pull(self, node: Node) -> None:
-        """Make a computation valid for a caller, or raise its error."""
-        self._puller.pull(node, self._perform, in_pass=self._settle.settling)
+    def pull(self, node: Node, *, in_run: bool = False) -> None:
+        """Make a computation valid for a caller, or raise its error. `in_run`: the caller is a run, also a resumed one."""
+        settling = self._settle.settling
+        self._puller.pull(node, self._perform, in_pass=settling, in_run=in_run or settling)
 
     def is_current(self, node: Node) -> bool:
         """A call returns the stored result without a run."""

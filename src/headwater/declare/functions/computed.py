@@ -278,7 +278,7 @@ class Computed(Generic[P, R]):
             home.catch_up()
         try:
             if tx is None or not home.scheduler.is_current(node):
-                home.pull(node)
+                home.pull(node, in_run=tx is not None and tx.node is not None)
         except Exception:
             if tx is not None:
                 # A reader of an error is notified when the error ends.

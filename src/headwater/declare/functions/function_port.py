@@ -45,5 +45,5 @@ class FunctionPort(SpacePort):
         """Remove the nodes of a function, and notify their readers."""
 
     @abstractmethod
-    def pull(self, node: Node) -> None:
-        """Make a computation current. Raises what its function raised."""
+    def pull(self, node: Node, *, in_run: bool) -> None:
+        """Make a computation current. Raises what its function raised. `in_run`: a function asks for it."""

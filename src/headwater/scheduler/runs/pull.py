@@ -46,19 +46,19 @@ class Puller:
         self._runner = runner
         # An outer pull runs what does not fit on the stack.
         self._pulling = False
-        # The caller is in the middle of a pass.
-        self._in_pass = False
+        # The caller is in the middle of a pass; in a run, which a resumed one is outside of a pass.
+        self._in_pass = self._in_run = False
         # Nodes in backoff that were tried again: those that are clean at the end have recovered.
         self.recovering: dict[Node, None] = {}
 
-    def pull(self, node: Node, perform: Perform, *, in_pass: bool) -> None:
+    def pull(self, node: Node, perform: Perform, *, in_pass: bool, in_run: bool) -> None:
         """Make a computation valid for a caller, or raise its error.
 
         The chain above it may be longer than the stack: if too many runs wait for each other, they are discarded, the
         node that they wait for runs first, and they run again. Effects are not discarded.
         """
         stack = self._runner.stack
-        self._in_pass = in_pass
+        self._in_pass, self._in_run = in_pass, in_run
         if self._pulling or (stack and stack[-1].outputs):
             drive(self._pull(node), perform)
         else:
@@ -186,7 +186,7 @@ class Puller:
         that calls it gets the result of now.
         """
         if node.gate is not None and node.has_value and self._runner.has_result(node):
-            is_held = self._gates.is_held if self._in_pass else self._gates.is_held_by_itself
+            is_held = self._gates.is_held if self._in_run else self._gates.is_held_by_itself
             if is_held(node):
                 return True
         return self._in_pass and node.pass_runs >= RUNS_MAX and node.pass_number == self._runner.pass_number
