@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -120,11 +120,13 @@ def test_who_is_revoked_is_over_and_what_was_written_is_taken_back(at: Behind) -
     counter.count.value = 1
     space.sync()
     at.server.access.revoke(grant.id)
+    is_taken = False
     with suppress(SessionLostError):  # on a busy machine it may be known before the write
         counter.count.value = 2
+        is_taken = True
     until(lambda: space.connection.state == "over", "it is over")
     assert space.connection.trouble
-    with pytest.raises(HeadwaterError):
+    with pytest.raises(HeadwaterError) if is_taken else nullcontext():
         space.close()
     # The other value may have been shown, or was taken back before anybody looked.
     assert [each for each in counter.shown if each != 2][:2] == [0, 1]
