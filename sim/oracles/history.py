@@ -37,6 +37,8 @@ class History:
         # may be that of a commit that was rejected. Such a place says nothing about the transaction of the number.
         self._repeats = repeats
         self.written: dict[int, list[int]] = defaultdict(list)
+        # The first place of a number that is such a repetition.
+        self.repeated: dict[int, int] = {}
         for seq in sorted(self.rows):
             entry = read_entry(self.rows[seq])
             if isinstance(entry, CommitEntry) and entry.branch == MAIN:
@@ -51,8 +53,9 @@ class History:
         for doc, value in after.items():
             self._versions[doc].append((seq, value))
             for number in sorted(set(_numbers(value)) - set(_numbers(before[doc]))):
-                is_repeat = (number, entry.session, entry.local_seq) in self._repeats
-                if seq not in self.written[number] and not is_repeat:
+                if (number, entry.session, entry.local_seq) in self._repeats:
+                    self.repeated.setdefault(number, seq)
+                elif seq not in self.written[number]:
                     self.written[number].append(seq)
 
     def now(self, doc: DocKey) -> Maybe:

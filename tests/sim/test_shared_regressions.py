@@ -17,15 +17,15 @@ ANN = SessionId("ann")
 NUMBER = 1_000_700
 
 
-def row(seq: int, local_seq: int, value: int) -> LogRow:
-    operations = (SetDoc(DocKey("space/shared.rec0"), {"a": value}),)
+def row(seq: int, local_seq: int, value: int, name: str = "rec0") -> LogRow:
+    operations = (SetDoc(DocKey(f"space/shared.{name}"), {"a": value}),)
     entry = CommitEntry(MAIN, ANN, LocalSeq(local_seq), Millis(seq), operations)
     return LogRow(Seq(seq), encode_entry(entry), b"")
 
 
-def violations(history: History) -> list[str]:
+def violations(history: History, *more: tuple[str, ...]) -> list[str]:
     found: list[str] = []
-    put = begin(Act(at=0.0, node="a", number=7, steps=(("put", "0", "a"),)), "a", 1, 0.0, has_folder=False)
+    put = begin(Act(at=0.0, node="a", number=7, steps=(("put", "0", "a"), *more)), "a", 1, 0.0, has_folder=False)
     check_commits(history, [put], lambda rule, _: found.append(rule))
     return found
 
@@ -34,6 +34,15 @@ def test_value_that_another_transaction_writes_again_is_no_second_commit() -> No
     """A value read outside a block may be written in it, whatever became of the commit that it came from."""
     rows = [row(1, 1, NUMBER), row(2, 2, 5), row(3, 3, NUMBER)]
     assert violations(History(rows, {(NUMBER, ANN, LocalSeq(3))})) == []
+
+
+def test_value_that_another_transaction_has_written_before_is_not_missing() -> None:
+    """The first attempt of a handler was rolled back. Its value was written again: the second has no need to."""
+    rows, put = [row(1, 1, NUMBER), row(2, 2, NUMBER + 1, "rec1")], ("put", "1", "a")
+    assert violations(History(rows, {(NUMBER, ANN, LocalSeq(1))}), put) == []
+    assert violations(History(rows[1:]), put) == ["INV-1"]
+    rows = [row(1, 2, NUMBER + 1, "rec1"), row(2, 1, NUMBER)]
+    assert violations(History(rows, {(NUMBER, ANN, LocalSeq(1))}), put) == ["INV-1"]
 
 
 def test_transaction_that_is_in_the_log_twice_violates_a_rule() -> None:
