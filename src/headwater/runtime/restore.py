@@ -16,7 +16,7 @@ from headwater.declare.functions.function_options import FunctionOptions
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instances
 from headwater.declare.functions.mutables import changed_containers
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, UnavailableError
 from headwater.runtime.run_cache import RunCache
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.persistence import CHANGED_CODE, NOTHING, Resumed
@@ -128,8 +128,10 @@ class Restorer:
         """Restore the functions of a piece that is started again, before any of them runs."""
         kept = [node for node in nodes if node.spec.fingerprint is not None and not node.has_value]
         besides = {doc for node in kept for doc in node.outputs[1:]} | self._written_besides()
-        # Including runs without writes.
-        self.keep()
+        with suppress(UnavailableError):
+            # Including runs without writes. Without room for them a function runs again; but the piece is built as a
+            # whole, also where a start that had no room is undone.
+            self.keep()
         found = self._space.run_cache.listing(self._branch, doc_key(prefix), besides)
         if found.rows:
             self._restore(kept, found)
