@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -104,8 +104,13 @@ class ReplicaView:
         """Whether it is in memory."""
         return doc in self._documents
 
-    def hold(self, docs: Iterable[DocKey]) -> None:
-        """Load documents of whose changes a reader has to be notified. A complete replica is notified of all."""
+    def hold(self, docs: Iterable[DocKey]) -> Collection[DocKey]:
+        """Load documents of whose changes a reader has to be notified. Returns those that are newer than all others.
+
+        A complete replica is notified of all.
+        """
+        del docs
+        return ()
 
     def is_as_of(self, doc: DocKey, seq: Seq) -> bool:
         """Whether it is loaded, without layers, and unchanged after an integrated sequence number."""

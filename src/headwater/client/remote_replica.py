@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeAlias
 
 from msgspec import structs
@@ -146,8 +146,9 @@ class RemoteReplica(AttachedReplica):
             self._have_come((doc,))
             return False
 
-    def hold(self, docs: Iterable[DocKey]) -> None:
-        """Load documents, several with one question."""
+    def hold(self, docs: Iterable[DocKey]) -> Collection[DocKey]:
+        """Load documents, several with one question. If the server has compacted the past, it sends a newer state."""
+        found: list[tuple[DocKey, StoredDocument]] = []
         with self._turn:
             missing = [doc for doc in docs if doc not in self._documents]
             asked = [] if not self.waits and is_in_loop() else [doc for doc in missing if not self._covers(doc)]
@@ -160,6 +161,7 @@ class RemoteReplica(AttachedReplica):
             for doc in missing:
                 if doc not in self._documents:
                     self._load(doc)
+            return [doc for doc, each in found if each.seq > self.seq]
 
     def _load(self, doc: DocKey) -> Document:
         try:

@@ -182,13 +182,14 @@ class Restorer:
         if not replica.is_partial:
             return
         restored = [node for node in nodes if node.restored and node.is_clean]
-        try:
-            replica.hold(dict.fromkeys(doc for node in restored for doc, _, _ in node.reads))
-        except HeadwaterError:
-            # Away, or more than the server lets watch: they run when they are observed.
-            for node in restored:
-                if missing := [doc for doc, _, _ in node.reads if not replica.is_loaded(doc)]:
-                    self._space.scheduler.persistence.outdate(node, missing[0])
+        newer: Collection[DocKey] = ()
+        # Away, or more than the server lets watch: they run when they are observed.
+        with suppress(HeadwaterError):
+            newer = set(replica.hold(dict.fromkeys(doc for node in restored for doc, _, _ in node.reads)))
+        for node in restored:
+            late = [doc for doc, _, _ in node.reads if doc in newer or not replica.is_loaded(doc)]
+            if late:
+                self._space.scheduler.persistence.outdate(node, late[0])
 
     def _row_of(self, node: Node, found: Listing) -> ObservationRow | None:
         """Its row; one from another listing is moved here, with the current versions of its reads."""

@@ -296,9 +296,9 @@ class Persistence:
                 self._invalidation.offer_again(node)
 
     def outdate(self, node: Node, doc: DocKey) -> None:
-        """A restored node is not notified of changes of a read: it has to run."""
+        """A restored node was not notified of changes of a read: it has to run."""
         self.restored -= 1
-        self._tell(node, "dirty", f"{address_text(doc)} could not be loaded")
+        self._tell(node, "dirty", f"{address_text(doc)} may have changed since")
         self._invalidation.mark(node, (doc, ()), SINCE)
         self._gates.at_once(node)
         self._invalidation.offer_again(node)
