@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -231,10 +232,12 @@ def _calmer(plan: Plan, budget: _Budget) -> Plan:
 
 def source_of(shrunk: Shrunk, kind: str, seed: int) -> str:
     """A test that plays the plan, as Python."""
+    names = _names({type(each) for each in _structs(shrunk.plan)})
     imports: dict[str, set[str]] = {"sim.apart": {"play"}}
-    for each in _structs(shrunk.plan):
-        imports.setdefault(type(each).__module__, set()).add(type(each).__name__)
-    lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(imports.items())]
+    for kept, name in names.items():
+        given = kept.__name__ if name == kept.__name__ else f"{kept.__name__} as {name}"
+        imports.setdefault(kept.__module__, set()).add(given)
+    lines = [f"from {module} import {', '.join(sorted(given))}" for module, given in sorted(imports.items())]
     first = (shrunk.text.splitlines() or [""])[0].replace("\\", "/").replace('"', "'")[:200]
     text = f'''"""Found by `./hw sim` as {kind}:{seed}: rule {shrunk.rule} did not hold.
 
@@ -243,7 +246,7 @@ def source_of(shrunk: Shrunk, kind: str, seed: int) -> str:
 
 {chr(10).join(lines)}
 
-PLAN = {shrunk.plan!r}
+PLAN = {_text(shrunk.plan, names)}
 
 
 def test_{_identifier(kind)}_{seed}_violates_no_rule() -> None:
@@ -269,6 +272,34 @@ def formatted(source: str) -> str:
 
 def _identifier(kind: str) -> str:
     return kind.replace("-", "_").replace(".", "_")
+
+
+def _names(classes: Collection[type]) -> dict[type, str]:
+    """A name for each class. Two modules may have classes of one name."""
+    count = Counter(each.__name__ for each in classes)
+    return {
+        each: each.__name__ if count[each.__name__] == 1 else each.__module__.rpartition(".")[2].title() + each.__name__
+        for each in classes
+    }
+
+
+def _text(value: object, names: Mapping[type, str]) -> str:
+    """A value as Python, without the fields that have their defaults."""
+    if isinstance(value, msgspec.Struct):
+        fields = {each.name: each for each in msgspec.structs.fields(value)}
+        given = [(name, getattr(value, name)) for name in fields]
+        shown = [f"{name}={_text(found, names)}" for name, found in given if not _is_default(fields[name], found)]
+        return f"{names[type(value)]}({', '.join(shown)})"
+    if isinstance(value, tuple):
+        inner = ", ".join(_text(each, names) for each in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_text(k, names)}: {_text(v, names)}' for k, v in value.items())}}}"
+    return repr(value)
+
+
+def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
+    return not field.required and type(field.default) is type(value) and field.default == value
 
 
 def _structs(value: object) -> Iterator[msgspec.Struct]:

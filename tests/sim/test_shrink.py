@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sim.apart import play
 from sim.kinds import make_plan
 from sim.plan import Knobs, Plan
@@ -88,6 +90,17 @@ def test_regression_is_a_test_that_plays_the_plan() -> None:
     assert names["PLAN"] == plan
     assert callable(names["test_small_tests_sim_toy_2_violates_no_rule"])
     assert all(len(line) <= 120 for line in source.splitlines())
+
+
+@pytest.mark.parametrize("seed", [12, 299])
+def test_regression_has_classes_of_one_name_from_two_modules(seed: int) -> None:
+    """Expressions and operations both have a `Call`."""
+    plan = make_plan("program", seed)
+    source = source_of(Shrunk(before=plan, plan=plan, rule="V", text="", runs=1, real_s=0.1), "program", seed)
+    names: dict[str, object] = {}
+    exec(compile(source, "test_plan.py", "exec"), names)  # noqa: S102  # what was written is a program
+    assert names["PLAN"] == plan
+    assert {"PartsCall", "OperationsCall"} <= set(names)
 
 
 def test_a_world_is_the_same_when_it_is_played_again() -> None:
