@@ -5,10 +5,10 @@ And INV-1, I4: every commit of a handler or block is what the model makes of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from headwater.errors import HeadwaterError
 from headwater.scheduler.scheduler_limits import RUNS_MAX
@@ -16,6 +16,9 @@ from sim.apps import parts as p
 from sim.apps.naive import Model, ModelError, Refusal
 from sim.apps.source import APP, MODULUS
 from sim.oracles.moments import Complain, Moment
+
+Ask: TypeAlias = Callable[..., Any]
+"""Calls a function of the app with arguments."""
 
 
 def seen(call: Any, *arguments: object) -> object:  # a function of the app
@@ -78,18 +81,25 @@ def _check_sink(model: Model, part: p.Sink, shown: Mapping[str, object], complai
         complain("V", f"sink {part.name} sent {total} last, and {put.cell} is {model.cell(put.cell)}")
 
 
-def check_calls(app: p.App, module: ModuleType, model: Model, complain: Complain) -> None:
-    """Call every function of the app."""
+def check_calls(
+    app: p.App,
+    module: ModuleType,
+    model: Model,
+    complain: Complain,
+    *,
+    ask: Ask = lambda function, *given: function(*given),
+) -> None:
+    """Call every function of the app. `ask`: how; a plain call does not wait for an async function."""
     for part in app.parts:
         name = part.name
         function = getattr(module, name)
         match part:
             case p.Computed(takes="") | p.Choice():
-                pairs = [(seen(function), expected(model, name))]
+                pairs = [(seen(ask, function), expected(model, name))]
             case p.Computed(takes="int"):
-                pairs = [(seen(function, each), expected(model, name, each)) for each in (0, 2)]
+                pairs = [(seen(ask, function, each), expected(model, name, each)) for each in (0, 2)]
             case p.Derived() | p.Listing():
-                pairs = [(_summed(function), expected(model, name))]
+                pairs = [(_summed(ask, function), expected(model, name))]
             case _:
                 continue
         for found, wanted in pairs:
@@ -97,9 +107,9 @@ def check_calls(app: p.App, module: ModuleType, model: Model, complain: Complain
                 complain("V", f"{name} answers {found}, expected {wanted}")
 
 
-def _summed(function: Any) -> object:  # a derived list
+def _summed(ask: Ask, function: Any) -> object:  # a derived list
     def total() -> int:
-        return sum(each if isinstance(each, int) else each.n for each in function()) % MODULUS
+        return sum(each if isinstance(each, int) else each.n for each in ask(function)) % MODULUS
 
     return seen(total)
 

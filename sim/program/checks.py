@@ -140,10 +140,11 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
     for session in program.sessions:
         with session.entered():
             _check_replica(session, documents, complain)
-            _check_scheduler(program, session, complain)
+            _check_scheduler(session, complain)
             for rule, text in session.spy.found:
                 complain(rule, text)
             _check_forced_pass(program, session, complain)
+            _check_restored(program, session, complain)
             model = Model(program.app, documents, at_rest=True)
             values.check_screens(
                 model, SCREENS.by_space.get(session.runtime, {}), complain, without=frozenset(session.stopped)
@@ -157,7 +158,8 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
             # The calls in the session before have changed results that it reads here.
             machine().sleep(STEP_S)
         with session.entered():
-            values.check_calls(program.app, program.module, Model(program.app, documents, at_rest=True), complain)
+            model = Model(program.app, documents, at_rest=True)
+            values.check_calls(program.app, program.module, model, complain, ask=session.ask)
     if is_whole and program.version == 0 and len(program.sessions) == 1:
         gated = {each.fn for each in program.world.plan.operations if isinstance(each, Gate)}
         values.check_history(program.app, log, program.told.blocks, complain, gated=gated)
@@ -193,17 +195,26 @@ def _check_replica(session: Session, documents: Mapping[str, Any], complain: Com
             complain("INV-9", f"{name} is {found!r} in the session, and {documents[name]!r} in the log")
 
 
-def _check_scheduler(program: ProgramWorld, session: Session, complain: Complain) -> None:
+def _check_scheduler(session: Session, complain: Complain) -> None:
     try:
         with session.runtime.lock:
             check_invariants(session.space.scheduler)
-        if program.spec.sessions == 1:
-            # Another session may have forgotten what this one has restored.
-            session.storage.call(lambda engine: i7_restart_equivalence(session.space.scheduler, engine))
         if session.watch is not None:
             session.watch.check()
     except InvariantError as error:
         complain(str(error.facts.get("invariant", "INV")), str(error))
+
+
+def _check_restored(program: ProgramWorld, session: Session, complain: Complain) -> None:
+    """I7: what was restored is as it is kept. Observations of runs that wrote nothing are stored by `sync()`."""
+    if program.spec.sessions > 1:
+        # Another session may have forgotten what this one has restored.
+        return
+    try:
+        session.space.sync()
+        session.storage.call(lambda engine: i7_restart_equivalence(session.space.scheduler, engine))
+    except InvariantError as error:
+        complain("I7", str(error))
 
 
 def _check_forced_pass(program: ProgramWorld, session: Session, complain: Complain) -> None:
@@ -317,7 +328,7 @@ def _check_restart(program: ProgramWorld, stopped: Collection[str]) -> None:
             # As at rest: sinks, which run at an opening, may have changed what a delayed function reads.
             machine().sleep(STEP_S)
         with session.entered():
-            values.check_calls(program.app, program.module, model, complain)
+            values.check_calls(program.app, program.module, model, complain, ask=session.ask)
             _check_runs(program, session, model, stopped, complain)
     program.leave()
 

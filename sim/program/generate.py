@@ -31,8 +31,10 @@ def generate(rng: random.Random, *, small: bool = False, without: AbstractSet[st
     knobs = draw_knobs(rng)
     is_hot = rng.random() < HOT_SHARE
     sessions = 2 if is_hot or rng.random() < 0.15 else 1
-    # Async functions need an event loop, which these programs do not have yet.
-    features = draw_features(rng, frozenset({"async", "resources"} if sessions > 1 else {"async"}) | without)
+    in_loop = rng.random() < LOOP_SHARE
+    # Async functions need an event loop. Two sessions would wait for each other's.
+    alone: frozenset[str] = frozenset() if sessions == 1 else frozenset({"async", "resources"})
+    features = draw_features(rng, alone | without | (frozenset() if in_loop else frozenset({"async"})))
     if is_hot:
         more = ("handlers",) if rng.random() < 0.5 else ()
         features = tuple(dict.fromkeys((*features, "slow", "targets", *more)))
@@ -59,7 +61,7 @@ def generate(rng: random.Random, *, small: bool = False, without: AbstractSet[st
                 threads=threads,
                 demand=rng.choice(("lazy", "lazy", "lazy", "eager")),
                 watched=rng.random() < 0.6,
-                loop=rng.random() < LOOP_SHARE,
+                loop=in_loop,
             ),
         ),
         app=p.App(parts=tuple(draft.parts), edits=edits),

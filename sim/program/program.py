@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
 from headwater.app import App
 from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import HeadwaterError, UnavailableError
 from headwater.host.plain_space import Space
@@ -40,6 +41,12 @@ REST_S: Final = 600.0
 PATIENCE_S: Final = 0.5
 """Before another try to open a space on a failing disk."""
 
+DELAYED: Final = 3
+"""Delayed functions, one below the other, at most."""
+
+DELAY_S: Final = 0.3
+"""Longer than functions of generated apps are delayed."""
+
 
 class Session:
     """One opening of the app."""
@@ -52,10 +59,28 @@ class Session:
         self.runtime: SpaceRuntime = space.runtime if isinstance(space, LoopSpace) else runtime_of(space)
         self.stopped: set[str] = set()
         self.watch = watch
+        self.delayed = 0
+        """Delayed functions, one below the other."""
 
     @property
     def storage(self) -> Storage:
         return storage_of(self.runtime._lease)  # the oracles look at the log
+
+    def ask(self, function: Callable[..., Any], *given: object) -> Any:  # its answer
+        """Call a function of the app. Plain code does not wait for an async function; `fresh` does.
+
+        A delayed function waits for its time after those above it have run, which this call may let happen.
+        """
+        for _ in range(self.delayed):
+            with suppress(Exception):
+                self._ask(function, *given)
+            machine().sleep(DELAY_S)
+        return self._ask(function, *given)
+
+    def _ask(self, function: Callable[..., Any], *given: object) -> Any:  # its answer
+        if self.loop is None or not isinstance(function, Computed):
+            return function(*given)
+        return self.loop.run(self.space.fresh(function, *given))
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -208,7 +233,9 @@ class ProgramWorld:
             space: Space | LoopSpace = LoopSpace(app, URL, given, self.world.node(self.spec.name).start)
         else:
             space = app.open_with(URL, given)
-        return Session(space, watches[0] if watches else None, spies[0])
+        session = Session(space, watches[0] if watches else None, spies[0])
+        session.delayed = DELAYED if "gates" in self.world.plan.features else 0
+        return session
 
     def _heard(self, error: HeadwaterError, spy: Spy) -> None:
         self.errors.append(error)

@@ -21,6 +21,7 @@ from headwater.errors import (
     StoreError,
     UnavailableError,
     UnconfirmedError,
+    UsageError,
 )
 from sim.faults import Eio, Full, KillInIo, Pause, SlowDisk
 from sim.plan import Plan
@@ -43,6 +44,9 @@ def is_told(plan: Plan, error: BaseException, module: ModuleType) -> bool:  # no
     if isinstance(error, NotFoundError):
         # An event for a piece that another thread has stopped.
         return "stopped" in str(error) or "piece" in str(error)
+    if isinstance(error, UsageError) and "async" in plan.features:
+        # Its coroutine would have to be awaited inside of the transaction.
+        return "is async and cannot be called in a transaction that has written" in str(error)
     kinds = {type(fault) for fault in plan.faults}
     if isinstance(error, EventTimeoutError):
         # Others may change the inputs of a function that waits for a pause, again and again. And the time of a caller
