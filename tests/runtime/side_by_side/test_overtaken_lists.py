@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.declare.functions.function_port import FunctionPort
+from headwater.errors import SchemaError
 from headwater.scheduler.graph.node import Node
+from headwater.values.tree import Maybe
 from tests.app.holding import in_thread
 from tests.runtime.side_by_side.test_overtaken_calls import decide_at_once
 
@@ -29,6 +32,9 @@ class Shop:
             return seen
 
         self.double = app.each(source, lambda price: price * 2, name="double")
+        base = app.cell("base", [1, 2])
+        self.flat = app.flat_each(base, lambda price: [price * source()[0]], name="flat")
+        self.taxed = app.each(base, lambda price: price * source()[0], name="taxed")
 
 
 def shorten(shop: Shop, space: hw.Space) -> Callable[[], None]:
@@ -64,6 +70,42 @@ def test_list_whose_first_result_was_rolled_back_runs_again(tmp_path: Path, monk
         decide_at_once(monkeypatch, second)
         bob.overtake = shorten(ann, first)
         assert bob.double() == [14]
+
+
+def test_element_whose_first_result_was_rolled_back_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, bob = Shop(), Shop()
+    with ann.app.open(tmp_path / "shop.db") as first, bob.app.open(tmp_path / "shop.db") as second:
+        decide_at_once(monkeypatch, second)
+        bob.overtake = shorten(ann, first)
+        assert bob.taxed() == [7, 14]
+
+
+def test_list_of_lists_whose_first_result_was_rolled_back_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = Shop(), Shop()
+    with ann.app.open(tmp_path / "shop.db") as first, bob.app.open(tmp_path / "shop.db") as second:
+        decide_at_once(monkeypatch, second)
+        bob.overtake = shorten(ann, first)
+        assert bob.flat() == [7, 14]
+
+
+def test_part_that_is_missing_until_its_function_runs_again_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop()
+    other = shop.app.cell("other", 0)
+    with shop.app.open("memory:"):
+        assert shop.flat() == [1, 2]
+        value = shop.flat._value
+        missing = [SchemaError("it was rolled back")]
+
+        def late(home: FunctionPort, stored: Maybe) -> int:
+            if missing:
+                other.value = 1
+                raise missing.pop()
+            return value(home, stored)
+
+        monkeypatch.setattr(shop.flat, "_value", late)
+        assert shop.flat() == [1, 2]
 
 
 def test_error_of_an_element_is_raised_though_other_elements_are_current() -> None:

@@ -19,7 +19,7 @@ from headwater.cells.traverse import ReadSource, Traverse, own_link
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_options import NO_OPTIONS
 from headwater.declare.functions.function_port import FunctionPort
-from headwater.errors import NotReadyError
+from headwater.errors import NotReadyError, SchemaError
 from headwater.scheduler.graph.node import NodeSpec
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.values.address import Depth, doc_key
@@ -209,8 +209,10 @@ class ComputedList(Computed[[], list[R]]):
             version, stored = home.replica.version, self._stored(home, tx, path)
             try:
                 found = read(stored)
-            except Exception:
-                if not self._is_another(home, path, stored, version):
+            except Exception as error:
+                # A part of an element that was missing only until its function ran again is in the same list.
+                is_missing = isinstance(error, SchemaError) and home.replica.version != version
+                if not self._is_another(home, path, stored, version) and not is_missing:
                     raise
             else:
                 if not self._is_another(home, path, stored, version):

@@ -6,6 +6,7 @@ the list is removed in that run, before its function could run for it once more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from headwater.cells.cell import Cell
@@ -26,6 +27,7 @@ from headwater.values.link import link_to
 from headwater.values.tree import Value
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Row(ElementEntry):
@@ -142,6 +144,11 @@ class Each(ComputedList[R]):
         """The cell of a row, made current."""
         home, tx = self._context()
         return self.element.current_of(home, tx, row).cell
+
+    def read_in_row(self, row: Row, read: Callable[[Cell[Any]], T]) -> T:
+        """Read a part of a row, made current."""
+        home, tx = self._context()
+        return self.element.read_of(home, tx, row, read)
 
     def _context(self) -> tuple[FunctionPort, Transaction | None]:
         home, tx = find(self._app, self)

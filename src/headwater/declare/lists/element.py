@@ -21,14 +21,16 @@ from headwater.declare.functions.function_code import is_async, signature_of
 from headwater.declare.functions.function_options import NO_OPTIONS
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import ARGUMENT_TEXT_MAX, Instance, Instances, Key
-from headwater.errors import DeclarationError, UsageError
+from headwater.errors import DeclarationError, SchemaError, UsageError
 from headwater.scheduler.graph.node import NodeSpec
-from headwater.values.address import Depth
+from headwater.scheduler.scheduler_limits import RUNS_MAX
+from headwater.values.address import Depth, doc_key
 from headwater.values.hints import schema_of
 from headwater.values.schema import short
 from headwater.values.tree import Value, array_of, is_array
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 _HOLE: Final = object()
 """The result of the node of an element that is None: the function is not called."""
@@ -90,13 +92,35 @@ class Element(Computed[..., R]):
 
     def value_of(self, home: FunctionPort, tx: Transaction | None, row: ElementRow) -> R:
         """What its function returned for one element; None if the element is None."""
-        instance = self.current_of(home, tx, row)
         source: ReadSource = home.untracked if tx is None else tx
-        doc = instance.node.outputs[0]
-        if source.document(doc) is None:
-            source.record(doc, (), Depth.DEEP)
-            return cast("R", None)
-        return cast("R", instance.cell.value)
+        doc = doc_key(row.doc)
+
+        def read(cell: Cell[Any]) -> object:
+            if source.document(doc) is None:
+                source.record(doc, (), Depth.DEEP)
+                return None
+            return cell.value
+
+        return cast("R", self.read_of(home, tx, row, read))
+
+    def read_of(self, home: FunctionPort, tx: Transaction | None, row: ElementRow, read: Callable[[Cell[Any]], T]) -> T:
+        """Make the result for one element current, and read it.
+
+        As for other functions, its first result may be rolled back before it is read: then it runs again.
+        """
+        instance = self.instance_of(home, row)
+        for _ in range(RUNS_MAX - 1):
+            self._make_current(home, tx, instance.node)
+            if not self._is_stored(home, tx, instance.node):
+                continue
+            try:
+                # Plain code takes in verdicts first.
+                return read(instance.cell)
+            except SchemaError:
+                if self._is_stored(home, tx, instance.node):
+                    raise
+        self._make_current(home, tx, instance.node)
+        return read(instance.cell)
 
     def _make_instance_for(self, home: FunctionPort, row: ElementRow) -> tuple[NodeSpec, Cell[Any]]:
         self._resolve()

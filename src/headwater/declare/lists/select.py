@@ -67,7 +67,7 @@ class FlatEntry(ElementEntry):
 
     def read(self) -> object:
         """The result, as a recorded read."""
-        return self._each.row_cell(self._row).at(self._index).value
+        return self._each.read_in_row(self._row, lambda cell: cell.at(self._index).value)
 
     def reference(self) -> Value:
         """A link to the result."""
