@@ -49,8 +49,8 @@ def decide_at_once(monkeypatch: pytest.MonkeyPatch, space: hw.Space) -> None:
     runtime = space._runtime
     pull = runtime.pull
 
-    def pull_and_sync(node: Node) -> None:
-        pull(node)
+    def pull_and_sync(node: Node, *, in_run: bool = False) -> None:
+        pull(node, in_run=in_run)
         runtime.replica.sync()  # type: ignore[attr-defined]  # that of a store in this process
 
     monkeypatch.setattr(runtime, "pull", pull_and_sync)

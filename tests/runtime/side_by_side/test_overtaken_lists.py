@@ -54,9 +54,9 @@ def test_list_that_becomes_shorter_while_it_is_read_is_read_again(
         pull = second._runtime.pull
         overtake: list[Callable[[], None]] = [shorten(ann, first)]
 
-        def pull_then_overtake(node: Node) -> None:
+        def pull_then_overtake(node: Node, *, in_run: bool = False) -> None:
             # The change waits in the inbox of the second opening: reading the first element takes it in.
-            pull(node)
+            pull(node, in_run=in_run)
             while overtake:
                 overtake.pop()()
 
