@@ -9,6 +9,7 @@ from headwater.values.ids import DocKey
 from sim.oracles.history import History, lookup
 from sim.shared.records import Record
 from sim.shared.shared_app import ENSURED
+from sim.shared.workload import READS
 
 Violate = Callable[[str, str], None]
 
@@ -34,11 +35,16 @@ def check_commits(history: History, records: Iterable[Record], violate: Violate)
         _check_ledger(record, ledger, is_committed=bool(places), violate=violate)
         if len(places) == 1:
             check_reads(history, record, places[0], violate)
-        elif not record.written and record.fate == "committed" and record.seq is not None:
-            # Without a number of its own: nothing may have been written, if it is so already.
+        elif _only_ensures(record) and record.fate == "committed" and record.seq is not None:
+            # Nothing may have been written, if it is so already.
             check_reads(history, record, record.seq, violate, only=ENSURED)
     for number in sorted(set(ledger) - committed):
         violate("I10", f"the event {number} was handled, and the transaction that sent it is not in the log")
+
+
+def _only_ensures(record: Record) -> bool:
+    """Whether it writes nothing but values that may be there already."""
+    return all(step[0] in READS or step[0] == "same" for step in record.act.steps)
 
 
 def _places(history: History, record: Record, violate: Violate) -> list[int]:
