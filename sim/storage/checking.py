@@ -164,9 +164,12 @@ class History:
         back = [each for name, each, _ in model.merges.get(source, ()) if name == into]
         base = max([model.forks[branch][1], *back])
         merges = {at for name, _, at in model.merges.get(into, ()) if name == source}
+        met = max(((through, at) for name, through, at in model.merges.get(into, ()) if name == source), default=(0, 0))
         for operation in entry.operations:
             ours = model.write_of(into, operation.doc, seq)
-            if ours[0] > base and ours[0] not in merges:
+            # Equal at the last merge of the two: neither side had changed it until then.
+            is_met = ours[0] <= met[1] and ours[1] == model.value(source, operation.doc, met[0])
+            if ours[0] > base and ours[0] not in merges and not is_met:
                 self._world.violate(
                     "merge", f"{source} was merged at {seq} over {operation.doc} of {into}, at {ours[0]}"
                 )
