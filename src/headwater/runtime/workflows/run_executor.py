@@ -61,6 +61,7 @@ from headwater.workflow import transitions
 from headwater.workflow.operator_actions import digest_of, plan_digest
 from headwater.workflow.retry_policy import DEFAULT
 from headwater.workflow.rows import EffectOutcome, EventRow, FailureKind, RunPhase, RunRow, RunStatus
+from headwater.workflow.run_recovery import recover
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
 from headwater.workflow.workflow_limits import CONFLICT_MS
@@ -124,10 +125,13 @@ class Performance(Ending):
 
     def _ended(self, error: TransitionError) -> None:
         """Another transaction has ended the run: it was paused, or given up as late. This is no failure of the run."""
+        run_id = self.row.id
         if error.facts.get("stopped"):
             self._fail(RunFailure(kind=FailureKind.STOPPED, message=error.message))
         else:
-            log.info("run %s: %s", self.row.id, error.message)
+            log.info("run %s: %s", run_id, error.message)
+            # W8: or the disk has refused the outcome of its call, which is not awaited: it must not stay active.
+            self._do(lambda tables: recover(tables, run_id))
 
     def _consume(self, handler: ConsumerDeclaration) -> None:
         consumer = handler.kind()
