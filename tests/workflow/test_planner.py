@@ -11,6 +11,7 @@ from headwater.workflow import operator_actions, transitions
 from headwater.workflow.planner import Due, Flags, IdleUntil, choose, flags_after_restart
 from headwater.workflow.rows import FailureKind, Intent, RunCause
 from headwater.workflow.schedule import Cron, Every
+from headwater.workflow.table_checks import w12_wake_at
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, Prepared, ReconcileCall
 from headwater.workflow.workflow_limits import WAKE_MAX_MS, WAKE_MIN_MS
@@ -170,6 +171,14 @@ def test_a_time_to_wake_is_half_a_minute_after_its_plan_is_stored(desk: Desk) ->
     desk.clock.advance(5_000)
     desk.idle(run, wake_at=due)
     assert desk.handler().wake_at == due + 5_000
+
+
+def test_a_time_to_wake_whose_run_is_deleted_is_no_damage_after_the_clock_was_set_back(desk: Desk) -> None:
+    desk.publish("a")
+    desk.idle(desk.begin(), wake_at=desk.clock.now_ms() + MINUTE_MS)
+    desk.do(lambda tables: tables.execute("delete from flow_run"))
+    desk.clock.advance(-2 * DAY_MS)
+    w12_wake_at(desk.tables)
 
 
 def test_a_plan_without_a_time_takes_back_the_one_before(desk: Desk) -> None:
