@@ -157,3 +157,28 @@ def test_a_request_that_was_given_up_before_the_disk_was_ready_never_leaves(tmp_
             town.city.value = "Bonn"
         world.wire.wait(lambda wire: "Bonn" in wire.asked)
     assert "Rome" not in world.wire.asked
+
+
+def test_a_request_whose_cause_may_have_been_taken_back_and_written_again_waits_once_more(tmp_path: Path) -> None:
+    world = World(str(tmp_path / "world.db"))
+    town = Town(world)
+    with world.open() as space:
+        world.wire.wait(lambda wire: wire.open == ["Oslo"])
+        known(space, weather_of("Rome"))
+        runtime, storage = space._runtime, storage_of(space._runtime._lease)
+        with storage._lock:
+            town.city.value = "Rome"
+            # As by a rollback, after which another event wrote the same before any sink ran.
+            runtime.rejected_count += 1
+        storage.call(lambda _: None)
+        with storage._lock:
+            assert runtime._fetcher is not None
+            runtime._fetcher.look()
+            threading.Event().wait(0.05)
+            assert "Rome" not in world.wire.asked
+        for _ in range(3000):
+            runtime._fetcher.look()
+            if "Rome" in world.wire.asked:
+                break
+            threading.Event().wait(0.01)
+        assert "Rome" in world.wire.asked

@@ -233,7 +233,13 @@ class Fetcher:
         while self._noted and not self._is_over:
             self._decide(self._noted.popleft())
         while self._ready:
-            self._leave(self._ready.popleft())
+            request, rejected = self._ready.popleft(), self._space.rejected_count
+            if request.is_stopped or request.rejected == rejected:
+                self._leave(request)
+            else:
+                # It is still needed: its cause may have been written again, and then is not on disk yet.
+                request.rejected = rejected
+                self._asked.append(request)
         if self._asked:
             # Here, and not in the callback of the disk, of which there may be several.
             self._performing.prepare()
