@@ -170,9 +170,13 @@ def test_a_request_whose_cause_may_have_been_taken_back_and_written_again_waits_
             town.city.value = "Rome"
             # As by a rollback, after which another event wrote the same before any sink ran.
             runtime.rejected_count += 1
-        storage.call(lambda _: None)
+        assert runtime._fetcher is not None
+        for _ in range(3000):
+            # Until the storage has reported.
+            if runtime._fetcher._ready:
+                break
+            threading.Event().wait(0.01)
         with storage._lock:
-            assert runtime._fetcher is not None
             runtime._fetcher.look()
             threading.Event().wait(0.05)
             assert "Rome" not in world.wire.asked
