@@ -118,6 +118,35 @@ def test_fresh_raises_what_the_function_raised(lab: Lab) -> None:
     lab.run(main)
 
 
+def test_fresh_does_not_raise_the_error_of_an_outdated_run(lab: Lab) -> None:
+    count = lab.app.cell("count", 0)
+
+    @lab.app.computed
+    async def slow() -> int:
+        found = count.value
+        await pause(100)
+        return 10 // found
+
+    @lab.app.computed
+    def text() -> str:
+        return f"<{slow()}>"
+
+    async def main() -> None:
+        async with lab.open() as space:
+            for function in (slow, text):
+                with pytest.raises(ZeroDivisionError):
+                    await space.fresh(function)
+            count.value = 2
+            assert await space.fresh(slow) == 5
+            count.value = 0
+            with pytest.raises(ZeroDivisionError):
+                await space.fresh(text)
+            count.value = 5
+            assert await space.fresh(text) == "<2>"
+
+    lab.run(main)
+
+
 def test_fresh_with_arguments(lab: Lab) -> None:
     factor = lab.app.cell("factor", 2)
 

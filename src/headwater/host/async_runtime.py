@@ -317,6 +317,10 @@ class AsyncRuntime(AsyncLoading):
             except NotReadyError:
                 if not self._flights and not await self._until_come():
                     raise
+            except Exception:
+                # Perhaps that of the last run, while the next one is in progress.
+                if not self._is_awaited(function, *args, **kwargs):
+                    raise
             else:
                 if not self._is_awaited(function, *args, **kwargs):
                     return value

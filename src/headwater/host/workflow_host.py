@@ -128,7 +128,7 @@ class Workflows:
             if name == spec.name:
                 # W8: the disk has refused the end of this run.
                 self.hub.do(lambda tables, run_id=run_id: recover(tables, run_id))  # type: ignore[misc]  # bound at once
-                del self.hub.left[run_id]
+                self.hub.left.pop(run_id, None)
         return self.hub.do(lambda tables: transitions.begin(tables, spec.name, spec, flags))
 
     def perform(

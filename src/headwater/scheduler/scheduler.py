@@ -251,7 +251,7 @@ class Scheduler:
         return self._settle.settling
 
     def pull(self, node: Node, *, in_run: bool = False) -> None:
-        """Make a computation valid for a caller, or raise its error. `in_run`: the caller is a run, also a resumed one."""
+        """Make a computation valid for a caller, or raise its error. `in_run`: the caller is a run, also resumed."""
         settling = self._settle.settling
         self._puller.pull(node, self._perform, in_pass=settling, in_run=in_run or settling)
 
