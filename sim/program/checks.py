@@ -115,14 +115,17 @@ def _wake_in(program: ProgramWorld, session: Session) -> float | None:
 
 
 def _let_run(program: ProgramWorld, session: Session) -> None:
-    if session.loop is not None:
-        # Nothing is asked for: what is to happen happens by itself.
-        machine().sleep(LOOP_STEP_S)
-        return
     with session.entered():
         try:
-            session.space.settle()
-            session.space.sync()
+            if session.loop is not None:
+                # Nothing is asked for: what is to happen happens by itself.
+                machine().sleep(LOOP_STEP_S)
+            else:
+                session.space.settle()
+                session.space.sync()
+            if session.storage.call(lambda engine: getattr(engine.backend, "_poison", None)) is not None:
+                # The disk has failed, and nothing was written since: some requests are tried again for ever.
+                program.is_stopping = True
         except Exception as error:  # noqa: BLE001  # sorted there
             program.met(error, "rest")
 
