@@ -185,8 +185,8 @@ def test_call_whose_first_result_has_no_room_raises_that(
         runtime = space._runtime
         pull = runtime.pull
 
-        def pull_and_sync(node: Node) -> None:
-            pull(node)
+        def pull_and_sync(node: Node, *, in_run: bool = False) -> None:
+            pull(node, in_run=in_run)
             if node.name == called:
                 runtime.replica.sync()  # type: ignore[attr-defined]  # that of a store in this process
 

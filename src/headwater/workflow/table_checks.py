@@ -362,7 +362,7 @@ def _check_counts(tables: WorkflowTables, rows: Rows) -> None:
 def w12_wake_at(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """A consumer is woken at most a day after the run that asked for it.
 
-    That run may be deleted, and the clock set back since. W11: the time is corrected when a host looks at it.
+    That run may be deleted, and the clock set back since. W11: the time is corrected when a host reads it.
     """
     rows = rows or Rows(tables)
     for flow in rows.flows.values():

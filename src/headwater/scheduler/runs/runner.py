@@ -384,7 +384,7 @@ class Runner:
         self.repeat(node, tx)
 
     def repeat(self, node: Node, tx: Transaction) -> None:
-        """The run that a node rests on, its own or one that it has taken up, was rolled back."""
+        """The run that a node rests on, its own or an adopted run, was rolled back."""
         self._invalidation.discard(node, tx.triggers)
         if self._trace.on:
             now = self._now()
