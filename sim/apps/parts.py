@@ -374,6 +374,15 @@ _NAMES = frozenset(
 )
 
 
+def followed(value: object) -> Iterator[Follow]:
+    """The events that declarations, steps or operations send."""
+    if isinstance(value, Follow):
+        yield value
+    inner = [getattr(value, name) for name in value.__struct_fields__] if isinstance(value, msgspec.Struct) else value
+    for each in inner if isinstance(inner, list | tuple) else ():
+        yield from followed(each)
+
+
 def names_in(node: Node) -> Iterator[str]:
     """The names of the parts that a declaration, expression or step refers to."""
     for field in node.__struct_fields__:

@@ -273,9 +273,13 @@ def _check_ledger(program: ProgramWorld, documents: Mapping[str, Any]) -> None: 
             complain("S1", f"event {event.tag} was confirmed, and is not in the ledger")
         if event.state in ("failed", "rejected") and is_there and is_sure and not event.once:
             complain("I11", f"event {event.tag} is {event.state}, and is in the ledger")
+    # Of a handler that this version of the app does not have, events are kept.
+    plan = program.world.plan
+    marks = {each.mark: each.handler for each in p.followed((plan.operations, program.first_app.parts))}
     for entry in entries:
         for tag in entry["sent"]:
-            if tag not in own and not SCREENS.called[tag]:
+            is_declared = marks.get(tag.rpartition(".")[2]) in (None, *program.app.named())
+            if tag not in own and not SCREENS.called[tag] and is_declared:
                 complain("I10", f"event {tag}, sent by {entry['tag']}, was never handled")
     sent = {tag for entry in entries for tag in entry["sent"]}
     for tag in own:
