@@ -425,3 +425,33 @@ def test_function_may_wait_for_a_fresh_value_of_another(lab: Lab, on_invalid: On
 
     lab.run(main)
     assert lab.errors == []
+
+
+def test_async_sink_that_calls_a_failing_async_function_with_an_argument_comes_to_rest(lab: Lab) -> None:
+    """While it is suspended it has not read the result yet; the instance and its error are kept until it has."""
+    count = lab.app.cell("count", 0)
+    runs: list[str] = []
+
+    @lab.app.computed
+    async def part(n: int) -> int:
+        runs.append("part")
+        await pause(10)
+        raise KeyError(n)
+
+    @lab.app.sink
+    async def show() -> None:
+        runs.append("show")
+        found = count.value
+        await pause(20)
+        with suppress(KeyError):
+            part(found)
+
+    async def main() -> None:
+        async with lab.open() as space:
+            await space.settle()
+            assert runs == ["show", "part", "show"]
+            count.value = 1
+            await space.settle()
+            assert runs == ["show", "part", "show"] * 2
+
+    lab.run(main)

@@ -338,8 +338,8 @@ class Settle:
             node, _ = unread.popitem()
             if node.removed or self._graph.readers(node) or node.spec.on_unread is None:
                 continue
-            if node.attempt is not None or node.provisional:
-                # It is running: checked again at the end of the run.
+            if node.attempt is not None or node.provisional or self._runner.may_be_read(node):
+                # It is running, or its reader is: checked again at the end of the run.
                 later.append(node)
             elif not node.live_refs:
                 node.spec.on_unread()

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.node import DocPath, Node
+from headwater.values.ids import DocKey
 
 
 class RetryImmediately(BaseException):  # no error: `except Exception` in authors' code must not catch it
@@ -75,6 +76,8 @@ class Attempt:
     result: object = None
     error: Exception | None = None
     suspended: bool = False
+    # runner: the results that its last run read, and this one has not read when it was suspended.
+    not_yet_read: frozenset[DocKey] = frozenset()
     # The visible version at the last check while it was suspended.
     looked: int = -1
     # The arguments of the function, besides its transaction.

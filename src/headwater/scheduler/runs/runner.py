@@ -431,9 +431,10 @@ class Runner:
         if node.attempt is not attempt or not tx.is_open or node.removed:
             return
         self._invalidation.drain()
-        reads = tx.journal.reads()
+        reads, above = tx.journal.reads(), tuple(node.above)
         if self._graph.apply_reads(node, reads):
             node.result_scope = narrowest(reads)
+            attempt.not_yet_read |= {doc for doc in above if doc not in node.above}
         if self._replica.version != attempt.looked:
             # Not in `version`: the end is compared with the beginning.
             attempt.looked = self._replica.version
@@ -442,6 +443,10 @@ class Runner:
                 if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
                     self._invalidation.mark(node, (doc, path), "while it waited")
                     return
+
+    def may_be_read(self, node: Node) -> bool:
+        """Whether a suspended run has not come so far as its last one, which read the result of this node."""
+        return any(doc in attempt.not_yet_read for attempt in self.in_flight.values() for doc in node.outputs[:1])
 
     def has_result(self, node: Node) -> bool:
         """Whether a caller gets a result or an error without a run. The first result may have been rolled back."""
