@@ -51,6 +51,7 @@ class _Child:
         """The world that it plays, and the next one: it does not wait for its parent in between."""
         self.since = self.cpu_since = 0.0
         self.played = 0
+        self.core = -1
         self.received = bytearray()
 
     def send(self, name: Name) -> None:
@@ -197,6 +198,7 @@ class _Crew:
     def _fork(self) -> _Child:
         task_end, tasks = os.pipe()
         results, result_end = os.pipe()
+        core = self._idle_core()
         with tempfile.TemporaryFile() as stacks:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -205,13 +207,20 @@ class _Crew:
                 # Of its siblings too: a child ends when no process has the other end of its tasks any more.
                 for descriptor in (tasks, results, *(each.tasks for each in self._children.values())):
                     os.close(descriptor)
+                _pin(core)
                 play_all(task_end, result_end, self._work, self._limits.stuck_s)
             child = _Child(pid, tasks, results, os.dup(stacks.fileno()))
+            child.core = core
         os.close(task_end)
         os.close(result_end)
         self._children[results] = child
         self._selector.register(results, selectors.EVENT_READ)
         return child
+
+    def _idle_core(self) -> int:
+        """A core that no other child has; -1 if there is none, or if this system does not tell."""
+        used = {each.core for each in self._children.values()}
+        return min(_cores() - used, default=-1)
 
     def _receive(self, child: _Child) -> Iterator[Result]:
         """Results that have arrived, after an attempt to read more."""
@@ -256,6 +265,17 @@ class _Crew:
     def _given_up(child: _Child, status: Status, text: str) -> Result:
         kind, seed = child.names[0]
         return Result(kind=kind, seed=seed, status=status, real_s=time.monotonic() - child.since, text=text)
+
+
+def _cores() -> set[int]:
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def _pin(core: int) -> None:
+    """Stay on one core: the actors of a world run one at a time, and a hand-over to another core is slow."""
+    if core >= 0 and hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):
+            os.sched_setaffinity(0, {core})
 
 
 def _cpu_of(pid: int) -> float:
