@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -13,18 +13,18 @@ from headwater.store.commit import Committed, Verdict
 from headwater.values.diff import changes_between, changes_of
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Change, Derived
-from headwater.values.patch import Touches
+from headwater.values.patch import Touch, Touches
 from headwater.values.tree import Maybe
 
 _T = TypeVar("_T")
 
 
-class _Moved(msgspec.Struct, frozen=True, gc=False):
+class _Moved(msgspec.Struct, gc=False):
     """The change of one document in a step; `touches` None: it may differ anywhere."""
 
     before: Maybe
     after: Maybe
-    touches: Touches | None
+    touches: Sequence[Touch] | None
 
 
 class VisibleStep(Generic[_T]):
@@ -43,12 +43,18 @@ class VisibleStep(Generic[_T]):
 
     def record(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:
         """Record a change of a document; several are merged."""
-        earlier = self.moved.get(doc)
-        if earlier is not None:
-            both = earlier.touches is not None and touches is not None
-            touches = earlier.touches + touches if both else None  # type: ignore[operator]
-            before = earlier.before
-        self.moved[doc] = _Moved(before, after, touches)
+        moved = self.moved.get(doc)
+        if moved is None:
+            self.moved[doc] = _Moved(before, after, touches)
+            return
+        moved.after = after
+        if moved.touches is None or touches is None:
+            moved.touches = None
+        elif isinstance(moved.touches, list):
+            # In place: a step may have many commits to one document.
+            moved.touches += touches
+        else:
+            moved.touches = [*moved.touches, *touches]
 
     def settle(self) -> None:
         """Settle every decided commit, even if a callback raises. The errors are raised at the end."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from headwater.values.chunked import ChunkedList
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Change
-from headwater.values.patch import Touches
+from headwater.values.patch import Touch
 from headwater.values.tree import ABSENT, Array, Maybe, Path, Value, get, is_array, is_container, is_map, same, unshared
 
 
@@ -52,7 +52,7 @@ def changes_between(doc: DocKey, before: Maybe, after: Maybe) -> list[Change]:
     return [Change(doc, path, old, new) for path, old, new in differences(before, after)]
 
 
-def changes_of(doc: DocKey, before: Maybe, after: Maybe, touches: Touches) -> list[Change]:
+def changes_of(doc: DocKey, before: Maybe, after: Maybe, touches: Sequence[Touch]) -> list[Change]:
     """The net changes at the touched paths, which are the only ones that can differ. Equal values are no change."""
     if len(touches) == 1:
         # One touch is one change: an operation that changes nothing touches nothing.

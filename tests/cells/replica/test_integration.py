@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from headwater.cells.pending_commit import PendingCommit
+from headwater.cells.visible_step import VisibleStep
 from headwater.errors import InvariantError, StoreFullError
 from headwater.store.branching import fork
 from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import LocalSeq
 from headwater.values.notifications import Kind
+from headwater.values.patch import Touch
 from tests.support.hub import FULL, Hub, Mirror
 from tests.support.naive import NOTHING
 from tests.support.spaces import add, append, drop, edit, increment, move, put, remove, replace
@@ -427,3 +432,27 @@ def test_shallow_reader_is_not_told_more_than_what_changed(hub: Hub) -> None:
     hub.settle()
     assert ann.changes() == [("integrate", "a", ("l",), [1, 2], [2])]
     assert ann.mark("a", depth=Depth.SHALLOW).depth is Depth.SHALLOW
+
+
+class _CountedTouches(tuple[Touch, ...]):
+    """Touches that count how often one of them is copied."""
+
+    __slots__ = ()
+    copied = 0
+
+    def __iter__(self) -> Iterator[Touch]:
+        _CountedTouches.copied += len(self)
+        return super().__iter__()
+
+    def __add__(self, other: tuple[Any, ...]) -> Any:  # as the base class has it
+        _CountedTouches.copied += len(self) + len(other)
+        return _CountedTouches(super().__add__(other))
+
+
+def test_a_step_copies_the_touches_of_each_of_its_commits_at_most_twice() -> None:
+    step: VisibleStep[object] = VisibleStep()
+    _CountedTouches.copied = 0
+    commits = 1000
+    for number in range(commits):
+        step.record(doc_key("log"), number, number + 1, _CountedTouches((Touch((f"k{number}",), True),)))
+    assert _CountedTouches.copied <= 2 * commits
