@@ -180,7 +180,7 @@ class _Crew:
         if least is not None and not least.names:
             return least
         if len(children) < jobs:
-            return self._fork()
+            return self._fork(jobs)
         last = self._limits.worlds_per_child - 1
         return next((each for each in children if len(each.names) < _AHEAD and each.played < last), None)
 
@@ -195,10 +195,10 @@ class _Crew:
         del self._children[child.results]
         self._returned += list(child.names)[1:]
 
-    def _fork(self) -> _Child:
+    def _fork(self, jobs: int) -> _Child:
         task_end, tasks = os.pipe()
         results, result_end = os.pipe()
-        core = self._idle_core()
+        core = self._idle_core(jobs)
         with tempfile.TemporaryFile() as stacks:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -217,10 +217,15 @@ class _Crew:
         self._selector.register(results, selectors.EVENT_READ)
         return child
 
-    def _idle_core(self) -> int:
-        """A core that no other child has; -1 if there is none, or if this system does not tell."""
-        used = {each.core for each in self._children.values()}
-        return min(_cores() - used, default=-1)
+    def _idle_core(self, jobs: int) -> int:
+        """A core that no other child has; -1 if there is none, or if this system does not tell.
+
+        Children that leave cores to others are placed by the system: a second run would choose the same cores.
+        """
+        cores = _cores()
+        if jobs < len(cores):
+            return -1
+        return min(cores - {each.core for each in self._children.values()}, default=-1)
 
     def _receive(self, child: _Child) -> Iterator[Result]:
         """Results that have arrived, after an attempt to read more."""

@@ -6,12 +6,15 @@ The runner forks, so each test has a process of its own: one that runs tests has
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -151,3 +154,20 @@ def _is_gone(pid: int) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not place processes on cores")
+def test_children_have_a_core_each_only_if_they_use_all_of_them() -> None:
+    found = results("""
+cores = os.sched_getaffinity(0)
+def play(kind, seed):
+    return Outcome(violations=(Violation("V", 0.0, "n", str(sorted(os.sched_getaffinity(0)))),))
+def tell(result):
+    print(json.dumps([result.seed, result.status, result.outcome.violations[0].text]), flush=True)
+for jobs in (len(cores), len(cores) - 1 or 1):
+    run([("k", jobs)], play, jobs=jobs, on_result=tell)
+""")
+    cores = os.sched_getaffinity(0)
+    assert found[len(cores)][1] in {str([core]) for core in cores}
+    if len(cores) > 1:
+        assert found[len(cores) - 1][1] == str(sorted(cores))
