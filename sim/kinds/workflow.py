@@ -70,6 +70,8 @@ class FlowWorld:
         self.outside.is_alive = self._is_alive
         self.outside.on_trigger = self._trigger
         self._publishers: list[Actor] = []
+        # Those who decide about runs. In a process that is suspended, an action has not begun yet.
+        self._deciders: list[Actor] = []
 
     def _is_alive(self, node: str, life: int) -> bool:
         found = self.world.node(node)
@@ -86,7 +88,7 @@ class FlowWorld:
         elif what.verb == CLOCK_BACK:
             self.world.conductor.begin("clock", lambda: self._set_clock(what), self.world.conductor.main.process)
         else:
-            self.world.node(what.node).start(what.verb, lambda: self.people.act(what))
+            self._deciders.append(self.world.node(what.node).start(what.verb, lambda: self.people.act(what)))
 
     def _make_room(self, what: Person) -> None:
         self.world.conductor.sleep(FULL_S)
@@ -148,20 +150,19 @@ class FlowWorld:
     def _end(self) -> None:
         world, program, conductor = self.world, self.program, self.world.conductor
         self.outside.is_calm = True
-        # What people have begun comes to its end.
         conductor.sleep(1.0)
-        conductor.wait(
-            lambda: not program.meddling or not self.world.node(program.part.name).is_alive, "people", QUIET_S
-        )
         for publisher in self._publishers:
             if not conductor.join(publisher, QUIET_S):
                 world.violate("L1", "a publication is not acknowledged, and no fault is left")
                 return
         for _ in range(ROUNDS):
+            # What people have begun comes to its end first: it may leave something to do.
+            conductor.wait(self._has_been_decided, "people", QUIET_S)
+            decided = len(self._deciders)
             if not self._settled():
                 return
             done = program.ask("finish", self.people.finish)
-            if done and not done[0]:
+            if done and not done[0] and decided == len(self._deciders):
                 break
         else:
             world.violate("L1", f"after {ROUNDS} rounds people are still asked")
@@ -173,6 +174,10 @@ class FlowWorld:
         program.ask("check", self._check)
         program.is_over = True
         conductor.sleep(0.01)
+
+    def _has_been_decided(self) -> bool:
+        """No action of a person is under way: each has ended, or its process is dead."""
+        return all(actor.is_done or actor.process.is_dead for actor in self._deciders)
 
     def _settled(self) -> bool:
         """Wait until nothing is to be done without a person."""
