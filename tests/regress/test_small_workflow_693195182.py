@@ -18,7 +18,7 @@ from sim.flows.parts import (
     ProducerPart,
     Publish,
 )
-from sim.plan import Knobs, Plan
+from sim.plan import Plan
 
 PLAN = Plan(
     kind="workflow",
