@@ -49,6 +49,7 @@ INSERT: Final = (
     "insert into flow(name, salt, version, intent, created_at, updated_at) values (?, '', 1, 'active', 0, 0)"
 )
 ROWS: Final = "select name from flow"
+UNKNOWN: Final = -1
 RIDER: Final = 9
 """The last digit of values that table transactions write."""
 
@@ -59,7 +60,7 @@ class Sent:
 
     act: Act
     commit: Commit
-    # Verdicts in the order in which they came, with the newest commit that was told before each.
+    # Verdicts in the order in which they came, with the newest commit that was decided before each, or UNKNOWN.
     verdicts: list[tuple[Verdict, int]] = field(default_factory=list)
     # Not decided, and not sent again: the disk was full, or failed.
     error: HeadwaterError | None = None
@@ -257,7 +258,7 @@ class Receiver:
 
     def deliver(self, decided: Decided) -> None:
         """Called by the deciding thread, with the storage's lock."""
-        for each in decided:
+        for index, each in enumerate(decided):
             commit = each.commit
             session = next((one for one in self._sessions if one.id == commit.session), None)
             if session is not None and _is_reused(session, commit):
@@ -276,8 +277,18 @@ class Receiver:
                         self._gaps.append((self.head, seq))
                     self.head = seq
             if session is not None and commit.local_seq in session.current:
-                session.told(commit.local_seq, each.verdict, before)
+                is_late = not isinstance(each.verdict, Committed) and self._is_late(decided[index + 1 :])
+                session.told(commit.local_seq, each.verdict, UNKNOWN if is_late else before)
         self._world.counts["decided"] += len(decided)
+
+    def _is_late(self, following: Decided) -> bool:
+        """A commit that was decided later was told earlier: the engine was started again in the middle of the group."""
+        entries = [
+            each.verdict.seq
+            for each in following
+            if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and each.commit.seen is None
+        ]
+        return any(seq <= self.head for seq in entries)
 
     def _look_at_reused(self, each: CommitOutcome | Failure) -> None:
         """A number was used again for other operations."""
