@@ -16,8 +16,10 @@ import pytest
 
 from headwater.errors import CorruptError, PoisonedError
 from headwater.store import portable
+from headwater.store.backends import sqlite_schema
+from headwater.store.backends.checksums import sum_of
 from headwater.store.backends.sqlite import SqliteBackend
-from headwater.store.backends.sqlite_file import explain
+from headwater.store.backends.sqlite_file import FORMAT, explain
 from headwater.store.branching import fork
 from headwater.store.commit import Commit, SetDoc
 from headwater.store.engine import Engine
@@ -25,6 +27,7 @@ from headwater.testing import SimClock
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import freeze
+from tests.store.test_formats import FIXTURES, SPACES
 from tests.support.spaces import Space, admit, drop, edit, increment, put
 
 KEYS = tuple(doc_key(f"bank.{name}") for name in ("balance", "other", "third", "gone", "few", *map(str, range(40))))
@@ -305,3 +308,61 @@ def test_error_of_a_failed_disk_says_whether_it_read_or_wrote(code: int, verb: s
     told = explain(apsw.exception_for(code), str(tmp_path / "a.db"))
     assert isinstance(told, PoisonedError)
     assert f"the disk failed while {verb} {tmp_path}" in told.message
+
+
+# --- after a migration ------------------------------------------------------------------------------------------
+
+EARLIER = tuple(name for name in SPACES if not name.startswith(f"format-{FORMAT}"))
+
+
+def test_damaged_log_of_a_space_that_was_just_migrated_is_noticed(tmp_path: Path) -> None:
+    """The file itself is of this format by then: else the damaged log would hide that commits were stored after it."""
+    for name in EARLIER:
+        path = tmp_path / f"{name}.db"
+        copyfile(FIXTURES / f"{name}.db", path)
+        assert_flipped_bits_are_noticed(path, tmp_path)
+
+
+def test_damaged_log_is_noticed_although_a_kill_interrupted_the_migration(tmp_path: Path) -> None:
+    """It was on disk, and not yet in the file itself."""
+    for name in EARLIER:
+        path = tmp_path / f"{name}.db"
+        migrated_in_the_log(FIXTURES / f"{name}.db", path)
+        assert_flipped_bits_are_noticed(path, tmp_path)
+
+
+def migrated_in_the_log(source: Path, path: Path) -> None:
+    opened = path.with_name(f"open-{path.name}")
+    copyfile(source, opened)
+    db = apsw.Connection(str(opened))
+    db.create_scalar_function(sqlite_schema.SUM, sum_of, deterministic=True)
+    db.execute("pragma journal_mode = wal").fetchall()
+    found = db.execute("pragma user_version").get
+    assert isinstance(found, int)
+    steps = " ".join(sqlite_schema.MIGRATIONS[number] for number in range(found, FORMAT))
+    db.execute(f"begin immediate; {steps} pragma user_version = {FORMAT}; commit")
+    for suffix in ("", "-wal"):
+        copyfile(f"{opened}{suffix}", f"{path}{suffix}")
+    db.close()
+
+
+def assert_flipped_bits_are_noticed(path: Path, folder: Path) -> None:
+    """A process opens the space, writes, and is killed; then one bit of each of the first transactions is flipped."""
+    backend = SqliteBackend(str(path), create=False)
+    engine = Engine(backend, SimClock())
+    before = engine.head
+    for number in range(1, 6):
+        admit(engine, Commit(SessionId("zoe"), LocalSeq(number), (put("bank.other", "x" * 3000),)))
+    for suffix in ("", "-wal"):
+        copyfile(f"{path}{suffix}", f"{path}-killed{suffix}")
+    backend.close()
+    killed = Path(f"{path}-killed")
+    last = last_transaction(Path(f"{killed}-wal"))
+    assert opened_head(copy_of(killed, folder)[0]) == before + 5
+    for offset in range(32 + 24 + 100, last, 4120):
+        copy, log = copy_of(killed, folder)
+        data = bytearray(log.read_bytes())
+        data[offset] ^= 4
+        log.write_bytes(data)
+        with pytest.raises(CorruptError, match="transactions after that were committed"):
+            opened_head(copy)

@@ -60,6 +60,9 @@ CHECKPOINT_PAGES: Final = 4000
 _COPY_PAGES: Final = 256
 """A megabyte between two calls of the progress function."""
 
+_FORMAT_AT: Final = 60
+"""The place of `user_version` in a file: section 1.3 of SQLite's file format."""
+
 # The lock bytes of SQLite's file format: one gigabyte in, then one reserved byte, then the shared range.
 _LOCK_START: Final = 0x40000000
 _LOCK_LENGTH: Final = 512
@@ -104,6 +107,7 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
                 _make(db)
             else:
                 _migrate(db)
+            _move_format_to_file(db)
         except BaseException:
             abandon(db, path)
             raise
@@ -168,10 +172,9 @@ def _is_fresh(db: apsw.Connection, path: str) -> bool:
 
 
 def _make(db: apsw.Connection) -> None:
-    """Create the tables of a new space, in the main file at once: a file without them was never complete."""
+    """Create the tables of a new space."""
     marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
     db.execute(f"begin immediate; {sqlite_schema.statements(FORMAT)} {marks}; commit")
-    db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
 def _migrate(db: apsw.Connection) -> None:
@@ -180,6 +183,17 @@ def _migrate(db: apsw.Connection) -> None:
     if isinstance(found, int) and found < FORMAT:
         steps = " ".join(sqlite_schema.MIGRATIONS[number] for number in range(max(found, 1), FORMAT))
         db.execute(f"begin immediate; {steps} pragma user_version = {FORMAT}; commit")
+
+
+def _move_format_to_file(db: apsw.Connection) -> None:
+    """Move the tables of this format from the write-ahead log to the main file, before anything else is committed.
+
+    A file without them was never complete, or is of a format that does not record whether holes in its log are
+    expected: commits after a damaged migration would be lost in silence. After a kill, this opening completes it.
+    """
+    _, found = db.read("main", 0, _FORMAT_AT, 4)
+    if int.from_bytes(found, "big") != FORMAT:
+        db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
 def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  # one line per kind of error
