@@ -26,12 +26,8 @@ FRAME: Final = 24
 """Bytes of the head of a frame in a write-ahead log; the log itself begins with 32 bytes."""
 LOG_HEAD: Final = 32
 
-CUT_OFF: Final = ("head ", "InvariantError: HW901: SQLite refused")
-"""A damaged last transaction counts as cut off by a loss of power. If it was copied to the file before, the next fold
-finds that."""
-
 NOT_MADE: Final = "NotFoundError: HW106: "
-"""The same for the transaction that makes the tables: the message says that a part of the file is missing."""
+"""Of a damaged transaction that makes the tables: the message says that a part of the file is missing."""
 
 _Files = Mapping[str, bytes]
 _Seen = dict[str, object]
@@ -56,16 +52,29 @@ def check_flipped_bits(world: World, node: Node, path: str, count: int) -> None:
         world.counts["flipped bits"] += 1
         damaged = bytearray(files[name])
         damaged[offset] ^= 1 << bit
-        why = _complaint(world, node, {**files, name: bytes(damaged)}, path, expected)
-        if why is not None and name != path and _is_cut_off(why, offset, _last_transaction(files[name])):
-            continue
+        image = {**files, name: bytes(damaged)}
+        why = _complaint(world, node, image, path, expected)
+        if why is not None and name != path and offset >= (last := _last_transaction(files[name])):
+            why = _unless_cut_off(world, node, files, image, path, why=why, is_first=last == LOG_HEAD)
         if why is not None and (found := found + 1) <= SHOWN:
             world.violate("flipped", f"bit {bit} of byte {offset} of {name}: {why}", node.name)
 
 
-def _is_cut_off(why: str, offset: int, last: int) -> bool:
-    """Whether only the last transaction is missing. Without that which makes the tables, there is no space."""
-    return offset >= last and (why.startswith(CUT_OFF) or (last == LOG_HEAD and why.startswith(NOT_MADE)))
+def _unless_cut_off(  # what the check has
+    world: World, node: Node, files: _Files, image: _Files, path: str, *, why: str, is_first: bool
+) -> str | None:
+    """The complaint, unless only the last transaction is missing: that may as well be the work of a power cut.
+
+    Then there is nothing of it. Without the transaction that makes the tables, there is no space.
+    """
+    if is_first and why.startswith(NOT_MADE):
+        return None
+    if not why.startswith("head "):
+        return why
+    found = _seen(world, node, image, path) or {}
+    then = _seen(world, node, files, path, through=int(str(found["head"]))) or {}
+    changed = [each for each in found if " at " in each and found[each] != then.get(each)]
+    return f"{why}; {changed[0]} is {found[changed[0]]}, and was {then.get(changed[0])}" if changed else None
 
 
 def _seen_whole(world: World, node: Node, files: _Files, path: str) -> _Seen | None:
@@ -90,8 +99,8 @@ def _complaint(world: World, node: Node, files: _Files, path: str, expected: _Se
     return None if what is None else f"{what} is {found.get(what)}, and was {expected[what]}"
 
 
-def _seen(world: World, node: Node, files: _Files, path: str) -> _Seen | None:
-    """Everything that programs read; None without a file."""
+def _seen(world: World, node: Node, files: _Files, path: str, through: int | None = None) -> _Seen | None:
+    """Everything that programs read, now or at an earlier sequence number; None without a file."""
     if path not in files:
         return None
     copy = Disk(files)
@@ -100,14 +109,14 @@ def _seen(world: World, node: Node, files: _Files, path: str) -> _Seen | None:
     with use(SimMachine("copy", world.conductor, files=simulated)):
         backend = SqliteBackend(path, vfs=simulated.vfs, create=False)
         try:
-            return _read(Engine(backend, SystemClock()))
+            return _read(Engine(backend, SystemClock()), through)
         finally:
             backend.close()
             copy.retire()
 
 
-def _read(engine: Engine) -> _Seen:
-    first, head = engine.documents.horizon.seq, engine.head
+def _read(engine: Engine, through: int | None) -> _Seen:
+    first, head = engine.documents.horizon.seq, engine.head if through is None else through
     # Listings are of folded documents.
     engine.fold()
     found: _Seen = {"head": head}

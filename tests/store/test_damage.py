@@ -310,6 +310,84 @@ def test_error_of_a_failed_disk_says_whether_it_read_or_wrote(code: int, verb: s
     assert f"the disk failed while {verb} {tmp_path}" in told.message
 
 
+# --- a log that was copied to the file ----------------------------------------------------------------------------
+
+
+def copied(folder: Path, *, restarts: bool) -> tuple[Path, Path]:
+    """A space killed before a checkpoint, and the same one after it. The last transaction folds ten commits.
+
+    Args:
+        folder: For the files.
+        restarts: Whether there was a checkpoint before that transaction, so that the log has no other.
+    """
+    backend = SqliteBackend(str(folder / "open.db"))
+    engine = Engine(backend, SimClock())
+    for number in range(1, 11):
+        admit(engine, Commit(SessionId("ann"), LocalSeq(number), (put(f"bank.{number % 3}", number),)))
+        if number in (3, 6):
+            engine.fold()
+    if restarts:
+        backend._read("pragma wal_checkpoint(passive)")
+    engine.fold()
+    found = []
+    for name in ("before.db", "after.db"):
+        found.append(folder / name)
+        for suffix in ("", "-wal"):
+            copyfile(f"{folder / 'open.db'}{suffix}", f"{folder / name}{suffix}")
+        backend._read("pragma wal_checkpoint(passive)")
+    backend.close()
+    return found[0], found[1]
+
+
+def values(path: Path) -> list[object]:
+    backend = SqliteBackend(str(path), create=False)
+    try:
+        engine = Engine(backend, SimClock())
+        engine.fold()
+        found: list[object] = [engine.head]
+        for number in range(3):
+            found += [engine.documents.at(MAIN, doc_key(f"bank.{number}"), Seq(at)).value for at in (5, 10)]
+        return [*found, [row.doc for row in backend.heads(MAIN, "", DocKey(""), 100)]]
+    finally:
+        backend.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_damaged_transaction_that_was_copied_to_the_file_is_noticed_or_harmless(
+    tmp_path: Path, *, restarts: bool
+) -> None:
+    """SQLite does not read it from the log. Pages of it are in the file: next to older ones, that is no space."""
+    before, after = copied(tmp_path, restarts=restarts)
+    log = Path(f"{after}-wal").read_bytes()
+    last = last_transaction(Path(f"{after}-wal")) if not restarts else 32
+    end = max(at for at in range(32, len(log), 4120) if log[at + 8 : at + 16] == log[16:24]) + 4120
+    old, new = before.read_bytes(), after.read_bytes()
+    pages = sorted(at for at in range(0, len(new), 4096) if old[at : at + 4096] != new[at : at + 4096])
+    expected, refused, kept = values(copy_of(after, tmp_path)[0]), 0, 0
+    for count in range(len(pages) + 1):
+        # A checkpoint copies pages in their order. It was interrupted after this one, or has ended.
+        partly = bytearray(old)
+        for at in pages[:count]:
+            partly[at : at + 4096] = new[at : at + 4096]
+        for offset in range(last, end, 1511):
+            copy, copy_log = copy_of(after, tmp_path)
+            copy.write_bytes(partly)
+            damaged = bytearray(log)
+            damaged[offset] ^= 16
+            copy_log.write_bytes(damaged)
+            try:
+                assert values(copy) == expected
+                kept += 1
+            except CorruptError as error:
+                # Nothing was changed by looking.
+                assert copy_log.read_bytes() == damaged
+                # Only without a copy, the rest can be cut off.
+                assert count or "truncate -s" in str(error)  # noqa: PT017  # either is right
+                refused += 1
+    assert refused > 10
+    assert kept > 10
+
+
 # --- after a migration ------------------------------------------------------------------------------------------
 
 EARLIER = tuple(name for name in SPACES if not name.startswith(f"format-{FORMAT}"))

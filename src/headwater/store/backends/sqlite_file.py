@@ -308,13 +308,21 @@ def _inspect(db: apsw.Connection, path: str, vfs: str | None, version: int) -> N
     check_known(_fact(db, path, "features"), path)
     lost = lost_transactions(db, path, vfs)
     # Without a sync for each commit, a power cut may lose earlier ones and keep later ones: that is expected.
-    if lost is not None and _fact(db, path, "durability") == "full":
-        message = (
-            f"{path}-wal is damaged at byte {lost.offset:,}: {lost.transactions} transactions after that were "
-            f"committed, and cannot be read. Restore a backup; or, to open the space without them, keep a copy of both "
-            f"files, and cut the log: `truncate -s {lost.offset} {path}-wal`"
-        )
-        raise CorruptError(message, path=path, transactions=lost.transactions, offset=lost.offset)
+    if lost is None or _fact(db, path, "durability") != "full":
+        return
+    count = (
+        "1 transaction after that was"
+        if lost.transactions == 1
+        else f"{lost.transactions} transactions after that were"
+    )
+    way_out = (
+        "; the file itself has a part of it. Restore a backup"
+        if lost.is_copied
+        else ". Restore a backup; or, to open the space without that, keep a copy of both files, and cut the log: "
+        f"`truncate -s {lost.offset} {path}-wal`"
+    )
+    message = f"{path}-wal is damaged at byte {lost.offset:,}: {count} committed, and cannot be read{way_out}"
+    raise CorruptError(message, path=path, transactions=lost.transactions, offset=lost.offset)
 
 
 def _fact(db: apsw.Connection, path: str, key: str) -> str:
