@@ -285,6 +285,22 @@ def test_log_whose_last_page_was_cut_off_after_a_damaged_transaction_is_opened(k
     assert opened_head(copy) == 38
 
 
+def test_transaction_without_room_and_the_next_one_that_a_power_cut_has_cut_off_are_no_damage(
+    killed: Path, tmp_path: Path
+) -> None:
+    """The next one is smaller and begins at the same place, so that the end of the first one is still there."""
+    copy, log = copy_of(killed, tmp_path)
+    at = last_transaction(log)
+    data = bytearray(log.read_bytes())
+    assert data[-4120 + 4 : -4120 + 8] != bytes(4)
+    # The disk was full in the middle of its last page.
+    del data[-2000:]
+    # The end of the next one, whose page is lost.
+    data[at : at + 24] = data[at - 4120 : at - 4120 + 24]
+    log.write_bytes(data)
+    assert opened_head(copy) == 39
+
+
 def test_log_without_a_sync_for_each_commit_may_have_holes(killed: Path, tmp_path: Path) -> None:
     """So it was asked for with `durability="normal"`, and the file knows it."""
     copy, log = copy_of(killed, tmp_path)

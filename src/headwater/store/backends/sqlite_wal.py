@@ -135,7 +135,8 @@ def _lost(read: Read, frames: int, db: apsw.Connection) -> LostTransactions | No
     for frame in unread:
         if frame.salts == salts:
             goes_on = goes_on or _follows(read, frame, previous, page_size, order)
-            ends += bool(frame.size)
+            # Without its last byte, it was never written as a whole: the disk was full.
+            ends += bool(frame.size and read(1, frame.offset + length - 1))
         previous = frame if frame.salts == salts else None
     # One in between was never written in this log: that is a power cut.
     copied = _Copies(read, db, page_size, order, sums).of(unread) if all(own[:count]) else set()
