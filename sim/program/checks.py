@@ -141,6 +141,7 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
     storage.call(lambda engine: log.extend(moments(engine)))
     is_whole = storage.call(whole_log)
     documents: Mapping[str, Any] = log[-1].after if log else {}
+    stopped = frozenset(name for session in program.sessions for name in session.stopped)
     for session in program.sessions:
         with session.entered():
             _check_replica(session, documents, complain)
@@ -150,9 +151,8 @@ def _look(program: ProgramWorld) -> Mapping[str, Any]:
             _check_forced_pass(program, session, complain)
             _check_restored(program, session, complain)
             model = Model(program.app, documents, at_rest=True)
-            values.check_screens(
-                model, SCREENS.by_space.get(session.runtime, {}), complain, without=frozenset(session.stopped)
-            )
+            screen = SCREENS.by_space.get(session.runtime, {})
+            values.check_screens(model, screen, complain, without=frozenset(session.stopped), stopped=stopped)
             check_pieces(program, session, documents, complain)
             check_resources(program, session, model, complain)
     # A delayed function that is not observed waits for its time at a call: it answers with its last value until then.

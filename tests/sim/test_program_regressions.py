@@ -75,3 +75,22 @@ def test_function_that_reads_what_a_stopped_sink_writes_may_run_after_a_restart(
     )
     (outcome,) = play_all([(plan, 1)])
     assert outcome.violations == ()
+
+
+def test_sink_that_was_stopped_in_another_session_may_have_written_last() -> None:
+    """The other session sees the value at the end only, which is the one before: nothing runs its sink."""
+    plan = Plan(
+        kind="program",
+        nodes=(o.Program(sessions=2, threads=(0, 1)),),
+        app=p.App(parts=(p.IntCell("i1"), p.IntCell("t1"), p.Sink("s1", (p.Read("i1"),), target="t1"))),
+        operations=(
+            o.Write(thread=1, step=p.Put("i1", p.Const(1))),
+            o.Settle(thread=0, gap=0.1),
+            o.Write(thread=1, gap=0.2, step=p.Put("i1", p.Const(5))),
+            o.StopSink(thread=1, sink="s1"),
+            o.Write(thread=1, step=p.Put("i1", p.Const(1))),
+            o.Sync(thread=1),
+        ),
+    )
+    (outcome,) = play_all([(plan, 1)])
+    assert outcome.violations == ()
