@@ -281,6 +281,43 @@ def test_commits_of_a_client_wait_for_the_one_without_room_although_an_earlier_o
     assert told.verdicts == [(1, True), (2, False), (1, True), (3, False), (2, True), (3, True)]
 
 
+def test_power_cut_after_a_commit_that_had_no_room_leaves_a_space_that_opens() -> None:
+    """The next commit overwrote the beginning of the one without room: the ends of both read as two lost ones."""
+    rng = random.Random(1)
+    for extra in range(0, 20_000, 2_000):
+        disk = Disk()
+        with faulty(disk) as storage:
+            replica = storage.attach()
+            replica.commit([put("a", 0)])
+            replica.sync()
+            disk.capacity_bytes = sum(map(len, disk.files().values())) + extra
+            large = replica.commit([put("a", "x" * 12_000)])
+            replica.sync()
+            disk.capacity_bytes = None
+            start = len(disk.operations)
+            replica.commit([put("a", 1)])
+            replica.sync()
+            for end in range(start, len(disk.operations) + 1):
+                images = (disk.crash_image(end, rng, keep=0.5) for _ in range(4))
+                found = [each for image in images for each in found_on(image, "a")]
+                assert set(found) <= {0 if large.error else "x" * 12_000, 1}
+
+
+def test_disk_without_room_that_fails_to_sync_ends_the_session() -> None:
+    """What the commit without room had written could not be cut off for good."""
+    disk = Disk()
+    with faulty(disk) as storage:
+        replica = storage.attach()
+        replica.commit([put("a", 0)])
+        replica.sync()
+        fill(disk)
+        disk.failing_syncs = range(disk.sync_count + 1, sys.maxsize)
+        pending = replica.commit([put("a", "x" * 1_000_000)])
+        replica.sync()
+        assert isinstance(pending.error, PoisonedError)
+    assert found_on(after_power_loss(disk), "a") == [0]
+
+
 def test_places_in_the_log_have_no_gaps_after_a_full_disk() -> None:
     disk = Disk()
     with faulty(disk) as storage:

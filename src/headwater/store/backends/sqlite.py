@@ -13,7 +13,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from headwater.errors import CorruptError, HeadwaterError, PoisonedError, UnavailableError
+from headwater.errors import CorruptError, HeadwaterError, PoisonedError, StoreFullError, UnavailableError
 from headwater.store.backend import (
     BranchRow,
     Fold,
@@ -38,6 +38,7 @@ from headwater.store.backends.sqlite_caches import (
 )
 from headwater.store.backends.sqlite_damage import DamageCheck
 from headwater.store.backends.sqlite_tables import SqliteTables
+from headwater.store.backends.sqlite_wal import cut_off
 from headwater.store.features import with_feature
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
@@ -53,6 +54,7 @@ class SqliteBackend:
         self, path: str, *, durability: sqlite_file.Durability = "full", vfs: str | None = None, create: bool = True
     ) -> None:
         self._path = path
+        self._vfs = vfs
         self._poison: PoisonedError | None = None
         self._wal_pages = 0
         self._db = sqlite_file.connect(path, durability=durability, vfs=vfs, create=create)
@@ -103,6 +105,11 @@ class SqliteBackend:
     def _explained(self, error: apsw.Error) -> HeadwaterError:
         """SQLite's error in our words. After a failed write the state of the disk is unknown: no further use."""
         explained = sqlite_file.explain(error, self._path)
+        if isinstance(explained, StoreFullError) and not self._db.in_transaction:
+            try:
+                cut_off(self._db, self._path, self._vfs)
+            except apsw.Error as failed:
+                explained = sqlite_file.explain(failed, self._path)
         if isinstance(explained, PoisonedError):
             self._poison = explained
         return explained

@@ -82,9 +82,7 @@ def make_durable(db: apsw.Connection, path: str, vfs: str | None) -> None:
     The rest, of a transaction that a power cut has left incomplete, is cut off. The next transaction might overwrite
     only the beginning of it: after a second power cut, the ends of both would read as two committed transactions.
     """
-    # As SQLite opens it: its first sync then includes its name.
-    flags = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    file = apsw.VFSFile(vfs or "", f"{path}-wal", [flags, 0])
+    file = _opened(path, vfs)
     try:
         size = file.xFileSize()
         end = _end(file.xRead, _frames_read(db))
@@ -96,6 +94,28 @@ def make_durable(db: apsw.Connection, path: str, vfs: str | None) -> None:
             file.xSync(apsw.SQLITE_SYNC_NORMAL)
     finally:
         file.xClose()
+
+
+def cut_off(db: apsw.Connection, path: str, vfs: str | None) -> None:
+    """Cut off what a transaction has written that was rolled back, for lack of room, and sync the log.
+
+    The next transaction might overwrite only the beginning of it: after a power cut, the ends of both would read as two
+    committed transactions.
+    """
+    file = _opened(path, vfs)
+    try:
+        end = _end(file.xRead, _frames_read(db))
+        if end < file.xFileSize():
+            file.xTruncate(end)
+            file.xSync(apsw.SQLITE_SYNC_NORMAL)
+    finally:
+        file.xClose()
+
+
+def _opened(path: str, vfs: str | None) -> apsw.VFSFile:
+    # As SQLite opens it: its first sync then includes its name.
+    flags = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    return apsw.VFSFile(vfs or "", f"{path}-wal", [flags, 0])
 
 
 def _frames_read(db: apsw.Connection) -> int:
