@@ -70,6 +70,30 @@ def test_ring_that_settles_after_all_is_well_again() -> None:
         assert wake_at == rig.now() + BACKOFF_MS, "from the beginning"
 
 
+def test_node_that_is_clean_after_a_call_outside_of_a_pass_rests_from_the_beginning_again() -> None:
+    with Rig() as rig:
+        rig.write(x=0, y=0)
+
+        def follow(here: str, there: str) -> Callable[[Transaction], None]:
+            def move(tx: Transaction) -> None:
+                if look(tx, here) < 60 and look(tx, there) != look(tx, here) + 1:
+                    tx.set(doc_key(there), (), look(tx, here) + 1)
+
+            return move
+
+        rig.effect("left", follow("x", "y"))
+        rig.effect("right", follow("y", "x"))
+        copy = rig.computation("copy", lambda tx: look(tx, "x") + look(tx, "z"), eager=True)
+        rig.settle()
+        rig.clock.advance(BACKOFF_MS)
+        rig.scheduler.pull(copy)
+        assert copy.is_clean
+        rig.write(z=1)
+        rig.settle()
+        assert rig.scheduler.gates.eligible_at(copy) == rig.now() + BACKOFF_MS
+        rig.advance(BACKOFF_MS)
+
+
 def test_callers_within_a_pass_do_not_make_it_run_more_often() -> None:
     with Rig() as rig:
         first, _ = restless(rig)

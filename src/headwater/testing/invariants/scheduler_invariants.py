@@ -424,6 +424,9 @@ def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one boun
             # After the end of a pass its number stays, for callers outside of any pass.
             if number > ended:
                 starts[node] = starts.get(node, 0) + 1
+            else:
+                # For a caller outside of any pass: if it is clean after that, its next rest is the shortest again.
+                rests.pop(node, None)
             if starts.get(node, 0) > RUNS_MAX:
                 raise broken("I6", f"it starts more than {RUNS_MAX} times in one pass", record)
             if record.first:
