@@ -383,6 +383,13 @@ def followed(value: object) -> Iterator[Follow]:
         yield from followed(each)
 
 
+def inside(node: Node) -> Iterator[Node]:
+    """The expressions and steps that a node is made of."""
+    for field in node.__struct_fields__:
+        value = getattr(node, field)
+        yield from (each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Expr | Step))
+
+
 def names_in(node: Node) -> Iterator[str]:
     """The names of the parts that a declaration, expression or step refers to."""
     for field in node.__struct_fields__:

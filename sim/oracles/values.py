@@ -78,9 +78,7 @@ def check_screens(
                     complain("V", f"restless {name}: {seed} is {here}, {name} is {there}, limit {limit}")
 
 
-def _check_sink(
-    model: Model, part: p.Sink, shown: Mapping[str, object], complain: Complain, *, is_alone: bool
-) -> None:
+def _check_sink(model: Model, part: p.Sink, shown: Mapping[str, object], complain: Complain, *, is_alone: bool) -> None:
     try:
         wanted = tuple(model.eval(each, None) for each in part.shows)
     except ModelError:
@@ -161,7 +159,7 @@ def check_history(
 ) -> None:
     """Each commit with an entry of the ledger: the model, in the state before it, changes the same in the same way."""
     parts = app.named()
-    delayed = {part.name for part in app.parts if getattr(part, "debounce", 0) or getattr(part, "throttle", 0)} | gated
+    delayed = {part.name for part in app.parts if _may_be_late(part)} | gated
     resting = _resting(app)
     earlier: deque[Mapping[str, Any]] = deque(maxlen=BESIDE)
     for moment in moments:
@@ -177,7 +175,7 @@ def check_history(
         if entry["by"] == "block":
             steps: tuple[p.Step, ...] = blocks.get(entry["tag"], ())
             if delayed and not delayed.isdisjoint(reached(app, steps)):
-                # Plain code gets the last value of a function that waits for its time.
+                # Plain code gets the last value of a function that waits for its time, and of an async one that runs.
                 continue
             result: p.Expr = p.Const(0)
         elif isinstance(part, p.Handler):
@@ -186,7 +184,27 @@ def check_history(
             continue
         if resting and not resting.isdisjoint(reached(app, [*steps, result])):
             continue
+        if any(_catches_refusal(app, each) for each in (*steps, result)):
+            continue
         _check_commit(app, moment, entry, (steps, result), complain, earlier=earlier)
+
+
+def _may_be_late(part: p.Part) -> bool:
+    return any(getattr(part, each, 0) for each in ("debounce", "throttle", "waits"))
+
+
+def _catches_refusal(app: p.App, node: p.Node) -> bool:
+    """Whether it catches every error of a call that may be refused.
+
+    A call of a function that is async or writes is refused in a transaction that has written (reference, transactions).
+    The model does not know whether a write before it had an effect.
+    """
+    if isinstance(node, p.Catch) and node.kind == "Exception":
+        parts = app.named()
+        called = (parts[name] for name in reached(app, [node.value]))
+        if any(getattr(part, "waits", 0) or getattr(part, "target", "") for part in called):
+            return True
+    return any(_catches_refusal(app, each) for each in p.inside(node))
 
 
 def _resting(app: p.App) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.persistence import SINCE
 from headwater.scheduler.runs.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
@@ -44,8 +45,17 @@ class Spy:
         self._late: dict[str, float] = {}
         """Functions whose inputs had changed before the opening, and until when they wait."""
         self._ended: dict[str, float] = {}
+        self._hurried: set[str] = set()
+        """Nodes that run next without their debounce, because an event has waited for it too long (decision 53)."""
         self._scheduler = scheduler
         scheduler.trace.listen(self._heard)
+        hurry = scheduler.gates.hurry
+
+        def hurried(node: Node) -> bool:
+            self._hurried.add(node.id)
+            return hurry(node)
+
+        scheduler.gates.hurry = hurried  # type: ignore[method-assign]  # for this opening
 
     def loosened(self, name: str) -> None:
         """The delay of a function was set by hand."""
@@ -84,6 +94,8 @@ class Spy:
 
     def _started(self, record: RunStarted) -> None:
         name = record.node.partition("#")[0]
+        is_hurried = record.node in self._hurried
+        self._hurried.discard(record.node)
         gate = self._gates.get(name)
         if gate is None or record.first or record.demand != "live":
             return
@@ -92,7 +104,7 @@ class Spy:
         since_run = record.at_ms - self._ended.get(record.node, -1e9)
         if self._has_no_result(record.node):
             return
-        if debounce and since_change < debounce - SLACK_MS:
+        if debounce and since_change < debounce - SLACK_MS and not is_hurried:
             self.found.append(
                 ("I6", f"{name} runs {since_change:.3f} ms after a change, with a debounce of {debounce} ms")
             )

@@ -94,3 +94,26 @@ def test_sink_that_was_stopped_in_another_session_may_have_written_last() -> Non
     )
     (outcome,) = play_all([(plan, 1)])
     assert outcome.violations == ()
+
+
+def test_debounced_function_runs_without_its_quiet_for_an_event_that_has_waited_too_long() -> None:
+    """As decision 53 says: the oracle took it for a function that does not wait."""
+    plan = Plan(
+        kind="program",
+        nodes=(o.Program(),),
+        app=p.App(
+            parts=(
+                p.IntCell("i1"),
+                p.Computed("c1", p.Read("i1"), debounce=8000, eager=True),
+                p.IntCell("t1"),
+                p.Handler("h1", (p.Put("t1", p.Call("c1")),), p.Param()),
+            )
+        ),
+        operations=(
+            o.Write(step=p.Put("i1", p.Const(1))),
+            o.Send(handler="h1", tag="x1", n=1),
+            *(o.Write(gap=1.0, step=p.Put("i1", p.Const(n))) for n in range(2, 25)),
+        ),
+    )
+    (outcome,) = play_all([(plan, 1)])
+    assert outcome.violations == ()
