@@ -105,6 +105,10 @@ class SpacePort:
         if self.has_work or self.inbox:
             self.catch_up()
 
+    def commit_block(self, tx: Transaction) -> None:
+        """Commit a transaction of plain code. Overridden by the runtime."""
+        tx.commit()
+
     def catch_up(self) -> None:
         """Integrate verdicts and run due functions. Overridden by the runtime."""
 
@@ -223,7 +227,7 @@ class TransactionBlock:
             if tx.doomed:
                 tx.abort()
                 raise UsageError(tx.doomed)
-            tx.commit()
+            self._space.commit_block(tx)
             if tx.is_rejected:
                 raise rejection(tx.verdict, tx.error, self._space.name)
             space = self._space

@@ -49,7 +49,6 @@ _DEEP: Final = Depth.DEEP
 _OPEN: Final = Status.OPEN
 _ACCEPTED: Final = TransactionSignal.ACCEPTED
 
-
 Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]], int, int]
 
 
@@ -80,6 +79,9 @@ class Transaction:
     gate: Callable[[DocKey], None] | None = None
     # Of a run: the document of its result, and the observation stored with it for the next opening.
     observes: tuple[DocKey, bytes] | None = None
+    # Called functions that have failed, with `Node.failed_at` at the first call; and the number of failures before it.
+    called: dict[object, int] | None = None
+    failures: int = 0
     # It has read something outside its replica, whose changes are not notified.
     reads_outside: bool = False
     # Writes to other tables of the database, applied if and only if it is accepted.
@@ -210,9 +212,9 @@ class Transaction:
         """The written documents, with their new values."""
         return [(doc, held.value) for doc, held in self._held.items() if held.whole or held.ops]
 
-    def snapshots(self) -> list[Maybe]:
+    def snapshots(self) -> dict[DocKey, Maybe]:
         """The documents as of their first reads."""
-        return [held.base for held in self._held.values()]
+        return {doc: held.base for doc, held in self._held.items()}
 
     def _hold(self, doc: DocKey, verb: str = "read") -> HeldDocument:
         if self.status is not _OPEN:
@@ -332,10 +334,7 @@ class Transaction:
 
     @staticmethod
     def _is_elidable(held: HeldDocument, path: Path) -> bool:
-        """Whether a write without effect can be dropped. Not if the store may apply it to another value.
-
-        That is so on top of a pending layer, which may yet be rolled back, and after an edit such as an increment.
-        """
+        """Whether a write without effect can be dropped: not on a layer that may be rolled back, nor after an edit."""
         if held.whole:
             return True
         return not held.mark.count and (held.edit_inputs is None or not held.edit_inputs.of(path, _DEEP))
@@ -420,6 +419,10 @@ class Transaction:
                 self._send(operations, checked)
         else:
             self._send(operations, checked)
+
+    def reject(self, conflict: Conflict) -> None:
+        """End it like a commit that was overtaken: nothing is sent."""
+        self._settle(TransactionSignal.REJECTED, conflict, None)
 
     def end(self) -> None:
         """End a transaction without writes: there is nothing to decide."""

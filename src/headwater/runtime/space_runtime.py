@@ -55,6 +55,8 @@ from headwater.scheduler.events.event import EventRecord, HandlerRecord, Handler
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.runs.attempt import Attempt, Call
 from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.scheduler_limits import RUNS_MAX
+from headwater.store.commit import Conflict
 from headwater.store.engine import Engine
 from headwater.values.ids import MAIN, BranchId, DocKey
 from headwater.values.shrink import shrunk
@@ -474,6 +476,41 @@ class SpaceRuntime(
             if self.scheduler.graph.unread:
                 # Not only after a pass: if nothing is observed, there may be no pass for long.
                 self.scheduler.sweep()
+
+    # -- transactions of plain code --------------------------------------------------------------------------
+
+    def begin(self, name: str = "", *, read_only: str = "", cause: object = None) -> Transaction:
+        """A new transaction, not yet part of a context."""
+        tx = super().begin(name, read_only=read_only, cause=cause)
+        tx.failures = self.scheduler.invalidation.failures
+        return tx
+
+    def commit_block(self, tx: Transaction) -> None:
+        """Commit a transaction of plain code, after the functions that it has called are made current again.
+
+        Their results would otherwise be older than what is committed before it: a function that is not observed does
+        not run by itself. If one of them gives something else now, the transaction is rejected.
+        """
+        called = self.scheduler.called_in(tx) if tx.wrote else ()
+        if not called:
+            tx.commit()
+            return
+        conflict: Conflict | None = None
+        for _ in range(RUNS_MAX):
+            version = self.replica.version
+            for node in called:
+                if not (node.spec.is_async or node.removed or self.scheduler.is_valid(node)):
+                    # Its error is compared below with what the transaction has seen.
+                    with suppress(Exception):
+                        self.pull(node)
+            with self.replica.lock:
+                if version == self.replica.version:
+                    conflict = self.scheduler.other_outcome(tx)
+                    if conflict is None:
+                        tx.commit()
+                        return
+                    break
+        tx.reject(conflict or Conflict("what it has called changes faster than it is computed", seq=self.replica.seq))
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"open, at {self.replica.seq}"

@@ -45,10 +45,12 @@ from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.persistence import Persistence
 from headwater.scheduler.runs.pull import Puller
 from headwater.scheduler.runs.runner import Runner
+from headwater.scheduler.runs.seen_failures import called_in, failure_conflict
 from headwater.scheduler.runs.steps import PassStep, Perform, drive
 from headwater.scheduler.scheduler_environment import EventServer, SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.scheduler.trace import Trace, TraceListener, TraceRecord
+from headwater.store.commit import Conflict
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived, Derived, Notification
 from headwater.values.tree import Value
@@ -140,6 +142,8 @@ class Scheduler:
         self.events = EventDispatcher(
             replica, environment, self.trace, streams=self.streams, outcomes=self.outcomes, ready=self.ready
         )
+        self.events.failures = lambda: self.invalidation.failures
+        self.events.other_outcome = self.other_outcome
         self._settle = Settle(
             graph=self.graph,
             gates=self.gates,
@@ -257,7 +261,19 @@ class Scheduler:
 
     def is_current(self, node: Node) -> bool:
         """A call returns the stored result without a run."""
-        return self._puller.is_surely_valid(node) and node.error is None
+        return self._puller.is_surely_valid(node) and not node.failed_at
+
+    def called_in(self, tx: Transaction) -> list[Node]:
+        """The computations whose results a transaction of plain code has read."""
+        return called_in(tx, self.graph)
+
+    def is_valid(self, node: Node) -> bool:
+        """A call would give what it gave before, without a run."""
+        return self._puller.is_surely_valid(node)
+
+    def other_outcome(self, tx: Transaction) -> Conflict | None:
+        """The conflict of a transaction with a function that it has called, and that fails since, or no longer."""
+        return failure_conflict(tx, self.graph, self.invalidation.failures)
 
     def store_error(self, node: Node) -> HeadwaterError | None:
         """Why the store did not take its last result, or a result above with which it was rolled back."""

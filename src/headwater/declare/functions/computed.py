@@ -22,6 +22,7 @@ from headwater.declare.functions.instances import Instance, Instances, arguments
 from headwater.declare.functions.invocation import Invocation
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, SchemaError, UsageError
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
+from headwater.scheduler.runs.seen_failures import note_call, note_waiting
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.store.observations import Arguments
 from headwater.values.address import Depth, doc_key
@@ -283,6 +284,7 @@ class Computed(Generic[P, R]):
             if tx is not None:
                 # A reader of an error is notified when the error ends.
                 tx.record(node.outputs[0], (), Depth.DEEP)
+                note_call(tx, node)
             elif home.has_work:
                 # Pieces that it started before it failed run, and are then removed.
                 home.catch_up()
@@ -290,8 +292,11 @@ class Computed(Generic[P, R]):
         if node.spec.is_async and (node.is_retried or home.replica.read(node.outputs[0]) is ABSENT):
             if tx is not None:
                 tx.record(node.outputs[0], (), Depth.DEEP)
+                note_waiting(tx, node)
             why = "it is under way, and its readers run again when it is ready"
             raise NotReadyError(f"{self.name}() has no value yet: {why}", node=self.name)
+        if tx is not None:
+            note_call(tx, node)
 
     def current_in(self, home: FunctionPort, tx: Transaction | None) -> Cell[object]:
         """The cell of its result, made current: for readers of a part of it."""

@@ -522,7 +522,7 @@ class Performance(Ending):
             # A caller waits for its end: then it is not reported as lost.
             tx.on_settled(lambda _: None)
             ended = self.hub.hold(transaction)
-            tx.commit()
+            space.commit_block(tx)
             if not tx.is_rejected:
                 self.hub.serve(ended)
             if tx.is_rejected or (

@@ -259,8 +259,8 @@ class Handling:
         self.event = event
         self.tx = tx
         self.started = started
-        # The visible version at its beginning.
-        self.version = version
+        # The visible version at its beginning, and when what it has read was last known to be current.
+        self.version = self.checked = version
         # A savepoint before the first write: a rejection rolls back to it.
         self.start: Savepoint = tx.beginning()
         # The results of nodes that it has read.

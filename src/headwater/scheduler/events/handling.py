@@ -30,8 +30,9 @@ from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.attempt import RetryImmediately
 from headwater.scheduler.runs.steps import PassStep, drive
 from headwater.scheduler.scheduler_environment import SchedulerEnvironment
+from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.scheduler.trace import EventDispatched, EventParked, Trace
-from headwater.store.commit import Absent, OriginCommitted
+from headwater.store.commit import Absent, Conflict, OriginCommitted
 from headwater.values.author_text import text_of
 from headwater.values.ids import DocKey
 from headwater.values.tree import ABSENT, Value
@@ -71,6 +72,10 @@ class EventDispatcher:
         self.away: Callable[[], str] = (lambda: "") if environment.server is None else environment.server.away
         # Called with every handling before it is committed: for diagnosis.
         self.before_commit: Callable[[Handling], None] | None = None
+        # Scheduler: the number of failures so far; and the conflict of a transaction that has called a function which
+        # fails since, or no longer.
+        self.failures: Callable[[], int] = lambda: 0
+        self.other_outcome: Callable[[Transaction], Conflict | None] = lambda _: None
         # Arrivals: called with a document before a handler reads it, if the replica is partial.
         self.expect: Callable[[DocKey], None] | None = None
 
@@ -189,7 +194,7 @@ class EventDispatcher:
             return
         # Ids made by a handler are derived from the event: they are the same in every runtime and at every attempt.
         tx = Transaction(self._replica, handler.title, cause=("event", event.id))
-        tx.is_first = is_new
+        tx.is_first, tx.failures = is_new, self.failures()
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
         if launch is not None and launch.state is OriginState.PENDING and launch.local_seq is not None:
             # I10: the store checks the sender when it decides this commit. Added before `Handling` takes the savepoint
@@ -254,12 +259,16 @@ class EventDispatcher:
 
         Otherwise the handler could have read a result from before a change together with a value from after it (I4).
         """
-        if not handling.looked or handling.version == self._replica.version:
-            return True
-        with self._environment.lock:
-            drive(self.ready.make(handling.looked, handling.event), self._environment.perform)
-            handling.needs = self.ready.parking is not None
-        return not handling.needs
+        replica, tries = self._replica, RUNS_MAX
+        while handling.looked and handling.checked != replica.version and tries:
+            # Runs change something, too: then once more, without a run.
+            handling.checked, tries = replica.version, tries - 1
+            with self._environment.lock:
+                drive(self.ready.make(handling.looked, handling.event), self._environment.perform)
+                handling.needs = self.ready.parking is not None
+            if handling.needs:
+                return False
+        return True
 
     def finish(self, handling: Handling) -> None:
         """The handler has returned or raised; or it waits, and its lane waits too."""
@@ -289,7 +298,7 @@ class EventDispatcher:
             return
         if self.before_commit is not None:
             self.before_commit(handling)
-        self._commit(event, tx, outcome)
+        self._commit(handling, outcome)
 
     def _fail(self, event: EventRecord, error: Exception) -> None:
         if isinstance(error, OfflineError) and error.facts.get("url") == self.server:
@@ -297,7 +306,8 @@ class EventDispatcher:
         else:
             self._outcomes.fail(event, error)
 
-    def _commit(self, event: EventRecord, tx: Transaction, outcome: Value | Rejection) -> None:
+    def _commit(self, handling: Handling, outcome: Value | Rejection) -> None:
+        event, tx = handling.event, handling.tx
         tx.gate = None
         # I11: the first handling creates this document, and no other can create it again.
         tx.require(Absent(event.receipt))
@@ -315,13 +325,28 @@ class EventDispatcher:
         event.signal(EventSignal.APPLIED)
         tx.callbacks = (*tx.callbacks, self._outcomes.decided)
         try:
-            tx.commit()
+            self._send(handling)
         except HeadwaterError as broken:
             if tx.local_seq is not None:
                 # It was submitted nevertheless: the store decides.
                 raise
             # A limit, or a closed space: nothing was written.
             self._outcomes.fail(event, broken)
+
+    def _send(self, handling: Handling) -> None:
+        tx = handling.tx
+        conflict = self.other_outcome(tx)
+        if not handling.looked:
+            tx.commit()
+            return
+        with self._replica.lock:
+            if conflict is None and handling.checked != self._replica.version:
+                # Another thread has just changed something: the results may be outdated, and no document shows it.
+                conflict = Conflict("something changed while its reads were checked", seq=self._replica.seq)
+            if conflict is None:
+                tx.commit()
+        if conflict is not None:
+            tx.reject(conflict)
 
     def _leave(self, handling: Handling) -> None:
         lane = self._lanes.of(handling.event)

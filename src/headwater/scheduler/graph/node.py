@@ -192,6 +192,9 @@ class Node:
     commit: Transaction | None = None
     error: Exception | None = None
     trace: TracebackType | None = None
+    # invalidation: when its callers last began to get an error, another one, or a result again: a number that grows, as
+    # counted in `Invalidation.failures`. 0: it has never failed.
+    failed_at: int = 0
     # runner: the pass of its last run, its runs in that pass, failures of the store in a row.
     pass_number: int = 0
     pass_runs: int = 0

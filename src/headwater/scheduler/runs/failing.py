@@ -40,12 +40,13 @@ class FailingNodes:
         node.known_failure = None
         self._nodes.pop(node, None)
 
-    def is_unseen(self, node: Node, failure: bytes) -> bool:
-        """Whether a reader ran here while the failed run was suspended, and was not given a result."""
+    def not_seen_by(self, node: Node, failure: bytes) -> list[Node]:
+        """The readers that ran here while the failed run was suspended, and were not given a result."""
         if not node.spec.is_async:
-            return False
+            return []
         doc = node.outputs[0]
-        return any(each.runs and each.seen_failures.get(doc) != failure for each in self._graph.readers_of(doc))
+        readers = (each for each in self._graph.readers_of(doc) if each.runs and not each.running)
+        return [each for each in readers if each is not node and each.seen_failures.get(doc) != failure]
 
     def above(self, node: Node) -> dict[DocKey, bytes]:
         """The results that a node has read and whose functions fail, with the fingerprints of their errors."""

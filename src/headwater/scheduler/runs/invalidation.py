@@ -51,6 +51,8 @@ class Invalidation:
         self.on_derived: Callable[[Derived], None] = lambda _: None
         # Arrivals: called with arrived documents, to mark the runs that missed them.
         self.on_arrived: Callable[[Arrived, Callable[[Node, DocKey], None]], None] = lambda *_: None
+        # Counts the runs that failed, and those after which callers no longer get an error.
+        self.failures = 0
         # Invalid computations: while there are none, every clean computation is valid.
         self.invalid: dict[Node, None] = {}
         graph.on_awaited = self._await
@@ -175,11 +177,19 @@ class Invalidation:
         if len(kept) > CAUSES_MAX:
             node.invalid_causes = dict.fromkeys((doc, ()) for doc, _ in kept)
 
+    def failed_as_before(self, node: Node) -> None:
+        """A computation fails, as in an earlier opening: no reader is notified."""
+        self.failures += 1
+        node.failed_at = node.failed_at or self.failures
+
     def failure_changed(self, node: Node, source: Transaction | None = None) -> None:
         """A computation fails, no longer fails, or fails with another error: callers get something else.
 
-        Readers are notified as of a change of the whole document.
+        Readers are notified as of a change of the whole document. Runs and transactions that have called it and are not
+        over yet find it by themselves (`seen_failures.other_outcome`).
         """
+        self.failures += 1
+        node.failed_at = self.failures
         changes = tuple(Change(doc, (), ABSENT, _SOMETHING) for doc in node.outputs[:1] if doc in self._graph.index)
         if changes:
             self.inbox.append(Notification(Kind.COMMIT, changes, source))

@@ -47,6 +47,7 @@ from headwater.store.resumption import Listing
 from headwater.values.address import Depth, address_text
 from headwater.values.author_text import same_message
 from headwater.values.ids import DocKey, Seq
+from headwater.values.notifications import Kind
 from headwater.values.tree import ABSENT, Maybe, Path, same
 
 Changed: TypeAlias = Callable[[DocKey, list[tuple[Path, Depth]], Seq], bool]
@@ -170,7 +171,11 @@ class Persistence:
         if is_news and node.known_failure is not None:
             # The first run of this opening: in an earlier opening it may have failed in the same way.
             failure = fingerprint_of(error)
-            is_news = failure != node.known_failure or self.failing.is_unseen(node, failure)
+            is_news = failure != node.known_failure
+            if not is_news:
+                # The others have seen it, and stay restored (I7).
+                for reader in self.failing.not_seen_by(node, failure):
+                    self._invalidation.mark(reader, (node.outputs[0], ()), Kind.COMMIT, node)
         if node.outputs:
             self.failing.add(node)
         node.recorded, node.known_failure = None, None

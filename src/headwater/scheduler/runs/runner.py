@@ -32,6 +32,7 @@ from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.persistence import Persistence
 from headwater.scheduler.runs.result_scope import commit_own, narrowest
+from headwater.scheduler.runs.seen_failures import has_news, other_outcome
 from headwater.scheduler.scheduler_limits import FAILURES_LONGEST, FAILURES_MAX
 from headwater.scheduler.trace import (
     NodeInvalidated,
@@ -112,6 +113,8 @@ class Runner:
         causes = self._invalidation.clean(node)
         tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=("run", node.name, node.order))
         tx.node, tx.triggers, tx.is_running = node, causes, True
+        if self._invalidation.failures:
+            tx.failures = self._invalidation.failures
         if spec.change_group is not None:
             tx.change_group = spec.change_group
         if node.surface:
@@ -183,7 +186,10 @@ class Runner:
         if tuple(reads) != node.reads or node.spec.declared_reads:
             self._graph.apply_reads(node, reads)
             node.result_scope = narrowest(reads)
-        if self._replica.version != attempt.version and self._is_outdated(tx, reads):
+        if (self._replica.version != attempt.version and self._is_outdated(tx, reads)) or (
+            (tx.called is not None or tx.failures != self._invalidation.failures)
+            and other_outcome(tx, (key[0] for key in reads), self._graph) is not None
+        ):
             self._outdated(attempt, error)
             return
         if self.before is not None and tx.ended_with is None:
@@ -297,6 +303,8 @@ class Runner:
         is_news = self._persistence.note_failure(node, tx, reads, error, attempt.before)
         if is_news:
             self._invalidation.failure_changed(node, tx)
+        else:
+            self._invalidation.failed_as_before(node)
         self._done(attempt, changed=False)
         is_raised = node.spec.has_callers and (attempt.pulled or self._is_called(node))
         # Something is not ready: the node runs again when that has arrived or failed.
@@ -410,6 +418,7 @@ class Runner:
         """The store did not take its result: without an earlier one, its callers get the error."""
         if not self.has_result(node):
             node.error = error
+            self._invalidation.failed_as_before(node)
             if self._trace.on:
                 self._trace.emit(RunFailed(self._now(), node.id, node.runs, describe(error)))
 
@@ -443,6 +452,10 @@ class Runner:
                 if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
                     self._invalidation.mark(node, (doc, path), "while it waited")
                     return
+        if has_news(tx, self._invalidation.failures):
+            other = other_outcome(tx, (key[0] for key in reads), self._graph)
+            if other is not None and node.status is _CLEAN:
+                self._invalidation.mark(node, (other, ()), "while it waited")
 
     def may_be_read(self, node: Node) -> bool:
         """Whether a suspended run has not come so far as its last one, which read the result of this node."""

@@ -1,6 +1,8 @@
 """A space in one SQLite file: one connection, write-ahead log, every transaction on disk before it returns.
 
 Keys are stored once and referred to by number, because the index of revisions repeats them for every commit.
+
+Length: the methods are those of one interface, `store.backend`.
 """
 
 from __future__ import annotations

@@ -330,6 +330,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "an attempt has a transaction of its own", node.attempt is None or node.attempt.tx.node is node
     yield "a node that waits for a verdict has written", node.commit is None or node.commit.node is node
     yield "where an error comes from goes with it", node.trace is None or node.error is not None
+    yield "what fails has a time of its failure", node.failed_at > 0 or (node.error is None and node.failed_at == 0)
     yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
     yield "a failing store is tried less and less often", 0 <= node.store_failures <= FAILURES_LONGEST
     yield "what the store says is known with its failures", (node.store_error is None) is (node.store_failures == 0)
@@ -508,7 +509,9 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[TraceRecord]], None], ...]] = (
 FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("spec", "name", "title", "fn", "order", "position"), records_are_whole),
     **dict.fromkeys(("tier", "surface", "parent"), records_are_whole),
-    **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "result_scope"), records_are_whole),
+    **dict.fromkeys(
+        ("removed", "running", "attempt", "error", "trace", "failed_at", "result_scope"), records_are_whole
+    ),
     **dict.fromkeys(("pass_number", "pass_runs", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("store_failures", "store_error"), records_are_whole),
     **dict.fromkeys(("restored", "recorded", "noted_run", "adopted"), records_are_whole),
