@@ -43,6 +43,42 @@ def test_node_that_does_not_settle_rests_longer_each_time() -> None:
         assert len(rig.errors) == 1, "once for each time that it begins"
 
 
+def test_call_between_two_passes_does_not_shorten_the_rest() -> None:
+    with Rig() as rig:
+        total = rig.computation("total", lambda tx: look(tx, "x") + look(tx, "y"), eager=True)
+        rig.effect("next", lambda tx: tx.set(doc_key("x"), (), look(tx, "total") + 1))
+        rig.settle()
+        pauses = []
+        for number in range(3):
+            wake_at = rig.scheduler.outstanding().wake_at
+            assert wake_at is not None
+            pauses.append(wake_at - rig.now())
+            rig.clock.advance(int(pauses[-1]))
+            rig.scheduler.pull(total)
+            assert total.is_clean
+            rig.write(y=number + 1)
+            rig.settle()
+        assert pauses == [BACKOFF_MS, 2 * BACKOFF_MS, 4 * BACKOFF_MS]
+
+
+def test_node_that_a_call_made_current_is_well_again_after_the_next_pass() -> None:
+    with Rig() as rig:
+        rig.write(calm=0)
+        total = rig.computation("total", lambda tx: look(tx, "x") + look(tx, "y"), eager=True)
+        rig.effect("next", lambda tx: look(tx, "calm") or tx.set(doc_key("x"), (), look(tx, "total") + 1))
+        rig.settle()
+        rig.write(calm=1)
+        rig.settle()
+        rig.clock.advance(BACKOFF_MS)
+        rig.scheduler.pull(total)
+        assert total.is_clean
+        rig.settle()
+        rig.write(calm=0, y=1)
+        rig.settle()
+        assert rig.scheduler.outstanding().wake_at == rig.now() + BACKOFF_MS, "from the beginning"
+        assert "total" in rig.advance(BACKOFF_MS)
+
+
 def test_others_run_as_if_it_were_not_there() -> None:
     with Rig() as rig:
         rig.write(x=1)
@@ -68,30 +104,6 @@ def test_ring_that_settles_after_all_is_well_again() -> None:
         rig.settle()
         wake_at = rig.scheduler.outstanding().wake_at
         assert wake_at == rig.now() + BACKOFF_MS, "from the beginning"
-
-
-def test_node_that_is_clean_after_a_call_outside_of_a_pass_rests_from_the_beginning_again() -> None:
-    with Rig() as rig:
-        rig.write(x=0, y=0)
-
-        def follow(here: str, there: str) -> Callable[[Transaction], None]:
-            def move(tx: Transaction) -> None:
-                if look(tx, here) < 60 and look(tx, there) != look(tx, here) + 1:
-                    tx.set(doc_key(there), (), look(tx, here) + 1)
-
-            return move
-
-        rig.effect("left", follow("x", "y"))
-        rig.effect("right", follow("y", "x"))
-        copy = rig.computation("copy", lambda tx: look(tx, "x") + look(tx, "z"), eager=True)
-        rig.settle()
-        rig.clock.advance(BACKOFF_MS)
-        rig.scheduler.pull(copy)
-        assert copy.is_clean
-        rig.write(z=1)
-        rig.settle()
-        assert rig.scheduler.gates.eligible_at(copy) == rig.now() + BACKOFF_MS
-        rig.advance(BACKOFF_MS)
 
 
 def test_callers_within_a_pass_do_not_make_it_run_more_often() -> None:

@@ -68,17 +68,27 @@ class Puller:
             finally:
                 self._pulling = False
                 if self.recovering and not in_pass:
-                    self.recover()
+                    self._recover_dormant()
         error = self._runner.raised(node)
         if error is not None:
             raise error
 
     def recover(self) -> None:
-        """End the backoff of nodes that rested and are clean now."""
+        """A pass has ended: end the backoff of nodes that rested and are clean now."""
         for node in self.recovering:
             if node.is_clean:
                 self._gates.settled(node)
         self.recovering.clear()
+
+    def _recover_dormant(self) -> None:
+        """A call outside of a pass has ended: end the backoff of nodes that are not live, and clean.
+
+        Live ones wait for the end of a pass (I6): the nodes that make them invalid again may not have run yet.
+        """
+        for node in [node for node in self.recovering if not node.live_refs]:
+            del self.recovering[node]
+            if node.is_clean:
+                self._gates.settled(node)
 
     def in_turn(self, node: Node) -> Iterator[PassStep]:
         """As `_pull`, for the outermost caller: nodes that do not fit on the stack run one after the other."""

@@ -410,9 +410,11 @@ def i5_self_stability(records: Sequence[TraceRecord]) -> None:
                 failing.discard(node)
 
 
-def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one bound after another
+def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901, PLR0912  # one bound after another
     """In one pass no node starts more often than the limit. A node that does not settle backs off, longer each time."""
     starts: dict[str, int] = {}
+    # Live nodes that ran since the last pass, for callers outside of any pass: the next pass shows if they settle.
+    called: set[str] = set()
     number = ended = 0
     rests: dict[str, int] = {}
     until: dict[str, float] = {}
@@ -425,8 +427,10 @@ def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one boun
             # After the end of a pass its number stays, for callers outside of any pass.
             if number > ended:
                 starts[node] = starts.get(node, 0) + 1
+            elif record.demand == "live":
+                called.add(node)
             else:
-                # For a caller outside of any pass: if it is clean after that, its next rest is the shortest again.
+                # A dormant node has settled when its call ends.
                 rests.pop(node, None)
             if starts.get(node, 0) > RUNS_MAX:
                 raise broken("I6", f"it starts more than {RUNS_MAX} times in one pass", record)
@@ -444,10 +448,11 @@ def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one boun
             until[node] = record.at_ms + min(BACKOFF_MS * 2 ** (rests[node] - 1), BACKOFF_MAX_MS)
             # It ran in this pass, and is still invalid at its end.
             starts.pop(node, None)
+            called.discard(node)
         elif isinstance(record, PassEnded):
-            for settled in starts:
+            for settled in (*starts, *called):
                 rests.pop(settled, None)
-            starts, ended = {}, record.number
+            starts, called, ended = {}, set(), record.number
 
 
 def i8_causes(records: Sequence[TraceRecord]) -> None:
