@@ -129,10 +129,16 @@ class AttachedReplica(Replica):
         if not self._turn.acquire(blocking=False):
             return False
         try:
-            waiting = [each for decided in self._port.inbox for each in decided]
-            return all(type(each) is CommitOutcome and type(each.verdict) is Committed for each in waiting)
+            return not self.has_bad_news()
         finally:
             self._turn.release()
+
+    def has_bad_news(self) -> bool:
+        """Whether something in the inbox was rejected; or is no commit, as after a reconnect."""
+        with self._turn:
+            # A copy: the deciding thread may append meanwhile.
+            waiting = [each for decided in list(self._port.inbox) for each in decided]
+            return not all(type(each) is CommitOutcome and type(each.verdict) is Committed for each in waiting)
 
     def refresh(self) -> None:
         """Take in commits of others, and the verdicts on own commits."""

@@ -376,6 +376,11 @@ class SpaceRuntime(
         self.events.call_soon(fn)
 
     @property
+    def has_bad_news(self) -> bool:
+        """Whether a rejection may wait to be taken in."""
+        return self._attached.has_bad_news()
+
+    @property
     def is_passing(self) -> bool:
         """Whether this code is called in the middle of a pass."""
         return self._passing == self._thread_id()

@@ -146,6 +146,37 @@ def test_what_was_taken_back_is_never_asked_for(tmp_path: Path) -> None:
     assert "Rome" not in world.wire.asked
 
 
+def test_what_was_taken_back_is_not_asked_for_at_the_end_of_a_pass_that_has_not_taken_in_the_verdict(
+    tmp_path: Path,
+) -> None:
+    world = World(str(tmp_path / "world.db"))
+    town = Town(world)
+    guard = world.app.cell("guard", 0)
+    other = hw.App("other")
+    with world.open() as space, other.open(world.url) as beside:
+        space.sync()
+        known(space, weather_of("Rome"), "world.guard")
+        known(beside, "world.guard")
+        runtime = space._runtime
+        with storage_of(runtime._lease)._lock:
+            beside.cell("world.guard", int).value = 1
+            with space.transaction():
+                assert guard.value == 0
+                town.city.value = "Rome"
+        beside.sync()
+        assert runtime.inbox
+        assert runtime._fetcher is not None
+        # As at the end of a pass that began before the verdict arrived.
+        runtime._fetcher.look()
+        runtime.catch_up()
+        assert town.city.value == "Oslo"
+        # A second request, to know that the first would have left by now.
+        town.city.value = "Bonn"
+        world.wire.wait(lambda wire: "Bonn" in wire.asked)
+        runtime.unreported.clear()
+    assert "Rome" not in world.wire.asked
+
+
 def test_a_request_that_was_given_up_before_the_disk_was_ready_never_leaves(tmp_path: Path) -> None:
     world = World(str(tmp_path / "world.db"))
     town = Town(world)

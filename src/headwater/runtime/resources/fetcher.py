@@ -229,10 +229,13 @@ class Fetcher:
         return bool(self._landed or self._ready or self._noted)
 
     def look(self) -> None:
-        """Check marked resources when the pass is over."""
+        """Check marked resources when the pass is over.
+
+        If a rejection arrived during the pass, the requests behind it wait for the next pass, which takes it in.
+        """
         while self._noted and not self._is_over:
             self._decide(self._noted.popleft())
-        while self._ready:
+        while self._ready and not self._space.has_bad_news:
             request, rejected = self._ready.popleft(), self._space.rejected_count
             if request.is_stopped or request.rejected == rejected:
                 self._leave(request)

@@ -30,6 +30,11 @@ class FetchingPort(PassPort):
     def has_rejected_none(self, since: int) -> bool:
         """Whether nothing was rejected since the count was `since`; False if unknown. From any thread."""
 
+    @property
+    @abstractmethod
+    def has_bad_news(self) -> bool:
+        """Whether a rejection may wait to be taken in. The caller holds the lock."""
+
     @abstractmethod
     def wake(self) -> None:
         """Request a pass for a result from outside. From any thread."""
