@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from sim.faults import NODE, Clock, Full, generate_faults
+from sim.faults import NODE, Clock, Full, SlowDisk, generate_faults
 from sim.flows.parts import (
     CLOCK_BACK,
     FILL,
@@ -330,7 +330,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
         # Longer than the time in which everything has to be done, and while something waits for its time.
         at = draw.moment() if rng.random() < 0.5 else draw.horizon
         faults = (*faults, Clock(at=at, node=node.name, jump=-rng.choice((700.0, 3_600.0, 100_000.0))))
-    return Plan(
+    plan = Plan(
         kind="workflow",
         features=draw.features,
         knobs=knobs,
@@ -338,4 +338,40 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
         app=app,
         operations=tuple(draw.operations),
         faults=faults,
+    )
+    return plan if node.drains else _with_last(plan, app, draw.horizon)
+
+
+LAST_SHARE: Final = 0.3
+LAST_S: Final = 5.0
+"""After the other operations, and between the events of two workflows."""
+
+LAST_FLOWS: Final = 3
+
+
+def _with_last(plan: Plan, app: FlowApp, horizon: float) -> Plan:
+    """Add workflows with two events each, on a slow disk: the second one is published while a run of the first ends.
+
+    Nothing else wakes these workflows. From a stream of its own, which takes nothing of the plan's.
+    """
+    rng = random.Random(f"last-{plan.digest()}")
+    if rng.random() >= LAST_SHARE:
+        return plan
+    parts, last, sync_s = list[Part](), list[Publish](), rng.choice((0.02, 0.05))
+    effects: tuple[Effect, ...] = ("none", "own")
+    for index in range(LAST_FLOWS):
+        name, at = f"c{7 + index}", horizon + LAST_S * (index + 1)
+        parts += [FlowPart(name=f"f{7 + index}")]
+        parts += [ConsumerPart(flow=f"f{7 + index}", name=name, effect=rng.choice(effects))]
+        later = round(at + rng.random() * 16 * sync_s, 3)
+        last += [Publish(at=at, consumer=name, id="e0"), Publish(at=later, consumer=name, id="e1", value=1)]
+    begin, end = horizon + LAST_S / 2, horizon + LAST_S * (LAST_FLOWS + 1)
+    slow = SlowDisk(at=begin, node="a", seconds=end - begin, sync_ms=sync_s * 1_000)
+    # Until then, the world is not calm.
+    quick = SlowDisk(at=end, node="a", seconds=0.0, sync_ms=0.0)
+    return msgspec.structs.replace(
+        plan,
+        app=FlowApp(parts=(*app.parts, *parts)),
+        operations=(*plan.operations, *last),
+        faults=(*plan.faults, slow, quick),
     )
