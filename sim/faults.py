@@ -123,11 +123,12 @@ class Eio(Fault, frozen=True, kw_only=True):
 
 
 class SlowDisk(Fault, frozen=True, kw_only=True):
-    """Each sync takes long."""
+    """Each sync takes long, and perhaps each write."""
 
     node: str
     seconds: float
     sync_ms: float
+    write_ms: float = 0.0
 
 
 class LyingSync(Fault, frozen=True, kw_only=True):

@@ -152,7 +152,7 @@ class _DiskFaults:
     def __init__(self, performer: Performer, world: World, node: Node) -> None:
         self._performer, self._world, self._node = performer, world, node
         self._kills: list[_Armed] = []
-        self._sync_ms, self._slow_until = 0.0, 0.0
+        self._sync_ms, self._write_ms, self._slow_until = 0.0, 0.0, 0.0
         self._opening_life = 0
         node.io_hook = self._io
 
@@ -169,7 +169,8 @@ class _DiskFaults:
                 node.disk.failing[fault.kind] = node.disk.failing.get(fault.kind, 0) + fault.count
                 world.say(node.name, f"the next {fault.count} of kind {fault.kind} fail")
             case SlowDisk():
-                self._sync_ms, self._slow_until = fault.sync_ms, world.now + fault.seconds
+                self._sync_ms, self._write_ms = fault.sync_ms, fault.write_ms
+                self._slow_until = world.now + fault.seconds
                 world.say(node.name, f"a sync takes {fault.sync_ms:g} ms (until {self._slow_until:.3f})")
 
     def _make_room(self, seconds: float) -> None:
@@ -186,6 +187,8 @@ class _DiskFaults:
         world = self._world
         if kind == "sync" and not is_over and world.now < self._slow_until:
             world.conductor.sleep(self._sync_ms / 1000)
+        if kind == "write" and self._write_ms and not is_over and world.now < self._slow_until:
+            world.conductor.sleep(self._write_ms / 1000)
         for armed in self._kills:
             if armed.hits(kind, is_over=is_over):
                 if not armed.left:

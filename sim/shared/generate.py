@@ -23,7 +23,7 @@ from sim.faults import (
     time_of,
 )
 from sim.plan import Fault, Knobs, Plan
-from sim.shared.scenes import SCENES, with_reader, with_scenes
+from sim.shared.scenes import MORE_SCENES, SCENES, with_reader, with_scenes
 from sim.shared.shared_app import COUNTERS, LISTS, LOOSE, RECORDS, REGISTERS
 from sim.shared.workload import Act, ClientNode, Operation, Reopen, Revoke, ServerNode, Step, Sync, Upkeep
 
@@ -54,14 +54,23 @@ FEATURES: Final = (
 SCENES_SHARE: Final = 0.5
 """Of the worlds."""
 
+MORE: Final = (*MORE_SCENES, "put back", "revoked", "reduced")
+"""Situations that a mutant needs which the worlds above hardly find."""
+
+MORE_SHARE: Final = 0.25
+
 WORK_S: Final = 20.0
 """Virtual seconds of work."""
 
 
 def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     """Draw a plan."""
+    # From a stream of its own, which takes nothing of the plan's: other plans of known seeds stay as they are.
+    more = random.Random(f"scene-{rng.getstate()[1][:2]}")
     share = rng.uniform(0.3, 0.8)
     features = tuple(each for each in FEATURES if rng.random() < share)
+    if more.random() < MORE_SHARE:
+        return draw_scene(more, knobs, features, more.choice(MORE), small=small)
     scene = rng.choice(tuple(SCENES)) if rng.random() < SCENES_SHARE else ""
     if scene:
         return draw_scene(rng, knobs, features, scene, small=small)
@@ -92,11 +101,10 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
 
 def draw_scene(rng: random.Random, knobs: Knobs, features: tuple[str, ...], scene: str, *, small: bool) -> Plan:
     """Draw a plan in which one situation is set up, with some other work around it."""
-    features = tuple(each for each in FEATURES if each in features or each in SCENES[scene][1])
+    needed, unwanted = (SCENES | MORE_SCENES)[scene][1], UNWANTED.get(scene, ())
+    features = tuple(each for each in FEATURES if (each in features or each in needed) and each not in unwanted)
     if scene == "revoked":
-        # All in one space, so that they hear of each other.
-        more = ("slow rounds",) if rng.random() < 0.6 else ()
-        features = (*(each for each in features if each != "spaces"), *more)
+        features = (*features, *(("slow rounds",) if rng.random() < 0.6 else ()))
     clients = draw_clients(rng, features, 2 if small else rng.randint(2, 4), scene)
     count = rng.randint(4, 10) if small else rng.randint(8, 30)
     operations = draw_operations(rng, features, clients, count, 4.0 if small else 10.0)
@@ -115,7 +123,16 @@ def draw_scene(rng: random.Random, knobs: Knobs, features: tuple[str, ...], scen
     )
 
 
-UNDISTURBED: Final = ("put back", "reduced", "forged")
+UNWANTED: Final[dict[str, tuple[str, ...]]] = {
+    # All in one space, so that they hear of each other.
+    "revoked": ("spaces",),
+    "gone while full": ("local", "limits"),
+    "kept twice": ("lists",),
+    "asked alone": ("spaces",),
+}
+"""Features that worlds of a scene do not have."""
+
+UNDISTURBED: Final = ("put back", "reduced", "forged", *MORE_SCENES)
 """A server that is killed while its file is replaced would have either file; the other one has to have receipts."""
 
 Aim = Callable[[random.Random, float, str], list[Fault]]
@@ -200,7 +217,8 @@ FOCUS: Final[dict[str, tuple[tuple[str, ...], tuple[Aim, ...]]]] = {
 
 def draw_clients(rng: random.Random, features: tuple[str, ...], count: int, focus: str) -> tuple[ClientNode, ...]:
     """Draw the clients."""
-    is_local = focus in SCENES and "local" in SCENES[focus][1]
+    scenes = SCENES | MORE_SCENES
+    is_local = focus in scenes and "local" in scenes[focus][1]
     found = tuple(
         ClientNode(
             name="abcd"[index],
@@ -208,7 +226,7 @@ def draw_clients(rng: random.Random, features: tuple[str, ...], count: int, focu
             local="local" in features and (rng.random() < 0.6 or focus == "folder" or is_local),
             actor=rng.choice(("ann", "bob")) if "actors" in features else "",
             # A scene has at least two clients that write.
-            can=rng.choice(("write" if focus in SCENES and index == 1 else "read", "write", "own"))
+            can=rng.choice(("write" if focus in scenes and index == 1 else "read", "write", "own"))
             if "rights" in features and index
             else "own",
             space=rng.choice(("main", "main", "other")) if "spaces" in features and index > 1 else "main",

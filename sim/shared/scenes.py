@@ -345,6 +345,75 @@ def reads_slowly(stage: Stage, at: float) -> Scene:
     return Scene(operations, [Pause(at=at - 0.05, node=b.name, seconds=rng.choice((1.5, 3.0)))], 5.0)
 
 
+def gone_while_full(stage: Stage, at: float) -> Scene:
+    """The disk of the server is full, and a client without a folder is killed: its commits are not sent again."""
+    a, *others = stage.writers()
+    rng, seconds = stage.rng, stage.rng.choice((1.5, 3.0))
+    operations: list[Operation] = [stage.some(at - 0.1, each) for each in (a, *others)]
+    operations += [stage.some(at + 0.05 + 0.05 * i, a) for i in range(4)]
+    operations += [stage.some(at + rng.random() * seconds, rng.choice(others)) for _ in range(3)]
+    operations += [stage.some(at + seconds + 0.5, each) for each in (a, *others)]
+    full = Full(at=at, node="s", seconds=seconds, room=rng.choice((0, 0, 100)))
+    kill = Kill(at=at + rng.uniform(0.3, 1.2), node=a.name, keep=1.0, down=0.2)
+    return Scene(operations, [full, kill], seconds + 2.0)
+
+
+def kept_twice(stage: Stage, at: float) -> Scene:
+    """A client keeps a document again while the disk, which is slow and full, is about to refuse it."""
+    a, *others = stage.folders()
+    rng, b = stage.rng, stage.rng.choice(others)
+    # A client that may not create the space has opened it by then.
+    at += 1.5
+    operations: list[Operation] = [stage.some(at - 0.3, each) for each in (a, b)]
+    # Nothing else writes this list, so what is kept of it stays as it is.
+    times = [at + 0.05 + 0.1 * i + rng.random() * 0.08 for i in range(4)]
+    operations += [stage.act(when, b, ("insert", "0"), settles=False) for when in times]
+    # Takes in what has arrived.
+    operations += [stage.act(at + 0.06 + 0.03 * i, a, ("reg", "0"), settles=True) for i in range(18)]
+    slow = SlowDisk(at=at - 0.01, node=a.name, seconds=1.2, sync_ms=0.0, write_ms=rng.choice((100.0, 200.0)))
+    return Scene(operations, [slow, Full(at=at, node=a.name, seconds=1.5)], 4.5)
+
+
+def killed_before_its_proof_is_kept(stage: Stage, at: float) -> Scene:
+    """The disk of a client is slow, and the client is killed when it has connected again, and once more."""
+    a, *others = stage.folders()
+    rng = stage.rng
+    operations: list[Operation] = [stage.some(at - 0.09 + i * 0.02, a) for i in range(3)]
+    operations += [stage.some(at + rng.random(), rng.choice(others)) for _ in range(3)]
+    operations.append(stage.some(at + 4.0, a))
+    faults: list[Fault] = [SlowDisk(at=at - 0.03, node=a.name, seconds=3.0, sync_ms=rng.choice((900.0, 1_500.0)))]
+    faults += [Cut(at=at + 0.35 * i, node=a.name, every=True) for i in range(4)]
+    faults.append(Kill(at=at + rng.uniform(0.9, 1.7), node=a.name, keep=0.0, down=0.2))
+    return Scene(operations, faults, 6.0)
+
+
+def put_back_to_older(stage: Stage, at: float) -> Scene:
+    """A file that lacks many commits is copied in place of the space: clients that stay have seen more."""
+    rng, clients = stage.rng, stage.writers()
+    operations: list[Operation] = [Upkeep(at=at, what="backup"), Upkeep(at=at + 1.2, what="older")]
+    operations += [
+        stage.act(at + 0.1 + 0.02 * i, rng.choice(clients), ("append", str(rng.randrange(3))), settles=False)
+        for i in range(30)
+    ]
+    operations += [stage.some(at + 4.0 + rng.random(), each) for each in clients if rng.random() < 0.7]
+    return Scene(operations, [], 6.0)
+
+
+def asked_alone(stage: Stage, at: float) -> Scene:
+    """A client fetches a document, and the only write of another one reaches the server at the same moment."""
+    b, *others = stage.writers()
+    rng = stage.rng
+    operations: list[Operation] = []
+    faults: list[Fault] = []
+    for round_ in range(4):
+        base, j = at + round_ * 0.8, str(round_)
+        operations.append(Release(at=base - 0.05, node=b.name, docs=(f"loose{j}",)))
+        operations.append(stage.act(base + 0.02, b, ("loose", j), ("append", "1"), settles=False))
+        operations.append(stage.act(base + 0.03 + rng.random() * 0.07, rng.choice(others), ("lput", j), settles=False))
+        faults.append(Pause(at=base, node="s", seconds=rng.choice((0.1, 0.15, 0.3))))
+    return Scene(operations, faults, 5.0)
+
+
 SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "made and edited": (made_and_edited, ("documents",)),
     "let go while away": (let_go_while_away, ("loose", "documents")),
@@ -363,7 +432,16 @@ SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
 }
 """Each with the features that its worlds have."""
 
-ONCE: Final = ("put back", "revoked", "reduced", "forged")
+MORE_SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
+    "gone while full": (gone_while_full, ()),
+    "kept twice": (kept_twice, ("local",)),
+    "killed before its proof is kept": (killed_before_its_proof_is_kept, ("local",)),
+    "put back to older": (put_back_to_older, ()),
+    "asked alone": (asked_alone, ("loose",)),
+}
+"""Drawn from a stream of their own, with some of those above: see `sim.shared.generate`."""
+
+ONCE: Final = ("put back", "revoked", "reduced", "forged", "put back to older")
 """Not repeated in one world."""
 
 
@@ -371,7 +449,7 @@ def with_scenes(
     rng: random.Random, name: str, clients: tuple[ClientNode, ...], operations: tuple[Operation, ...], *, small: bool
 ) -> tuple[tuple[Operation, ...], list[Fault]]:
     """Add scenes of one kind to what clients do otherwise."""
-    make, _ = SCENES[name]
+    make, _ = (SCENES | MORE_SCENES)[name]
     stage = Stage(rng, clients)
     found, faults, silent = list(operations), list[Fault](), dict[str, float]()
     at = rng.uniform(0.5, 2.0)
