@@ -407,9 +407,14 @@ def asked_alone(stage: Stage, at: float) -> Scene:
     faults: list[Fault] = []
     for round_ in range(4):
         base, j = at + round_ * 0.8, str(round_)
+        other = rng.choice(others)
+        # It holds the document, so its next write has to wait for nothing.
+        operations.append(stage.act(base - 0.4, other, ("loose", j), ("lput", j), settles=True))
         operations.append(Release(at=base - 0.05, node=b.name, docs=(f"loose{j}",)))
+        # A storage that has just had work does not wait for more before it decides.
+        operations.append(stage.act(base - 0.025, other, ("append", "0"), settles=False))
         operations.append(stage.act(base + 0.02, b, ("loose", j), ("append", "1"), settles=False))
-        operations.append(stage.act(base + 0.03 + rng.random() * 0.07, rng.choice(others), ("lput", j), settles=False))
+        operations.append(stage.act(base + 0.03 + rng.random() * 0.05, other, ("lput", j), settles=False))
         faults.append(Pause(at=base, node="s", seconds=rng.choice((0.1, 0.15, 0.3))))
     return Scene(operations, faults, 5.0)
 
