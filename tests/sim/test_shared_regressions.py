@@ -6,7 +6,7 @@ from headwater.store.backend import LogRow
 from headwater.store.commit import CommitEntry, SetDoc, encode_entry
 from headwater.values.ids import MAIN, DocKey, LocalSeq, Millis, Seq, SessionId
 from sim.apart import play
-from sim.faults import Eio, Full, Kill
+from sim.faults import Eio, Full, Kill, SlowDisk
 from sim.oracles.commits import check_commits
 from sim.oracles.history import History
 from sim.plan import Knobs, Plan
@@ -95,3 +95,24 @@ def test_function_without_room_for_its_result_need_not_run_again() -> None:
         faults=(Full(at=0.07640439127544485, node="b", seconds=2.0, room=100),),
     )
     assert play(plan, seed=344).violations == ()
+
+
+def test_commit_that_is_made_while_the_folder_refuses_documents_waits_for_no_other_write() -> None:
+    """The folder was told to wait for the next group, and the commit was in it: it was neither kept nor refused."""
+    plan = Plan(
+        kind="shared",
+        features=("local",),
+        nodes=(ServerNode(), ClientNode(name="a", local=True), ClientNode(name="b")),
+        operations=(
+            Act(at=1.01, node="b", number=1, steps=(("append", "0"),)),
+            Act(at=1.06, node="a", number=2, steps=(("reg", "0"),)),
+            Act(at=1.1, node="a", number=3, steps=(("append", "1"),), settles=False),
+        ),
+        faults=(
+            SlowDisk(at=1.0, node="a", seconds=0.5, sync_ms=0.0, write_ms=200.0),
+            Full(at=1.0, node="a", seconds=1.0),
+            # Until then, the world is not calm.
+            SlowDisk(at=3.0, node="a", seconds=0.0, sync_ms=0.0),
+        ),
+    )
+    assert play(plan, seed=1).violations == ()

@@ -375,8 +375,8 @@ class ClientFolder:
                 later.docs = batch.docs | later.docs
                 later.meta = batch.meta | later.meta
                 later.afresh = batch.afresh
-            # Not retried at once, but with the next group.
-            self._is_stalled = True
+            # Not retried at once, but with the next group: commits that came meanwhile are one, and have waiting callers.
+            self._is_stalled = not later.commits
 
     def _write_down(self, batch: _Batch) -> None:
         db = self._db
