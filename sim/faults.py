@@ -120,6 +120,8 @@ class Eio(Fault, frozen=True, kw_only=True):
     node: str
     kind: IoKind
     count: int = 1
+    inside: str = ""
+    """From the first one in a function of this name on."""
 
 
 class SlowDisk(Fault, frozen=True, kw_only=True):

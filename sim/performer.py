@@ -152,6 +152,7 @@ class _DiskFaults:
     def __init__(self, performer: Performer, world: World, node: Node) -> None:
         self._performer, self._world, self._node = performer, world, node
         self._kills: list[_Armed] = []
+        self._failures: list[Eio] = []
         self._sync_ms, self._write_ms, self._slow_until = 0.0, 0.0, 0.0
         self._opening_life = 0
         node.io_hook = self._io
@@ -165,6 +166,8 @@ class _DiskFaults:
                 node.disk.capacity_bytes = node.disk.used_bytes + fault.room
                 world.say(node.name, f"no room on the disk (until {world.now + fault.seconds:.3f})")
                 world.conductor.begin("room", lambda: self._make_room(fault.seconds), world.conductor.main.process)
+            case Eio() if fault.inside:
+                self._failures.append(fault)
             case Eio():
                 node.disk.failing[fault.kind] = node.disk.failing.get(fault.kind, 0) + fault.count
                 world.say(node.name, f"the next {fault.count} of kind {fault.kind} fail")
@@ -181,6 +184,7 @@ class _DiskFaults:
 
     def heal(self) -> None:
         self._kills.clear()
+        self._failures.clear()
         self._slow_until = 0.0
 
     def _io(self, kind: IoKind, name: str, is_over: bool) -> None:  # noqa: FBT001  # as World has it
@@ -189,6 +193,11 @@ class _DiskFaults:
             world.conductor.sleep(self._sync_ms / 1000)
         if kind == "write" and self._write_ms and not is_over and world.now < self._slow_until:
             world.conductor.sleep(self._write_ms / 1000)
+        for fault in [each for each in self._failures if each.kind == kind and not is_over]:
+            if fault.inside in _functions():
+                self._failures.remove(fault)
+                self._node.disk.failing[kind] = self._node.disk.failing.get(kind, 0) + fault.count
+                world.say(self._node.name, f"the next {fault.count} of kind {kind} fail, in {fault.inside}")
         for armed in self._kills:
             if armed.hits(kind, is_over=is_over):
                 if not armed.left:

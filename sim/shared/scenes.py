@@ -419,6 +419,19 @@ def asked_alone(stage: Stage, at: float) -> Scene:
     return Scene(operations, faults, 5.0)
 
 
+def read_fails(stage: Stage, at: float) -> Scene:
+    """The server is started again, and cannot read what a client asks for; the client has commits for it as well."""
+    rng, clients = stage.rng, stage.writers()
+    operations: list[Operation] = [stage.some(at - 0.3, each) for each in clients]
+    faults: list[Fault] = []
+    for round_ in range(3):
+        when, down = at + round_ * 2.0, rng.choice((0.2, 0.5))
+        operations += [stage.some(when + rng.random() * down, each) for each in clients for _ in range(2)]
+        faults.append(Kill(at=when, node="s", keep=1.0, down=down))
+        faults.append(Eio(at=when + 0.01, node="s", kind="read", inside="_look"))
+    return Scene(operations, faults, 8.0)
+
+
 SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "made and edited": (made_and_edited, ("documents",)),
     "let go while away": (let_go_while_away, ("loose", "documents")),
@@ -443,6 +456,7 @@ MORE_SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "killed before its proof is kept": (killed_before_its_proof_is_kept, ("local",)),
     "put back to older": (put_back_to_older, ()),
     "asked alone": (asked_alone, ("loose",)),
+    "read fails": (read_fails, ()),
 }
 """Drawn from a stream of their own, with some of those above: see `sim.shared.generate`."""
 
