@@ -380,23 +380,34 @@ class ClientFolder:
 
     def _write_down(self, batch: _Batch) -> None:
         db = self._db
-        with db:
-            if batch.afresh:
-                db.execute("delete from meta where name != 'openings'; delete from outbox; delete from docs")
-            if batch.commits:
-                rows = [(each.commit.local_seq, _frame(each)) for each in batch.commits]
-                db.executemany("insert or replace into outbox values (?, ?)", rows)
-                batch.meta["last"] = str(rows[-1][0]).encode()
-            if batch.gone:
-                db.executemany("delete from outbox where number = ?", [(number,) for number in batch.gone])
-            held = [(doc, *_stored(*each)) for doc, each in batch.docs.items() if each is not None]
-            if held:
-                db.executemany("insert or replace into docs values (?, ?, ?)", held)
-            let_go = [(doc,) for doc, each in batch.docs.items() if each is None]
-            if let_go:
-                db.executemany("delete from docs where doc = ?", let_go)
-            if batch.meta:
-                db.executemany("insert or replace into meta values (?, ?)", list(batch.meta.items()))
+        db.execute("begin immediate")
+        try:
+            _write_rows(db, batch)
+            db.execute("commit")
+        except BaseException:
+            # SQLite has already rolled back for some errors (disk full, I/O): only then is this not needed.
+            if db.in_transaction:
+                db.execute("rollback")
+            raise
+
+
+def _write_rows(db: apsw.Connection, batch: _Batch) -> None:
+    if batch.afresh:
+        db.execute("delete from meta where name != 'openings'; delete from outbox; delete from docs")
+    if batch.commits:
+        rows = [(each.commit.local_seq, _frame(each)) for each in batch.commits]
+        db.executemany("insert or replace into outbox values (?, ?)", rows)
+        batch.meta["last"] = str(rows[-1][0]).encode()
+    if batch.gone:
+        db.executemany("delete from outbox where number = ?", [(number,) for number in batch.gone])
+    held = [(doc, *_stored(*each)) for doc, each in batch.docs.items() if each is not None]
+    if held:
+        db.executemany("insert or replace into docs values (?, ?, ?)", held)
+    let_go = [(doc,) for doc, each in batch.docs.items() if each is None]
+    if let_go:
+        db.executemany("delete from docs where doc = ?", let_go)
+    if batch.meta:
+        db.executemany("insert or replace into meta values (?, ?)", list(batch.meta.items()))
 
 
 def _stored(seq: Seq, value: Maybe) -> tuple[Seq, bytes | None]:
