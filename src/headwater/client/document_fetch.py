@@ -38,8 +38,9 @@ class DocumentFetch:
         self._deliver = deliver
         # Appended by readers, consumed by the connection's thread.
         self._wanted: dict[DocKey, None] = {}
-        # Requested, and neither arrived nor dropped since.
-        self._flying: set[DocKey] = set()
+        # Requested, and neither arrived nor dropped since: by the request that counts, the newest one.
+        self._flying: dict[DocKey, int] = {}
+        self._requests = 0
         self._woken = False
         self._open = 0
 
@@ -53,7 +54,7 @@ class DocumentFetch:
     def release(self, doc: DocKey) -> None:
         """Cancel the request for a document, and end its watch, unless it is requested again before."""
         self._wanted.pop(doc, None)
-        self._flying.discard(doc)
+        self._flying.pop(doc, None)
         self._link.soon(lambda: self._end_watch(doc))
 
     def bring(self, docs: Collection[DocKey], done: Done) -> float:
@@ -79,35 +80,41 @@ class DocumentFetch:
             docs = tuple(islice(tuple(self._wanted), DOCS_MAX))
             for doc in docs:
                 self._wanted.pop(doc, None)
-            self._flying.update(docs)
+            self._requests += 1
+            self._flying.update(dict.fromkeys(docs, self._requests))
             self._open += 1
-            self._ask(docs, 0, self._next)
+            self._ask(docs, 0, self._next, self._requests)
 
     def _next(self, _error: HeadwaterError | None) -> None:
         """Send the next batch. Errors are dropped: a caller that waits asks again and gets the error."""
         self._open -= 1
         self._flush()
 
-    def _ask(self, docs: tuple[DocKey, ...], follow: int, done: Done) -> None:
+    def _ask(self, docs: tuple[DocKey, ...], follow: int, done: Done, request: int | None = None) -> None:
         question = Watch(0, tuple((doc, NOTHING) for doc in docs), follow=follow)
-        self._link.session.ask(question, lambda found: self._answered(docs, follow, done, found))
+        self._link.session.ask(question, lambda found: self._answered(docs, follow, done, request, found))
 
-    def _answered(self, docs: tuple[DocKey, ...], follow: int, done: Done, found: Answer | HeadwaterError) -> None:
+    def _answered(
+        self, docs: tuple[DocKey, ...], follow: int, done: Done, request: int | None, found: Answer | HeadwaterError
+    ) -> None:
         if isinstance(found, LimitError | ServerLimitError) and (len(docs) > 1 or follow):
             # Too large for one answer: linked documents are fetched when read, the others in two halves.
             half = max(len(docs) // 2, 1)
             parts = [part for part in (docs[:half], docs[half:]) if part]
             both = _all_of(len(parts), done)
             for part in parts:
-                self._ask(part, 0, both)
+                self._ask(part, 0, both, request)
         elif isinstance(found, HeadwaterError):
             done(found)
         else:
             assert isinstance(found, Docs)
             # Documents that were not read yet are stored, too: they were requested, or linked. Not those dropped
-            # meanwhile: the server sends no further changes of them.
-            gone = set() if follow else set(docs) - self._flying
-            self._flying.difference_update(docs)
+            # meanwhile: the server sends no further changes of them. If they were requested again, the next answer
+            # counts: there may have been changes that the server did not send.
+            gone = set() if request is None else {doc for doc in docs if self._flying.get(doc) != request}
+            if request is not None:
+                for doc in set(docs) - gone:
+                    del self._flying[doc]
             come = [
                 Brought(each.doc, StoredDocument(each.content, each.seq)) for each in found.docs if each.doc not in gone
             ]
