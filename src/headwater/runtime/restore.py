@@ -136,6 +136,10 @@ class Restorer:
         if found.rows:
             self._restore(kept, found)
             self._set_gates(found)
+            if self._space.replica.pending_count:
+                for node in kept:
+                    if node.restored and node.is_clean:
+                        self._space.scheduler.persistence.note_again(node)
         if found.rows:
             found.heads.clear()
             self._left_of[prefix] = found

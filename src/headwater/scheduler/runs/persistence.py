@@ -250,6 +250,16 @@ class Persistence:
         extra = self._extra(node)
         return None if extra is None else encode_observation(code, node.reads, extra)
 
+    def note_again(self, node: Node) -> None:
+        """Store the observation of a restored node once more, with the next commit.
+
+        A node of the same function with other inputs may have run since, and its observation may be on the way to the
+        store.
+        """
+        body = None if node.spec.fingerprint is None else self.body_again(node, node.spec.fingerprint())
+        if body is not None:
+            self._put_note(node, body, {read: self._replica.snapshot(read[0])[1] for read in node.reads})
+
     def rejected(self, node: Node) -> None:
         """A commit of the node was rolled back, and with it the stored observation."""
         node.recorded = None
@@ -396,6 +406,7 @@ class Persistence:
         self._install(node, reads)
         node.recorded, node.seen_failures = (node.reads, recorded[1]), told
         self._count_restored(node)
+        self.note_again(node)
 
     def adopt(self, node: Node, reads: tuple[ReadKey, ...], body: bytes) -> None:
         """Install the reads of a run of another runtime, which have the same values here."""
