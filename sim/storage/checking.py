@@ -189,7 +189,7 @@ class History:
             model.accepted["rider", found[0].act.number] = seq
 
     def _decisions(self) -> list[tuple[int, str, Sent]]:
-        """Decisions without an entry, by the newest commit before them."""
+        """Decisions without an entry, by the newest commit before them; of a session in its order, the first one last."""
         found = []
         for session in self._sessions:
             for name, sent in session.sent.items():
@@ -197,7 +197,7 @@ class History:
                     for verdict, head in each.verdicts[:1]:
                         if not isinstance(verdict, Committed) or (name, number) not in self._numbers:
                             found.append((head, f"{name} {number}", each))
-        return sorted(found, key=lambda each: (-each[0], each[1]))
+        return sorted(found, key=lambda each: (each[0], each[2].commit.session, each[2].commit.local_seq), reverse=True)
 
     def _decide_before(self, model: Model, decided: list[tuple[int, str, Sent]], seq: int) -> None:
         """Look whether decisions before an entry had a reason."""
