@@ -333,6 +333,18 @@ class Pattern(Part, frozen=True):
     """A pattern of which each piece has a part."""
 
 
+class Patient(Part, frozen=True):
+    """An async sink that shows a number: it reads it, takes its time, and waits; for long if the number is `HELD`."""
+
+    cell: str
+    finishes: bool = False
+    """Whether a run whose read has changed goes on to its end."""
+
+
+HELD = 77
+"""The number for which a patient sink waits until it is cancelled."""
+
+
 class Children(Part, frozen=True):
     """A sink, or a computed function that a sink reads, that starts a piece for each element of a list cell."""
 

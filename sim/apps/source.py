@@ -252,6 +252,9 @@ def declaration(app: p.App, part: p.Part) -> str:  # noqa: C901, PLR0911, PLR091
             return _pattern(app, part)
         case p.Children():
             return _children(part)
+        case p.Patient(_, cell, finishes):
+            options = 'on_invalid="finish"' if finishes else ""
+            return templates.PATIENT.format(name=name, cell=cell, options=options, held=p.HELD)
         case Resource():
             return resources.declaration(part)
         case _:

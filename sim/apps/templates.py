@@ -117,6 +117,15 @@ def {name}(p: hw.Builder, key: str, given: int) -> dict[str, object]:
 {nested}    return {{"left": left, "label": label, "tick": tick}}
 """
 
+PATIENT: Final = """\
+@app.sink({options})
+async def {name}() -> None:
+    value = {cell}.value
+    work(5)
+    await asyncio.sleep(3000 if value == {held} else 0.01)
+    show("{name}", value)
+"""
+
 STARTER: Final = """\
 @app.sink
 def {name}() -> None:

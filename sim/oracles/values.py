@@ -72,6 +72,9 @@ def check_screens(
                 wanted = model.cell(seed) * 2 + 1 if model.cell(lit) else -1
                 if shown.get(name) != wanted:
                     complain("V", f"ring {name} shows {shown.get(name)}, expected {wanted}")
+            case p.Patient(name, cell):
+                if shown.get(name) != model.cell(cell):
+                    complain("V", f"patient {name} shows {shown.get(name)}, expected {model.cell(cell)}")
             case p.Restless(name, seed, limit):
                 here, there = model.cell(seed), model.cell(name)
                 if (here < limit and there != here + 1) or (there < limit and here != there + 1):

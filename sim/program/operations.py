@@ -53,6 +53,8 @@ class Block(Operation, frozen=True, kw_only=True):
     """Virtual seconds between its last step and its end: other threads have passes and commits meanwhile."""
     gives_up: bool = False
     """Whether it is rolled back after that."""
+    beside: tuple[p.Step, ...] = ()
+    """What another thread writes between its last step and its end."""
 
 
 class Send(Operation, frozen=True, kw_only=True):
@@ -155,3 +157,45 @@ class Gate(Operation, frozen=True, kw_only=True):
     fn: str
     debounce: int = 0
     throttle: int = 0
+
+
+class Overtake(Operation, frozen=True, kw_only=True):
+    """Write a cell; while functions run for that, another thread writes it again."""
+
+    cell: str
+    value: int
+    later: tuple[tuple[float, int], ...]
+    """Virtual seconds after the write before, and the value."""
+    session: int = 0
+    """Of the other thread."""
+
+
+class Undercut(Operation, frozen=True, kw_only=True):
+    """A transaction that the store rejects, because another session was first; and what follows while it is shown."""
+
+    hot: str
+    """What the transaction reads, and the other session has written."""
+    target: str
+    """What it writes."""
+    value: int
+    then: Literal["repeat", "show"]
+    """Another transaction writes the same value; or the transaction has a change group, and a sink of it runs."""
+    cold: str
+    """What the other transaction reads; or what the sink reads besides."""
+
+
+class Interrupt(Operation, frozen=True, kw_only=True):
+    """Write, and wait for the disk, interrupted as by Ctrl-C: see `Act.interrupt` of storage worlds."""
+
+    cell: str
+    lines: int
+
+
+class Preempt(Operation, frozen=True, kw_only=True):
+    """Two threads write; the one that runs functions is preempted just before it says that there is no more work."""
+
+    cell: str
+    other: str
+    sink: str
+    """It shows both."""
+    value: int

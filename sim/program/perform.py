@@ -13,6 +13,7 @@ from sim.apps.module import add
 from sim.apps.resources import OUTSIDE
 from sim.apps.source import block
 from sim.program import operations as o
+from sim.program import scene_steps
 from sim.program.program import ProgramWorld, Session
 from sim.program.told import SentEvent
 
@@ -27,7 +28,7 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
                 function = add(module, block(program.app, "write", (step,), logged=False), "write")
                 function(None, "write", 0)
         case o.Block():
-            if all(_fits(step, names) for step in (*operation.steps, *operation.inner)):
+            if all(_fits(step, names) for step in (*operation.steps, *operation.inner, *operation.beside)):
                 _block(program, operation, session)
         case o.Send(handler=handler) if handler in names:
             _send(program, operation, session, thread)
@@ -60,6 +61,8 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
             program.is_stopping = True
         case o.Care(how=how):
             _care(program, session, how)
+        case o.Overtake() | o.Undercut() | o.Interrupt() | o.Preempt():
+            scene_steps.perform(program, operation, session)
         case o.Gate(fn=fn) if fn in names:
             node = session.space.nodes.get(getattr(module, fn))
             session.spy.loosened(fn)
@@ -86,6 +89,8 @@ def _block(program: ProgramWorld, operation: o.Block, session: Session) -> None:
             add(program.module, block(program.app, "look", looks, logged=False), "look")(tx, "", operation.n)
             machine().sleep(operation.pause)
         body(tx, operation.tag, operation.n)
+        if operation.beside:
+            scene_steps.beside(program, session, operation.beside)
         if operation.hold:
             machine().sleep(operation.hold)
         if operation.gives_up:

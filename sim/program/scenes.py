@@ -1,0 +1,133 @@
+"""Scenes: at the end of some programs, a situation that free draws hardly ever make, with parts of its own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from sim.apps import parts as p
+from sim.plan import Plan
+from sim.program import operations as o
+
+SHARE: Final = 0.5
+"""Of the programs without faults."""
+
+SLOW_MS: Final = 20
+
+
+class _Scene:
+    """The parts and operations of one plan."""
+
+    def __init__(self, rng: random.Random, node: o.Program) -> None:
+        self.rng, self.node = rng, node
+        self.parts: list[p.Part] = []
+        self.operations: list[o.Operation] = []
+
+    def cell(self) -> str:
+        name = f"z{len(self.parts) + 1}"
+        self.parts.append(p.IntCell(name))
+        return name
+
+
+def added(plan: Plan, rng: random.Random) -> Plan:
+    """The plan, perhaps with a scene. From a stream of its own: the rest of the plan stays as it is.
+
+    Not with faults: after a kill, a scene would begin in its middle.
+    """
+    rng = random.Random(f"scene-{rng.getstate()[1][:2]}")
+    node, app = plan.nodes[0], plan.app
+    if rng.random() >= SHARE or plan.faults or not isinstance(node, o.Program) or not isinstance(app, p.App):
+        return plan
+    scene = _Scene(rng, node)
+    fitting = [draw for draw, fits in _SCENES if fits(node)]
+    for draw in rng.sample(fitting, 2):
+        draw(scene)
+    return replace(
+        plan,
+        app=replace(app, parts=(*app.parts, *scene.parts)),
+        operations=(*plan.operations, *scene.operations),
+    )
+
+
+def _overtaken(scene: _Scene) -> None:
+    """A value changes while a sink that has read it takes its time."""
+    rng, cell = scene.rng, scene.cell()
+    scene.parts.append(p.Sink(f"y{len(scene.parts)}", (p.Read(cell),), slow=SLOW_MS))
+    for number in range(rng.randrange(1, 3)):
+        later = ((rng.choice((0.001, 0.005, 0.015)), 10 + number),)
+        session = rng.randrange(scene.node.sessions)
+        scene.operations.append(o.Overtake(cell=cell, value=number + 1, later=later, session=session))
+
+
+def _patient(scene: _Scene) -> None:
+    """A value changes while an async sink runs that has read it, before it waits; or changes back while it waits."""
+    rng, cell = scene.rng, scene.cell()
+    finishes = rng.random() < 0.5
+    scene.parts.append(p.Patient(f"y{len(scene.parts)}", cell, finishes))
+    session = rng.randrange(scene.node.sessions)
+    for number in range(1, 3):
+        if finishes:
+            later, first = ((0.008, 9), (rng.choice((0.0, 0.002)), number)), number
+        else:
+            later, first = ((rng.choice((0.001, 0.002, 0.004)), number),), p.HELD
+        scene.operations.append(o.Overtake(cell=cell, value=first, later=later, session=session))
+
+
+def _undercut(scene: _Scene) -> None:
+    """What is shown on top of a transaction that is then rejected."""
+    rng = scene.rng
+    hot, target, cold = scene.cell(), scene.cell(), scene.cell()
+    scene.parts.append(p.Sink(f"y{len(scene.parts)}", (p.Read(target), p.Read(cold)), group="scene"))
+    for number in range(1, 4):
+        then = rng.choice(("repeat", "show"))
+        scene.operations.append(o.Undercut(hot=hot, target=target, value=number, then=then, cold=cold))
+
+
+def _counted(scene: _Scene) -> None:
+    """A transaction reads the length of a list and another part of its document, and another thread adds to the list.
+
+    Or it edits a number and then sets it to the value that it has by then, and another thread edits the number, too.
+    """
+    rng, tag = scene.rng, f"zx{len(scene.operations)}"
+    target = scene.cell()
+    steps: tuple[p.Step, ...]
+    if rng.random() < 0.5:
+        board = f"z{len(scene.parts) + 1}"
+        scene.parts.append(p.Board(board))
+        seen = p.Binary("+", p.Field(board, "count"), p.Field(board, rng.choice(("x", "marks"))))
+        steps, beside = (p.Put(target, seen),), p.Items(board, "add", p.Const(1))
+    else:
+        scene.operations += [o.Write(step=p.Put(target, p.Const(1))), o.Sync()]
+        steps, beside = (p.Count(target, p.Const(2)), p.Put(target, p.Const(3))), p.Count(target, p.Const(1))
+    scene.operations.append(o.Block(tag=tag, steps=steps, beside=(beside,)))
+
+
+def _interrupted(scene: _Scene) -> None:
+    """Ctrl-C while a thread waits for the disk, often after the disk has taken its commits."""
+    rng, cell = scene.rng, scene.cell()
+    for _ in range(2):
+        lines = rng.choice((-rng.randint(1, 25), -rng.randint(1, 25), rng.randint(1, 300)))
+        scene.operations.append(o.Interrupt(cell=cell, lines=lines))
+
+
+def _preempted(scene: _Scene) -> None:
+    """A thread writes just when another one has found nothing more to run."""
+    cell, other = scene.cell(), scene.cell()
+    sink = f"y{len(scene.parts)}"
+    scene.parts.append(p.Sink(sink, (p.Read(cell), p.Read(other))))
+    scene.operations += [o.Preempt(cell=cell, other=other, sink=sink, value=number) for number in range(1, 4)]
+
+
+_SCENES: Final[tuple[tuple[Callable[[_Scene], None], Callable[[o.Program], bool]], ...]] = (
+    (_overtaken, lambda _: True),
+    (_preempted, lambda _: True),
+    (_patient, lambda node: node.loop),
+    (_undercut, lambda node: node.sessions > 1),
+    # The model looks at each commit if there is one session.
+    (_counted, lambda node: node.sessions == 1),
+    (_interrupted, lambda node: not node.loop),
+)
+"""Each with the programs that it fits."""
