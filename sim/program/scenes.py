@@ -43,7 +43,7 @@ def added(plan: Plan, rng: random.Random) -> Plan:
         return plan
     scene = _Scene(rng, node)
     fitting = [draw for draw, fits in _SCENES if fits(node)]
-    for draw in rng.sample(fitting, 2):
+    for draw in rng.sample(fitting, 3):
         draw(scene)
     return replace(
         plan,
@@ -57,23 +57,30 @@ def _overtaken(scene: _Scene) -> None:
     rng, cell = scene.rng, scene.cell()
     scene.parts.append(p.Sink(f"y{len(scene.parts)}", (p.Read(cell),), slow=SLOW_MS))
     for number in range(rng.randrange(1, 3)):
-        later = ((rng.choice((0.001, 0.005, 0.015)), 10 + number),)
-        session = rng.randrange(scene.node.sessions)
-        scene.operations.append(o.Overtake(cell=cell, value=number + 1, later=later, session=session))
+        later = (rng.choice((0.001, 0.005, 0.015)), 10 + number)
+        scene.operations.append(_overtake(cell, number + 1, rng.randrange(scene.node.sessions), later))
 
 
 def _patient(scene: _Scene) -> None:
     """A value changes while an async sink runs that has read it, before it waits; or changes back while it waits."""
-    rng, cell = scene.rng, scene.cell()
-    finishes = rng.random() < 0.5
-    scene.parts.append(p.Patient(f"y{len(scene.parts)}", cell, finishes))
-    session = rng.randrange(scene.node.sessions)
+    rng = scene.rng
+    cancelled, finished = scene.cell(), scene.cell()
+    scene.parts += [p.Patient("y1p", cancelled), p.Patient("y2p", finished, finishes=True)]
+    other = scene.node.sessions - 1
     for number in range(1, 3):
-        if finishes:
-            later, first = ((0.008, 9), (rng.choice((0.0, 0.002)), number)), number
-        else:
-            later, first = ((rng.choice((0.001, 0.002, 0.004)), number),), p.HELD
-        scene.operations.append(o.Overtake(cell=cell, value=first, later=later, session=session))
+        # Before, the loop comes to its end with what it does for others.
+        scene.operations += [o.Pass(seconds=1.0), _overtake(cancelled, p.HELD, other, (rng.choice(_EARLY_S), number))]
+        back = (rng.choice((0.0, 0.002)), number)
+        scene.operations += [o.Pass(seconds=1.0), _overtake(finished, number, 0, (rng.choice(_LATE_S), 9), back)]
+
+
+_EARLY_S: Final = (0.001, 0.002, 0.004)
+_LATE_S: Final = (0.006, 0.01)
+"""Before and after a patient sink begins to wait."""
+
+
+def _overtake(cell: str, value: int, session: int, *later: tuple[float, int]) -> o.Operation:
+    return o.Overtake(cell=cell, value=value, later=later, session=session)
 
 
 def _undercut(scene: _Scene) -> None:
@@ -91,18 +98,19 @@ def _counted(scene: _Scene) -> None:
 
     Or it edits a number and then sets it to the value that it has by then, and another thread edits the number, too.
     """
-    rng, tag = scene.rng, f"zx{len(scene.operations)}"
-    target = scene.cell()
+    rng, target = scene.rng, scene.cell()
     steps: tuple[p.Step, ...]
     if rng.random() < 0.5:
         board = f"z{len(scene.parts) + 1}"
         scene.parts.append(p.Board(board))
         seen = p.Binary("+", p.Field(board, "count"), p.Field(board, rng.choice(("x", "marks"))))
         steps, beside = (p.Put(target, seen),), p.Items(board, "add", p.Const(1))
+        # Of a document that does not exist, every part changes with its first write.
+        scene.operations.append(o.Write(step=beside))
     else:
         scene.operations += [o.Write(step=p.Put(target, p.Const(1))), o.Sync()]
         steps, beside = (p.Count(target, p.Const(2)), p.Put(target, p.Const(3))), p.Count(target, p.Const(1))
-    scene.operations.append(o.Block(tag=tag, steps=steps, beside=(beside,)))
+    scene.operations.append(o.Block(tag=f"x{target}", steps=steps, beside=(beside,)))
 
 
 def _interrupted(scene: _Scene) -> None:
