@@ -189,6 +189,9 @@ class Interrupt(Operation, frozen=True, kw_only=True):
 
     cell: str
     lines: int
+    target: str = ""
+    """Then another thread does it, while a transaction is open that reads the cell after that, and writes this one."""
+    value: int = 0
 
 
 class Preempt(Operation, frozen=True, kw_only=True):

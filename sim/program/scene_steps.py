@@ -23,6 +23,9 @@ GROUP: Final = "scene"
 MOMENT_S: Final = 0.0005
 """In which a loop runs what it has been woken for, and the thread of the storage does not begin yet."""
 
+DELIVERED_S: Final = 0.01
+"""In which the thread of the storage goes on with what another thread has left."""
+
 LATE_S: Final = 9.0
 """Longer than the longest rest of a function."""
 
@@ -36,10 +39,8 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session) -> 
         case o.Undercut(hot=hot, target=target, cold=cold) if {hot, target, cold} <= names.keys():
             if len(program.sessions) > 1:
                 _undercut(program, operation, session)
-        case o.Interrupt(cell=cell) if cell in names and session.loop is None:
-            getattr(program.module, cell).increment(1)
-            with interrupted(program.world, operation.lines):
-                session.space.sync()
+        case o.Interrupt(cell=cell, target=target) if {cell, target or cell} <= names.keys() and session.loop is None:
+            _interrupt(program, operation, session)
         case o.Preempt(cell=cell, other=other, sink=sink) if {cell, other, sink} <= names.keys():
             _preempt(program, operation, session)
         case _:
@@ -107,6 +108,32 @@ def _undercut(program: ProgramWorld, operation: o.Undercut, session: Session) ->
     if second is not None and second.status is Status.COMMITTED and target.value != value:
         text = f"a transaction that made {operation.target} {value} is committed, and it is {target.value}"
         program.world.violate("S1", text, program.spec.name)
+
+
+def _interrupt(program: ProgramWorld, operation: o.Interrupt, session: Session) -> None:
+    """INV-9: a commit that is not rejected is shown, however often the outcomes before it are delivered."""
+    space, cell, value = session.space, getattr(program.module, operation.cell), operation.value
+
+    def write() -> None:
+        cell.increment(1)
+        with interrupted(program.world, operation.lines):
+            # The part of `space.sync()` that can be interrupted: what follows takes the outcomes in.
+            session.storage.wait()
+
+    if not operation.target:
+        write()
+        return
+    target = getattr(program.module, operation.target)
+    with space.transaction() as tx:
+        with _meanwhile(program, session, write):
+            pass
+        # The thread of the storage delivers what was not delivered completely.
+        machine().sleep(DELIVERED_S)
+        cell.value  # noqa: B018
+        target.value = value
+    if (shown := target.value) != value and tx.status is not Status.REJECTED:
+        text = f"a transaction has made {operation.target} {value} and is {tx.status.value}, and it is shown as {shown}"
+        program.world.violate("INV-9", text, program.spec.name)
 
 
 def _preempt(program: ProgramWorld, operation: o.Preempt, session: Session) -> None:

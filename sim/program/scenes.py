@@ -115,10 +115,11 @@ def _counted(scene: _Scene) -> None:
 
 def _interrupted(scene: _Scene) -> None:
     """Ctrl-C while a thread waits for the disk, often after the disk has taken its commits."""
-    rng, cell = scene.rng, scene.cell()
-    for _ in range(2):
+    rng, cell, target = scene.rng, scene.cell(), scene.cell()
+    for number in range(1, 4):
         lines = rng.choice((-rng.randint(1, 25), -rng.randint(1, 25), rng.randint(1, 300)))
-        scene.operations.append(o.Interrupt(cell=cell, lines=lines))
+        shown = target if rng.random() < 0.5 else ""
+        scene.operations.append(o.Interrupt(cell=cell, lines=lines, target=shown, value=number))
 
 
 def _preempted(scene: _Scene) -> None:
