@@ -16,6 +16,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "commit.pending_reads and (dead := rejected_layer(commit, self._rejected)) is not None",
         "False",
         "INV-4",
+        equivalent="the store rejects each commit that rests on one it has not accepted (`Engine._undermined`); this "
+        "only saves sending it, and a block may learn of its rejection at its end or with the verdict",
     ),
     _m(
         "cascade_forgotten",
@@ -74,7 +76,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "INV-9",
     ),
     _m("rebased_unseen", "cells.replica:Replica._confirm", "step.stale[effect.doc] = record", "pass", "I1"),
-    _m("rebase_unmarked", "cells.replica:Replica._render", "layer.is_rebased = True", "pass", "INV-9"),
+    _m(
+        "rebase_unmarked",
+        "cells.replica:Replica._render",
+        "layer.is_rebased = True",
+        "pass",
+        "INV-9",
+        equivalent="effects are kept only if the store applied the commit to the value that they begin with "
+        "(`Engine._matching`, `RemoteReplica._is_as_shown`); all commits before it are taken in by then, so the "
+        "confirmed value is that one, and a layer that is rendered on it again has the same effects",
+    ),
     _m("rejected_layer_shown", "cells.replica:Replica._drop", "step.stale[doc] = record", "pass", "I1"),
     _m(
         "revert_untold",

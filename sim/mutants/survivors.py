@@ -9,20 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 SURVIVORS: Final[dict[str, str]] = {
-    "store.elided_unrecorded": "worlds come to its code, and none of 600 shows a broken rule",
-    "cells.dead_layer_built_on": "no world of the gate comes to its code",
-    "cells.noop_over_layers": "worlds come to its code, and none of 600 shows a broken rule",
-    "cells.heard_twice": "worlds come to its code, and none of 600 shows a broken rule",
-    "cells.layer_kept_after_replay": "no world of the gate comes to its code",
-    "cells.rebase_unmarked": "worlds come to its code, and none of 600 shows a broken rule",
-    "cells.version_stands": "worlds come to its code, and none of 600 shows a broken rule",
-    "cells.shallow_covered": "worlds come to its code, and none of 600 shows a broken rule",
-    "cells.edited_read_unnamed": "worlds come to its code, and none of 600 shows a broken rule",
-    "scheduler.revert_is_own": "worlds come to its code, and none of 600 shows a broken rule",
-    "scheduler.invalid_again_unoffered": "worlds come to its code, and none of 600 shows a broken rule",
-    "scheduler.outdated_kept": "worlds come to its code, and none of 600 shows a broken rule",
-    "scheduler.waited_unlooked": "worlds come to its code, and none of 600 shows a broken rule",
-    "scheduler.inbox_missed": "only a delay in most worlds: another write ends it",
     "events.stale_at_commit": "worlds come to its code, and none of 600 shows a broken rule",
     "events.parked_after_runs": "worlds come to its code, and none of 600 shows a broken rule",
     "events.retry_without_wake": "worlds come to its code, and none of 600 shows a broken rule",

@@ -12,7 +12,7 @@ from sim.apps import parts as p
 from sim.plan import Plan
 from sim.program import operations as o
 
-SHARE: Final = 0.5
+SHARE: Final = 0.7
 """Of the programs without faults."""
 
 SLOW_MS: Final = 20
