@@ -48,7 +48,7 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session) -> 
 
 
 @contextmanager
-def _meanwhile(program: ProgramWorld, session: Session, work: Callable[[], None]) -> Iterator[None]:
+def _meanwhile(program: ProgramWorld, session: Session, work: Callable[[], object]) -> Iterator[None]:
     """Another thread does something in a session. It has ended when this block has."""
 
     def run() -> None:

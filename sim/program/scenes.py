@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
@@ -89,7 +89,7 @@ def _undercut(scene: _Scene) -> None:
     hot, target, cold = scene.cell(), scene.cell(), scene.cell()
     scene.parts.append(p.Sink(f"y{len(scene.parts)}", (p.Read(target), p.Read(cold)), group="scene"))
     for number in range(1, 4):
-        then = rng.choice(("repeat", "show"))
+        then: Literal["repeat", "show"] = "repeat" if rng.random() < 0.5 else "show"
         scene.operations.append(o.Undercut(hot=hot, target=target, value=number, then=then, cold=cold))
 
 
@@ -100,6 +100,7 @@ def _counted(scene: _Scene) -> None:
     """
     rng, target = scene.rng, scene.cell()
     steps: tuple[p.Step, ...]
+    beside: p.Step
     if rng.random() < 0.5:
         board = f"z{len(scene.parts) + 1}"
         scene.parts.append(p.Board(board))

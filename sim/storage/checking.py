@@ -189,7 +189,7 @@ class History:
             model.accepted["rider", found[0].act.number] = seq
 
     def _decisions(self) -> list[tuple[int, str, Sent]]:
-        """Decisions without an entry, by the newest commit before them; of a session in its order, the first one last."""
+        """Decisions without an entry, by the newest commit before them and by their numbers; the last one first."""
         found = []
         for session in self._sessions:
             for name, sent in session.sent.items():

@@ -71,9 +71,7 @@ FOUND = {
     ),
     "scheduler.invalid_again_unoffered": (
         "I1",
-        program(
-            *CELLS, p.Patient("y1", "z1", finishes=True), does=overtake(1, (0.008, 9), (0.001, 1)), loop=True
-        ),
+        program(*CELLS, p.Patient("y1", "z1", finishes=True), does=overtake(1, (0.008, 9), (0.001, 1)), loop=True),
     ),
     "scheduler.revert_is_own": (
         "V",
@@ -95,7 +93,10 @@ FOUND = {
             ),
         ),
     ),
-    "cells.layer_kept_after_replay": ("INV-9", program(*CELLS, does=tuple(o.Interrupt(cell="z1", lines=-n) for n in LINES))),
+    "cells.layer_kept_after_replay": (
+        "INV-9",
+        program(*CELLS, does=tuple(o.Interrupt(cell="z1", lines=-n) for n in LINES)),
+    ),
     "cells.heard_twice": (
         "INV-9",
         program(*CELLS, does=tuple(o.Interrupt(cell="z1", lines=-n, target="z2", value=n) for n in LINES)),
