@@ -14,6 +14,8 @@ from sim.storage.workload import Act, Care, Look, Step, Writer
 
 SHARE: Final = 0.25
 """Of the worlds."""
+ELIDED_SHARE: Final = 0.05
+"""Of the others."""
 FAULTS_SHARE: Final = 0.2
 """Of these worlds: faults of any kind besides."""
 BITS_SHARE: Final = 0.04
@@ -33,9 +35,13 @@ def draw(rng: random.Random, knobs: Knobs, node: str, *, small: bool) -> Plan | 
     """One of them, or None. From a stream of its own: plans of other worlds stay as they are."""
     rng = random.Random(f"scenario-{rng.getstate()[1][:2]}")
     name = rng.choice(("closings", *sorted(_DRAW))) if rng.random() < SHARE else ""
-    if not name:
+    if name:
+        drawn = _DRAW[name]
+    elif rng.random() < ELIDED_SHARE:
+        drawn = _elided
+    else:
         return None
-    found = _DRAW[name](rng, knobs, node, 4 if small else 12)
+    found = drawn(rng, knobs, node, 4 if small else 12)
     faults = found.faults
     if rng.random() < FAULTS_SHARE:
         faults += generate_faults(rng, DISK, (node,), found.operations[-1].at, least=1)
@@ -133,6 +139,24 @@ def _shifted(rng: random.Random, knobs: Knobs, node: str, rounds: int) -> Scenar
             found.append(_act(number, at, session, step, looks=looks))
     slow = (SlowDisk(at=0.0, node=node, seconds=rounds * 0.3, sync_ms=rng.choice((5.0, 20.0))),)
     return Scenario("shifted", knobs, writers, tuple(found), slow)
+
+
+def _elided(rng: random.Random, knobs: Knobs, node: str, rounds: int) -> Scenario:
+    """The result of a run is stored already; while its commit is pending, another one of its session reads it."""
+    writers = (Writer("a", rng.random() < 0.5, 8), Writer("b", rng.random() < 0.5, 8))
+    found: list[Act | Care] = []
+    for round_ in range(1, rounds + 1):
+        at, number = round_ * 0.1, round_ * 4
+        first, second = rng.sample(("a", "b"), 2)
+        doc = rng.choice(("q0", "q1"))
+        # Results are equal if their numbers are both even.
+        found += [
+            _act(number, at, first, Step("result", doc), waits=True),
+            _act(number + 2, at + 0.05, second, Step("result", doc)),
+            _act(number + 1, at + 0.05, second, Step("set", rng.choice(("d0", "d1"))), looks=(Look(doc),)),
+        ]
+    slow = (SlowDisk(at=0.0, node=node, seconds=rounds * 0.2, sync_ms=5.0),)
+    return Scenario("elided", knobs, writers, tuple(found), slow)
 
 
 _Draw = Callable[[random.Random, Knobs, str, int], Scenario]
