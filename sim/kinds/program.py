@@ -15,7 +15,7 @@ from sim.apps.source import source as app_source
 from sim.oracles.crash_points import check_crash_points, mark_acknowledged
 from sim.performer import perform as perform_faults
 from sim.plan import Plan
-from sim.program import scenes, twin
+from sim.program import final_scenes, twin
 from sim.program.checks import check
 from sim.program.generate import generate as draw
 from sim.program.operations import Program
@@ -36,7 +36,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     # From a stream of its own: plans of known seeds stay as they are.
     if random.Random(f"crash-{rng.getstate()[1][:2]}").random() < CRASH_SHARE and _is_durable(plan):
         return msgspec.structs.replace(plan, features=(*plan.features, CRASH_POINTS))
-    return scenes.added(plan, rng)
+    return final_scenes.added(plan, rng)
 
 
 def _is_durable(plan: Plan) -> bool:

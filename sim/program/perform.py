@@ -13,7 +13,7 @@ from sim.apps.module import add
 from sim.apps.resources import OUTSIDE
 from sim.apps.source import block
 from sim.program import operations as o
-from sim.program import scene_steps
+from sim.program import final_scene_steps
 from sim.program.program import ProgramWorld, Session
 from sim.program.told import SentEvent
 
@@ -62,7 +62,7 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
         case o.Care(how=how):
             _care(program, session, how)
         case o.Overtake() | o.Undercut() | o.Interrupt() | o.Preempt():
-            scene_steps.perform(program, operation, session)
+            final_scene_steps.perform(program, operation, session)
         case o.Gate(fn=fn) if fn in names:
             node = session.space.nodes.get(getattr(module, fn))
             session.spy.loosened(fn)
@@ -90,7 +90,7 @@ def _block(program: ProgramWorld, operation: o.Block, session: Session) -> None:
             machine().sleep(operation.pause)
         body(tx, operation.tag, operation.n)
         if operation.beside:
-            scene_steps.beside(program, session, operation.beside)
+            final_scene_steps.beside(program, session, operation.beside)
         if operation.hold:
             machine().sleep(operation.hold)
         if operation.gives_up:

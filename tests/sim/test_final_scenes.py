@@ -13,7 +13,7 @@ from sim.mutants.hunt import warm
 from sim.mutants.mutant import Mutant, apply
 from sim.plan import Knobs, Plan
 from sim.program import operations as o
-from sim.program import scenes
+from sim.program import final_scenes
 from sim.program.generate import generate
 from sim.runner import run
 from sim.storage.workload import Act, Look, Step, Writer
@@ -151,7 +151,7 @@ def test_scene_leaves_the_rest_of_a_plan_as_it_is(monkeypatch: pytest.MonkeyPatc
     for seed in range(60):
         rng = random.Random(seed)
         plan = generate(rng, small=True)
-        more = scenes.added(plan, rng)
+        more = final_scenes.added(plan, rng)
         assert isinstance(plan.app, p.App)
         assert isinstance(more.app, p.App)
         assert more.operations[: len(plan.operations)] == plan.operations
