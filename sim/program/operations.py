@@ -202,3 +202,16 @@ class Preempt(Operation, frozen=True, kw_only=True):
     sink: str
     """It shows both."""
     value: int
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """Operations of one thread, in one session."""
+
+    session: int = 0
+    operations: tuple[Operation, ...]
+
+
+class Together(Operation, frozen=True, kw_only=True):
+    """Several threads at the same time, each with operations of its own. The operation ends when all of them have."""
+
+    lanes: tuple[Lane, ...]

@@ -28,6 +28,7 @@ from sim.apps.module import SCREENS, load
 from sim.apps.source import APP, source
 from sim.program import operations as o
 from sim.program.loop import LoopSpace
+from sim.program.quiet import check_quiet
 from sim.program.shown import shown
 from sim.program.spy import Spy
 from sim.program.told import Told
@@ -43,6 +44,9 @@ PATIENCE_S: Final = 0.5
 
 DELAYED: Final = 3
 """Delayed functions, one below the other, at most."""
+
+BESIDE: Final = -1
+"""The number of a thread that is one of several at the same time."""
 
 DELAY_S: Final = 0.3
 """Longer than functions of generated apps are delayed."""
@@ -61,6 +65,8 @@ class Session:
         self.watch = watch
         self.delayed = 0
         """Delayed functions, one below the other."""
+        self.under_way = 0
+        """Operations that have begun and not ended."""
 
     @property
     def storage(self) -> Storage:
@@ -157,12 +163,34 @@ class ProgramWorld:
         session, queue = self.sessions[number], self.queues[index]
         with session.entered():
             while queue and not self.is_stopping:
-                operation = queue.popleft()
-                if operation.gap:
-                    machine().sleep(operation.gap)
-                self.world.counts["operations"] += 1
-                self.do(operation, session, index)
-                self.told.look()
+                self._step(queue.popleft(), session, index)
+
+    def _step(self, operation: o.Operation, session: Session, thread: int) -> None:
+        if operation.gap:
+            machine().sleep(operation.gap)
+            check_quiet(self, session)
+        self.world.counts["operations"] += 1
+        if isinstance(operation, o.Together):
+            self._together(operation)
+        else:
+            session.under_way += 1
+            self.do(operation, session, thread)
+            session.under_way -= 1
+        self.told.look()
+        check_quiet(self, session)
+
+    def _together(self, operation: o.Together) -> None:
+        node = self.world.node(self.spec.name)
+        actors = [node.start(f"u{index}", partial(self._beside, lane)) for index, lane in enumerate(operation.lanes)]
+        for actor in actors:
+            self.world.conductor.join(actor)
+
+    def _beside(self, lane: o.Lane) -> None:
+        session = self.sessions[lane.session % len(self.sessions)]
+        with session.entered():
+            for operation in lane.operations:
+                if not self.is_stopping:
+                    self._step(operation, session, BESIDE)
 
     def do(self, operation: o.Operation, session: Session, thread: int) -> None:
         """Perform an operation. An error has to be one that is documented for the faults of the plan."""
