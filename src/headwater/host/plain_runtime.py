@@ -110,6 +110,7 @@ class PlainRuntime(PlainLoading):
                 self._follow_up(is_due or (lambda: events.is_due))
             if self._has_parts:
                 self._end_pass()
+                self._take_up_pieces()
         finally:
             self._passing = 0
             if self._has_parts and self.has_come:
@@ -119,6 +120,13 @@ class PlainRuntime(PlainLoading):
             self._pay()
         if self.events.due:
             self.events.call_due()
+
+    def _take_up_pieces(self) -> None:
+        """Do what other threads have left during this pass, which has cleared their request for another one."""
+        while self._pieces is not None and self._pieces.is_due:
+            self._pieces.catch_up()
+            self.scheduler.settle()
+            self._end_pass()
 
     def _follow_up(self, is_due: Callable[[], bool]) -> None:
         for _ in range(CHAIN_MAX // EVENTS_MAX):

@@ -305,6 +305,11 @@ class SpaceRuntime(
         if self._fetcher is not None:
             self._fetcher.let_go()
 
+    @property
+    def has_come(self) -> bool:
+        """Whether a pass has work from outside, or from a thread that has changed pieces during the last pass."""
+        return super().has_come or (self._pieces is not None and self._pieces.is_due)
+
     def _begin_pass(self) -> None:
         """Take in results from outside, and call due timers."""
         if self._pieces is not None:

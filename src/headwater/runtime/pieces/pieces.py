@@ -365,6 +365,11 @@ class Pieces:
         finally:
             self._space.lock.release()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether another thread has left work."""
+        return bool(self._due)
+
     def catch_up(self) -> None:
         """Do work that other threads have left. The caller holds the lock."""
         while self._due:
