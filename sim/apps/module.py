@@ -5,7 +5,8 @@ from __future__ import annotations
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Final
 
@@ -85,6 +86,17 @@ def load(text: str) -> ModuleType:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     exec(compile(text, file, "exec"), module.__dict__)  # noqa: S102  # the app of this world
     return module
+
+
+@contextmanager
+def beside(text: str) -> Iterator[ModuleType]:
+    """The module of another app, which takes the place of the present one for a while."""
+    file = f"<{MODULE}>"
+    module, lines = sys.modules[MODULE], linecache.cache[file]
+    try:
+        yield load(text)
+    finally:
+        sys.modules[MODULE], linecache.cache[file] = module, lines
 
 
 def add(module: ModuleType, text: str, name: str) -> Callable[..., object]:

@@ -253,6 +253,8 @@ class Computed(Part, frozen=True):
     target: str = ""
     slow: int = 0
     """Milliseconds that a run takes: others commit meanwhile."""
+    finishes: bool = False
+    """Whether an async run goes on when a value that it has read changes."""
 
 
 class Listing(Part, frozen=True):

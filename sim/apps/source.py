@@ -290,6 +290,7 @@ def _computed(app: p.App, part: p.Computed) -> str:
         eager=part.eager,
         version=part.version,
         writes=f"[{part.target}]" if part.target else "",
+        on_invalid='"finish"' if part.finishes else "",
     )
     return _function(decorator, head, body)
 

@@ -21,6 +21,7 @@ from sim.program.generate import generate as draw
 from sim.program.operations import Program
 from sim.program.perform import perform
 from sim.program.program import REST_S, URL, ProgramWorld
+from sim.program.scenes import with_scene
 from sim.world import Node, World
 
 CRASH_POINTS: Final = "crash points"
@@ -33,8 +34,11 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
     plan = draw(rng, small=small)
     if (twins := twin.generate(rng, small=small)) is not None:
         return twins
-    # From a stream of its own: plans of known seeds stay as they are.
-    if random.Random(f"crash-{rng.getstate()[1][:2]}").random() < CRASH_SHARE and _is_durable(plan):
+    # From streams of their own: plans of known seeds stay as they are.
+    state = rng.getstate()[1][:2]
+    is_crashing = random.Random(f"crash-{state}").random() < CRASH_SHARE and _is_durable(plan)
+    plan = with_scene(random.Random(f"scene-{state}"), plan)
+    if is_crashing:
         return msgspec.structs.replace(plan, features=(*plan.features, CRASH_POINTS))
     return final_scenes.added(plan, rng)
 

@@ -22,7 +22,7 @@ from sim.oracles.moments import SCOPE, Complain, Moment, moments, whole_log
 from sim.program.check_events import check_events, check_sent
 from sim.program.check_pieces import check_pieces
 from sim.program.check_resources import check_asked, check_resources, has_ageing, is_asking
-from sim.program.operations import Gate
+from sim.program.operations import Gate, OtherCode
 from sim.program.program import ProgramWorld, Session
 
 ROUNDS_MAX = 60
@@ -358,9 +358,11 @@ def _check_runs(
     runs = session.space.stats.runs
     parts = program.app.named()
     written = _written_at_start(program.app, stopped)
+    # The digest of a run names an observation that the other program has replaced: it is not kept, as documented.
+    replaced = {each.fn for each in program.world.plan.operations if isinstance(each, OtherCode)}
     for part in program.app.parts:
         reached = values.reached(program.app, [part])
-        if part.name in stopped or any(isinstance(parts[name], p.Derived) for name in reached):
+        if part.name in {*stopped, *replaced} or any(isinstance(parts[name], p.Derived) for name in reached):
             # What only the run of a list can make again is not kept.
             continue
         if not written.isdisjoint(reached):

@@ -37,7 +37,7 @@ def added(plan: Plan, rng: random.Random) -> Plan:
 
     Not with faults: after a kill, a scene would begin in its middle.
     """
-    rng = random.Random(f"scene-{rng.getstate()[1][:2]}")
+    rng = random.Random(f"final-scene-{rng.getstate()[1][:2]}")
     node, app = plan.nodes[0], plan.app
     if rng.random() >= SHARE or plan.faults or not isinstance(node, o.Program) or not isinstance(app, p.App):
         return plan

@@ -204,6 +204,13 @@ class Preempt(Operation, frozen=True, kw_only=True):
     value: int
 
 
+class OtherCode(Operation, frozen=True, kw_only=True):
+    """Another program has the file open, with another version of a function: it counts in a cell that this reads."""
+
+    fn: str
+    cell: str
+
+
 class Lane(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Operations of one thread, in one session."""
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from headwater.cells.transaction import Transaction
 from headwater.errors import NotFoundError
 from headwater.machine import machine
 from sim.apps import parts as p
-from sim.apps.module import add
+from sim.apps.module import add, beside
 from sim.apps.resources import OUTSIDE
-from sim.apps.source import block
-from sim.program import operations as o
+from sim.apps.source import block, source
 from sim.program import final_scene_steps
-from sim.program.program import ProgramWorld, Session
+from sim.program import operations as o
+from sim.program.program import URL, ProgramWorld, Session
 from sim.program.told import SentEvent
 
 
@@ -54,6 +56,8 @@ def perform(program: ProgramWorld, operation: o.Operation, session: Session, thr
         case o.ChangeOutside(resource=resource, fails=fails):
             OUTSIDE.epochs[resource] += not fails
             OUTSIDE.failing[resource] = fails
+        case o.OtherCode(fn=fn, cell=cell) if fn in names and cell in names:
+            _run_other_code(program, fn, cell)
         case o.Redeliver():
             _redeliver(program, session, thread)
         case o.Reopen():
@@ -189,6 +193,16 @@ def _resume(program: ProgramWorld, operation: o.Resume, session: Session) -> Non
     session.space.sync()
     getattr(program.module, operation.cell).value = operation.value
     session.space.start(pattern, key, key=key, given=operation.given)
+
+
+def _run_other_code(program: ProgramWorld, fn: str, cell: str) -> None:
+    names = program.app.named()
+    part = names[fn]
+    assert isinstance(part, p.Computed)
+    other = replace(part, body=p.Binary("+", part.body, p.Const(100)))
+    with beside(source(p.App(parts=(names[cell], other)))) as module, module.app.open(URL, on_error="log") as space:
+        getattr(module, cell).increment(1)
+        space.sync()
 
 
 def _care(program: ProgramWorld, session: Session, how: str) -> None:

@@ -26,7 +26,7 @@ NAMES: Final = ("p", "q")
 
 _WITHOUT: Final = frozenset({"peeks", "gates", "restless", "rings", "resources", "async"})
 """What depends on the time of a run, on the outside, or on how often a sink has run; and what needs an event loop."""
-_LEFT_OUT: Final = (o.Reopen, o.Redeliver, o.StopSink, o.Gate, o.SendTwice, o.ChangeOutside)
+_LEFT_OUT: Final = (o.Reopen, o.Redeliver, o.StopSink, o.Gate, o.SendTwice, o.ChangeOutside, o.Together, o.OtherCode)
 """What means something else in another opening."""
 
 
