@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from sim.apps.more import LONG_MS
 from sim.plan import Plan
 from sim.program import operations as o
 
-SHARE: Final = 0.6
+SHARE: Final = 0.8
 """Of the worlds."""
 
 
@@ -27,6 +27,11 @@ class Scene(NamedTuple):
     operations: tuple[o.Operation, ...]
 
 
+Make: TypeAlias = Callable[[random.Random], Scene]
+Fits: TypeAlias = Callable[[o.Program, tuple[str, ...]], bool]
+"""Whether worlds of a program with some features can have a scene."""
+
+
 def with_scene(rng: random.Random, plan: Plan) -> Plan:
     """The plan with one scene, mostly. The rest of it stays as it is."""
     node, app = plan.nodes[0], plan.app
@@ -34,8 +39,9 @@ def with_scene(rng: random.Random, plan: Plan) -> Plan:
     assert isinstance(app, p.App)
     if rng.random() >= SHARE:
         return plan
-    fitting = [make for make, is_fitting in SCENES if is_fitting(node, plan.features)]
-    scene = rng.choice(fitting)(rng)
+    fitting = [(make, weight) for make, is_fitting, weight in SCENES if is_fitting(node, plan.features)]
+    make = rng.choices([make for make, _ in fitting], [weight for _, weight in fitting])[0]
+    scene = make(rng)
     thread, place = rng.randrange(len(node.threads)), rng.randrange(len(plan.operations) + 1)
     added = tuple(replace(each, thread=thread) for each in scene.operations)
     return replace(
@@ -170,16 +176,16 @@ def _is_alone(node: o.Program, _: tuple[str, ...]) -> bool:
     return node.sessions == 1
 
 
-SCENES: Final[tuple[tuple[Callable[[random.Random], Scene], Callable[[o.Program, tuple[str, ...]], bool]], ...]] = (
-    (overtaken_handler, _is_alone),
-    (excused_function, lambda _, features: "gates" in features),
-    (contested_handler, lambda node, _: node.sessions == 2),
-    (open_sender, lambda *_: True),
-    (piece_while_locked, _is_alone),
-    (late_failure, lambda node, _: node.loop and node.sessions == 1),
-    (listed_call, lambda *_: True),
-    (resumed_piece, _is_alone),
+SCENES: Final[tuple[tuple[Make, Fits, int], ...]] = (
+    (overtaken_handler, _is_alone, 1),
+    (excused_function, lambda _, features: "gates" in features, 1),
+    (contested_handler, lambda node, _: node.sessions == 2, 2),
+    (open_sender, lambda *_: True, 1),
+    (piece_while_locked, _is_alone, 1),
+    (late_failure, lambda node, _: node.loop and node.sessions == 1, 3),
+    (listed_call, lambda *_: True, 1),
+    (resumed_piece, _is_alone, 1),
     # With more sessions or threads, one may have run the function before: then the other program has the last word.
-    (other_code, lambda node, _: len(node.threads) == 1 and not node.loop),
+    (other_code, lambda node, _: len(node.threads) == 1 and not node.loop, 1),
 )
-"""Each with the worlds that it fits."""
+"""Each with the worlds that it fits, and its weight there: few worlds have two sessions, or a loop."""
