@@ -169,7 +169,8 @@ def resumed_piece(rng: random.Random) -> Scene:
 def other_code(_: random.Random) -> Scene:
     """Another program with the same file open has another version of a function, and runs it."""
     parts = (p.IntCell("i01"), p.Computed("c01", p.Read("i01"), eager=True), p.Sink("s01", (p.Call("c01"),)))
-    return Scene(parts, (o.Settle(), o.OtherCode(fn="c01", cell="i01"), o.Settle()))
+    # Written here before: a result is adopted if the reads of its run are loaded.
+    return Scene(parts, (_put("i01", 7), o.OtherCode(fn="c01", cell="i01"), o.Settle()))
 
 
 def _is_alone(node: o.Program, _: tuple[str, ...]) -> bool:
