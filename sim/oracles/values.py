@@ -187,7 +187,7 @@ def check_history(
             continue
         if resting and not resting.isdisjoint(reached(app, [*steps, result])):
             continue
-        if any(_catches_refusal(app, each) for each in (*steps, result)):
+        if _catches_refusal(app, result) or any(_catches_refusal(app, each) for each in steps):
             continue
         _check_commit(app, moment, entry, (steps, result), complain, earlier=earlier)
 

@@ -20,7 +20,7 @@ from sim.program.program import URL, ProgramWorld, Session
 from sim.program.told import SentEvent
 
 
-def perform(program: ProgramWorld, operation: o.Operation, session: Session, thread: int) -> None:  # noqa: C901, PLR0912
+def perform(program: ProgramWorld, operation: o.Operation, session: Session, thread: int) -> None:  # noqa: C901, PLR0912, PLR0915  # all kinds
     """Perform one operation. Raises what the product raises."""
     space, module = session.space, program.module
     names = program.app.named()

@@ -28,7 +28,8 @@ def check_quiet(program: ProgramWorld, session: Session) -> None:
         return
     if runtime._pieces is not None and runtime._pieces._due:
         program.world.violate("L2", "work on pieces is left, and no pass is asked for", program.spec.name)
-    if runtime.inbox or session.under_way or runtime.replica.lock.locked():
+    turn: Any = runtime.replica.lock
+    if runtime.inbox or session.under_way or turn.locked():
         # An outcome has arrived, or another thread is in the middle of something.
         return
     _check_timer(program, runtime)

@@ -86,7 +86,12 @@ def test_block_is_rejected_if_a_function_fails_since_although_another_caller_has
     shop = Shop()
     with shop.app.open("memory:") as space, pytest.raises(ConflictError, match="fails"), space.transaction():
         shop.noted.value = shop.called()
-        thread = Thread(target=lambda: (shop.change(-1), shop.called()))
+
+        def change_and_call() -> None:
+            shop.change(-1)
+            shop.called()
+
+        thread = Thread(target=change_and_call)
         thread.start()
         thread.join()
 

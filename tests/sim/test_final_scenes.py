@@ -12,8 +12,8 @@ from sim.mutants.catalog import find
 from sim.mutants.hunt import warm
 from sim.mutants.mutant import Mutant, apply
 from sim.plan import Knobs, Plan
-from sim.program import operations as o
 from sim.program import final_scenes
+from sim.program import operations as o
 from sim.program.generate import generate
 from sim.runner import run
 from sim.storage.workload import Act, Look, Step, Writer
@@ -146,7 +146,7 @@ def test_situation_finds_its_mistake_and_breaks_no_rule_without_it(name: str) ->
 
 
 def test_scene_leaves_the_rest_of_a_plan_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenes, "SHARE", 1.0)
+    monkeypatch.setattr(final_scenes, "SHARE", 1.0)
     found: set[str] = set()
     for seed in range(60):
         rng = random.Random(seed)
