@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -69,7 +70,10 @@ def _parser() -> argparse.ArgumentParser:
         help="the worlds of `./hw sim --from 1 --seeds N`; a mutant is played in those that come to its code",
     )
     parser.add_argument(
-        "--seconds-each", metavar="S", type=float, default=SECONDS, help="for each mutant (default: %(default)g)"
+        "--seconds-each",
+        metavar="S",
+        type=float,
+        help=f"for each mutant (default: {SECONDS:g}; with --seeds, all of its worlds)",
     )
     parser.add_argument("--worlds-each", metavar="W", type=int, help="at most so many worlds for each mutant")
     parser.add_argument("--jobs", metavar="J", type=int, default=_cores(), help="processes (default: one per core)")
@@ -114,7 +118,7 @@ def _hunt(chosen: list[Mutant], options: argparse.Namespace) -> int:
     line = _Progress(len(chosen))
     hunt = Hunt(
         jobs=options.jobs,
-        seconds=options.seconds_each,
+        seconds=_seconds(options),
         worlds=options.worlds_each,
         kinds=tuple(options.kind or ()),
         on_world=line.show,
@@ -133,7 +137,7 @@ def _hunt(chosen: list[Mutant], options: argparse.Namespace) -> int:
                 findings.append(Finding(area=mutant.area, name=mutant.name, verdict="unplayed"))
                 continue
             line.next(_key(mutant))
-            finding = hunt.hunt(mutant) if sifted is None else _in_order(hunt, mutant, sifted)
+            finding = hunt.hunt(mutant) if sifted is None else in_order(hunt, mutant, sifted)
             findings.append(finding)
             if finding.verdict != "unplayed":
                 known[table.name_of(finding)] = finding
@@ -156,12 +160,20 @@ def _hunt(chosen: list[Mutant], options: argparse.Namespace) -> int:
     return code
 
 
-def _in_order(hunt: Hunt, mutant: Mutant, sifted: reach.Sieve) -> Finding:
+def _seconds(options: argparse.Namespace) -> float:
+    """With a number of worlds, a mutant survives only if all of them were played."""
+    if options.seconds_each is not None:
+        return float(options.seconds_each)
+    return SECONDS if options.seeds is None else math.inf
+
+
+def in_order(hunt: Hunt, mutant: Mutant, sifted: reach.Sieve) -> Finding:
     """What a run of all worlds of the seeds in turn would find, of those that can kill the mutant."""
     finding = hunt.hunt(mutant, sifted.worlds[_key(mutant)])
     if finding.verdict == "killed":
         return msgspec.structs.replace(finding, worlds=finding.seed)
-    return msgspec.structs.replace(finding, worlds=sifted.seeds) if finding.verdict == "survived" else finding
+    is_whole = finding.verdict == "survived" and finding.worlds >= len(sifted.worlds[_key(mutant)])
+    return msgspec.structs.replace(finding, worlds=sifted.seeds) if is_whole else finding
 
 
 def _key(mutant: Mutant) -> str:
@@ -195,7 +207,11 @@ def _write(path: Path | None, findings: dict[str, Finding]) -> None:
 
 def _reach(chosen: list[Mutant], options: argparse.Namespace) -> int:
     found = reach.reached(
-        chosen, seconds=options.seconds_each, worlds=options.worlds_each, jobs=options.jobs, kinds=options.kind
+        chosen,
+        seconds=options.seconds_each or SECONDS,
+        worlds=options.worlds_each,
+        jobs=options.jobs,
+        kinds=options.kind,
     )
     print(f"{'mutant':44}{'reached':>10}{'changed':>10}{'worlds':>8}")
     for each in found:

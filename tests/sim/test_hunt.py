@@ -11,7 +11,7 @@ from sim.mutants import run, table
 from sim.mutants.catalog import MUTANTS
 from sim.mutants.hunt import Finding, Hunt, names_of
 from sim.mutants.mutant import Mutant
-from sim.mutants.reach import reached
+from sim.mutants.reach import Sieve, reached
 
 NOISY = "tests.sim.noisy"
 LOSES = Mutant(
@@ -35,6 +35,13 @@ def test_a_world_that_fails_without_the_mutant_is_no_evidence() -> None:
 def test_a_mutant_survives_if_no_world_breaks_another_rule_than_without_it() -> None:
     found = Hunt(jobs=1, worlds=6).hunt(HARMLESS)
     assert (found.verdict, found.worlds) == ("survived", 6)
+
+
+def test_a_mutant_has_survived_the_worlds_of_the_seeds_only_if_all_of_them_were_played() -> None:
+    names = [(f"small-{NOISY}", seed) for seed in range(1, 4)]
+    sieve = Sieve(seeds=40, worlds={"test.harmless": names}, broken={})
+    assert run.in_order(Hunt(jobs=1), HARMLESS, sieve).worlds == 40
+    assert run.in_order(Hunt(jobs=1, seconds=0.0), HARMLESS, sieve).worlds == 0
 
 
 def test_an_equivalent_mutant_is_not_played() -> None:
