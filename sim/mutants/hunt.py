@@ -85,7 +85,7 @@ class Hunt:
         if not (kinds := self.kinds_of(mutant)):
             return found
         chosen = iter(names_of(kinds) if names is None else names)
-        search = _Search(itertools.islice(chosen, self._worlds), self._seconds, self._on_world)
+        search = Search(itertools.islice(chosen, self._worlds), self._seconds, self._on_world)
         while not search.is_over:
             search.claims.clear()
             if not run(
@@ -118,7 +118,7 @@ class Hunt:
         return self._unchanged[name]
 
 
-class _Search:
+class Search:
     """Worlds of one mutant, played until one of them fails. That one may turn out to be no evidence."""
 
     def __init__(self, names: Iterator[Name], seconds: float, on_world: Callable[[], None]) -> None:
@@ -144,6 +144,9 @@ class _Search:
         self._is_at_end = True
 
     def take(self, result: Result) -> None:
+        if self.claims:
+            # Played beside the one that failed: if that is no evidence, this one is played again.
+            return
         self.played += 1
         del self._begun[result.name]
         self._on_world()

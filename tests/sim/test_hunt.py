@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -9,9 +10,10 @@ import pytest
 
 from sim.mutants import run, table
 from sim.mutants.catalog import MUTANTS
-from sim.mutants.hunt import Finding, Hunt, names_of
+from sim.mutants.hunt import Finding, Hunt, Search, names_of
 from sim.mutants.mutant import Mutant
 from sim.mutants.reach import Sieve, reached
+from sim.worker import Result
 
 NOISY = "tests.sim.noisy"
 LOSES = Mutant(
@@ -35,6 +37,16 @@ def test_a_world_that_fails_without_the_mutant_is_no_evidence() -> None:
 def test_a_mutant_survives_if_no_world_breaks_another_rule_than_without_it() -> None:
     found = Hunt(jobs=1, worlds=6).hunt(HARMLESS)
     assert (found.verdict, found.worlds) == ("survived", 6)
+
+
+def test_a_result_beside_that_of_a_failed_world_is_not_counted() -> None:
+    search = Search(iter([("k", 1), ("k", 2), ("k", 3)]), 60.0, lambda: None)
+    assert list(islice(search.names(), 2)) == [("k", 1), ("k", 2)]
+    search.take(Result(kind="k", seed=1, status="failed"))
+    search.take(Result(kind="k", seed=2, status="ok"))
+    assert search.played == 1
+    search.claims.clear()
+    assert list(search.names()) == [("k", 2), ("k", 3)], "the rest, if that was no evidence"
 
 
 def test_a_mutant_has_survived_the_worlds_of_the_seeds_only_if_all_of_them_were_played() -> None:

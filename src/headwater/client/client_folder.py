@@ -375,7 +375,7 @@ class ClientFolder:
                 later.docs = batch.docs | later.docs
                 later.meta = batch.meta | later.meta
                 later.afresh = batch.afresh
-            # Not retried at once, but with the next group: commits that came meanwhile are one, and callers wait for it.
+            # Not retried at once, but with the next group: commits that came meanwhile are one, with waiting callers.
             self._is_stalled = not later.commits
 
     def _write_down(self, batch: _Batch) -> None:
