@@ -16,11 +16,14 @@ import headwater as hw
 from headwater.client import document_fetch
 from headwater.errors import HeadwaterError, NotReadyError, OfflineError, UsageError, UserCodeError
 from headwater.server.spaces import space_answers
-from headwater.store.commit import Commit, CommitOutcome, Committed, PatchDoc
+from headwater.store.commit import Commit, CommitOutcome, Committed, DeleteDoc, PatchDoc
+from headwater.store.document import StoredDocument
+from headwater.sync.client_listener import Brought
 from headwater.sync.client_session import ClientSession
 from headwater.values.address import doc_key
-from headwater.values.ids import LocalSeq, SessionId
-from headwater.values.patch import Replace
+from headwater.values.ids import NEVER, LocalSeq, Seq, SessionId
+from headwater.values.patch import Append, Replace
+from headwater.values.tree import ABSENT, freeze
 from tests.client.world import Behind, behind
 from tests.server.running import DEADLINE_S, settle_in
 
@@ -441,6 +444,28 @@ async def test_a_change_that_comes_before_the_document_is_part_of_the_document(a
         assert not is_here(lambda: person.age)()
         at.proxy.freeze(False)
         await until(is_here(lambda: person.age), "it has come")
+
+
+@looped
+async def test_a_change_that_comes_right_after_the_document_is_taken_in(at: Behind) -> None:
+    """Together with the document, which does not exist yet: the thread was busy when both of them came."""
+    desk = Desk()
+    await asyncio.to_thread(desk.fill, at)
+    doc = doc_key("elsewhere.list")
+    for known in (
+        Brought(doc, StoredDocument(ABSENT, NEVER)),
+        CommitOutcome(Commit(SessionId("other"), LocalSeq(0), (DeleteDoc(doc),)), Committed(Seq(1_000))),
+    ):
+        async with desk.app.aopen(at.url, token=at.token, actor="ann") as space:
+            replica = space._runtime.replica
+            at.proxy.freeze(True)
+            assert replica.is_missing(doc)
+            append = PatchDoc(doc, (Append((), (freeze(1),)),))
+            commit = Commit(SessionId("other"), LocalSeq(0), (append,))
+            replica.integrate([known, CommitOutcome(commit, Committed(Seq(1_001)))])
+            assert not replica.is_missing(doc)
+            assert list(replica.read(doc)) == [1]  # type: ignore[call-overload]  # a list
+            at.proxy.freeze(False)
 
 
 @looped

@@ -217,14 +217,18 @@ class RemoteReplica(AttachedReplica):
     def _worked_out(
         self, decided: Iterable[CommitOutcome | Failure | Pulled]
     ) -> Iterator[CommitOutcome | Failure | Pulled]:
+        # Requested documents that have come in this step.
+        come: set[DocKey] = set()
         for each in decided:
             if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and not each.effects:
                 mine = self._pending.get(each.commit.local_seq) if each.commit.session == self._session else None
                 if mine is not None and each.verdict.seq == NEVER:
                     self._keep_here(mine)
-                yield self._with_effects(each.commit, each.verdict.seq, mine)
+                yield self._with_effects(each.commit, each.verdict.seq, mine, come)
             elif not isinstance(each, Pulled) or self._is_wanted(each):
                 yield each
+            if self.coming:
+                come.update(_known_by(each))
 
     def _is_wanted(self, pulled: Pulled) -> bool:
         """Whether to keep a fetched document. A dropped document gets no further changes, and would become stale."""
@@ -241,7 +245,9 @@ class RemoteReplica(AttachedReplica):
             record.confirmed, _ = apply_operation(record.confirmed, operation)
             self._own.add(operation.doc)
 
-    def _with_effects(self, commit: Commit, seq: Seq, mine: PendingCommit | None) -> CommitOutcome:
+    def _with_effects(
+        self, commit: Commit, seq: Seq, mine: PendingCommit | None, come: Collection[DocKey]
+    ) -> CommitOutcome:
         if mine is not None and not mine.is_rebased and self._is_as_shown(mine, seq):
             return CommitOutcome(commit, Committed(seq), mine.effects)
         effects: dict[DocKey, Effect] = {}
@@ -258,7 +264,8 @@ class RemoteReplica(AttachedReplica):
                 record = self._documents[doc] = Document(ABSENT, NEVER, ABSENT)
             earlier = effects.get(doc)
             before = record.confirmed if earlier is None else earlier.after
-            if before is ABSENT and doc in self.coming and doc not in _replaced_by(operation):
+            is_coming = doc in self.coming and doc not in come
+            if before is ABSENT and is_coming and doc not in _replaced_by(operation):
                 # It was released and requested again: what is on its way contains this.
                 effects[doc] = Effect(doc, before, before, ())
                 continue
