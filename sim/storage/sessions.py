@@ -200,6 +200,9 @@ class Session:
         sent.is_out = False
         if not isinstance(error, StoreError) and sent.rides != "breaks":
             self.world.violate("INV-7", f"{self.id} {number} was told {type(error).__name__}: {error}")
+        if sent.verdicts:
+            # Decided before an interrupt, and tried again after it: the verdict holds (`Storage._stall`).
+            return
         if self.writer.resends:
             self.stalled = number if self.stalled is None else min(self.stalled, number)
             if isinstance(error, StoreFullError):
