@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from headwater.errors import AddressError, HeadwaterError, LimitError
+from headwater.errors import AddressError, HeadwaterError, LimitError, PoisonedError, UnavailableError
 from headwater.store.commit import (
     UNNUMBERED,
     Absent,
@@ -225,6 +225,10 @@ def watched(violate: Violate) -> Iterator[None]:
         for submission, outcome in zip(submissions, outcomes, strict=True):
             try:
                 admission.look(submission, outcome)
+            except (UnavailableError, PoisonedError):
+                # The disk has failed since, such as in a checkpoint: what is before the commit cannot be read here.
+                del spaces[key]
+                break
             except HeadwaterError as error:
                 violate("INV-9", f"{_named(submission.commit)} was accepted, and cannot be applied: {error}")
                 del spaces[key]

@@ -93,14 +93,13 @@ class History:
             self._world.violate("INV-9", f"verify at the end: {report.findings}")
         model = Model()
         model.is_compacted = self._world.counts["compactions"] > 0
-        # Those that may have been accepted without an entry, and whose session was killed before it was told. Of a
-        # commit that a full disk refused, the session was told that it is not stored.
+        # Those whose place is not known, because their session was killed before it was told.
         model.elided.update(
             self._number(each)
             for session in self._sessions
             for sent in session.sent.values()
             for each in sent.values()
-            if each.is_elided and not each.verdicts and not isinstance(each.error, StoreFullError)
+            if each.may_be_elided_before
         )
         decided = self._decisions()
         for seq in sorted(self.entries):

@@ -66,6 +66,8 @@ class Sent:
     error: HeadwaterError | None = None
     # The opening in which it was made, or decided first.
     opening: int = 0
+    # The opening in which it was made.
+    made_in: int = 0
     # What its table transaction does.
     rides: str = ""
     # Sent in this opening, and not decided.
@@ -77,6 +79,14 @@ class Sent:
     def is_elided(self) -> bool:
         """Whether it may be accepted without an entry in the log."""
         return self.commit.seen is not None
+
+    @property
+    def may_be_elided_before(self) -> bool:
+        """Whether it may have been accepted without an entry, by an opening that ended before its session was told."""
+        if not self.is_elided or isinstance(self.error, StoreFullError):
+            # Of a commit that a full disk refused, the session was told that it is not stored.
+            return False
+        return not self.verdicts or (isinstance(self.verdicts[0][0], Committed) and self.opening != self.made_in)
 
     @property
     def is_over(self) -> bool:
@@ -159,7 +169,7 @@ class Session:
             (0, _observation(reads, pending)) if act.steps[0].how == "result" else None,
         )
         made = self.current[number] = Sent(act, commit, rides="" if self.writer.resends else act.rides)
-        made.opening = self.openings
+        made.opening = made.made_in = self.openings
         return made
 
     def reused(self) -> Submission | None:
