@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import headwater as hw
-from headwater.errors import HeadwaterError, StoreError
+from headwater.errors import HeadwaterError, PoisonedError, StoreError
 from headwater.values.codec import decode
 from headwater.workflow.rows import EffectOutcome, RunRow, RunStatus
 from headwater.workflow.tables import WorkflowTables
@@ -150,15 +150,21 @@ class People:
         if not data:
             # The run is being prepared. If it asks before the approval arrives, that is for the plan it then has.
             outside.approving_runs.append(run.id)
+        may_count = False
         try:
             flow.approve(run.id, by="ann")
             query = "select prepare_result from flow_run where id = ?"
             found = None if data else self.program.look(lambda tables: tables.one(query, run.id))
             outside.approved.add(data if found is None else _plan_of(found[0]))
+        except PoisonedError:
+            # HW204: the disk has failed, and whether the approval is stored is not known.
+            may_count = True
+            raise
         finally:
-            outside.approving.remove(data)
-            if not data:
-                outside.approving_runs.remove(run.id)
+            if not may_count:
+                outside.approving.remove(data)
+                if not data:
+                    outside.approving_runs.remove(run.id)
         self.world.sometimes["approval of an older version"] += bool(data) and data[0] != f"v{self.program.revision}"
 
     # -- finishing -----------------------------------------------------------------------------------------
