@@ -276,10 +276,11 @@ def _check_ledger(program: ProgramWorld, documents: Mapping[str, Any]) -> None: 
     # Of a handler that this version of the app does not have, events are kept.
     plan = program.world.plan
     marks = {each.mark: each.handler for each in p.followed((plan.operations, program.first_app.parts))}
+    left = _set_aside(documents)
     for entry in entries:
         for tag in entry["sent"]:
             is_declared = marks.get(tag.rpartition(".")[2]) in (None, *program.app.named())
-            if tag not in own and not SCREENS.called[tag] and is_declared:
+            if tag not in own and not SCREENS.called[tag] and is_declared and tag not in left:
                 complain("I10", f"event {tag}, sent by {entry['tag']}, was never handled")
     sent = {tag for entry in entries for tag in entry["sent"]}
     for tag in own:
@@ -288,6 +289,12 @@ def _check_ledger(program: ProgramWorld, documents: Mapping[str, Any]) -> None: 
     check_sent(program, entries, own, complain)
     check_events(program, documents, own, complain)
     _check_order(program, own, complain)
+
+
+def _set_aside(documents: Mapping[str, Any]) -> set[str]:
+    """Events that are kept as failed without a call, because processes ended while they were to be handled."""
+    failed = [each for name, each in documents.items() if name.startswith("failed:")]
+    return {each["payload"]["tag"] for each in failed if "processes ended while it was" in each["reason"]}
 
 
 def _is_of_sink(tag: str) -> bool:
