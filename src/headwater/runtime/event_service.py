@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, cast
 from headwater.cells.context import CONTEXT, ContextFrame, open_spaces
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
-from headwater.errors import EventTimeoutError, UsageError, UserCodeError
+from headwater.errors import EventTimeoutError, NotFoundError, UsageError, UserCodeError
 from headwater.machine import machine
 from headwater.runtime.connection import Connection
 from headwater.runtime.error_report import log
@@ -138,7 +138,12 @@ class EventService:
 
     def is_handled(self, stream: str) -> bool:
         """Whether events of a stream are handled here."""
-        return stream in self._space.scheduler.streams.handlers
+        handlers = self._space.scheduler.streams.handlers
+        if stream in handlers:
+            return True
+        # Another thread may be replacing the functions of a piece.
+        with self._space.lock:
+            return stream in handlers
 
     # -- sending -------------------------------------------------------------------------------------------
 
@@ -157,8 +162,7 @@ class EventService:
             outside = (f"by {by}" if by else f"actor {space.actor or ''}", name)
         around, is_inside = self._around()
         origin = None if around is None else around.tx
-        with self._turn(looks=origin is not None or outside is not None):
-            event = space.scheduler.queue_event(stream, payload, origin=origin, outside=outside)
+        event = self._queue(stream, payload, origin, outside)
         if taken is not None:
             taken(event)
         if around is not None and origin is not None and around.space is not space and origin.status not in SETTLED:
@@ -167,6 +171,20 @@ class EventService:
         elif not is_inside:
             space.catch_up()
         return event
+
+    def _queue(
+        self, stream: str, payload: Value, origin: Transaction | None, outside: tuple[str, str] | None
+    ) -> EventRecord:
+        looks, is_there = origin is not None or outside is not None, True
+        while True:
+            try:
+                with self._turn(looks=looks):
+                    return self._space.scheduler.queue_event(stream, payload, origin=origin, outside=outside)
+            except NotFoundError:
+                # Once more, if another thread was just replacing the functions of a piece.
+                is_there = is_there and self.is_handled(stream)
+                if not is_there:
+                    raise
 
     def redeliver(self, event_id: str, taken: Taken | None = None) -> EventRecord:
         """Deliver a failed event once more; `taken` as in `send`. Raises NotFoundError."""

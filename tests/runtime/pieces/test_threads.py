@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.errors import ConflictError
+from headwater.errors import ConflictError, NotFoundError
+from headwater.host.space_facade import runtime_of
 from headwater.runtime.pieces.pieces import Pieces
 from tests.runtime.pieces.kit import Held, check_held, held
 
@@ -141,3 +142,45 @@ def test_threads_that_are_first_to_start_something_do_so_in_one_place(monkeypatc
             thread.join(60)
         assert (len(made), len(space._runtime.pieces.running)) == (1, 4)
         check_held(space)
+
+
+def test_event_for_a_piece_whose_functions_another_thread_is_replacing_is_sent() -> None:
+    """They are replaced under the lock of the space: at that moment, there is no handler."""
+    app = hw.App("shop")
+    with app.open("memory:") as space:
+        piece = space.start(card, "a", who="ann")
+        runtime, found = runtime_of(space), list[object]()
+
+        def send() -> None:
+            try:
+                found.append(piece.outputs["click"].send().result("60s"))
+            except NotFoundError as error:
+                found.append(error)
+
+        sender = threading.Thread(target=send)
+        with runtime.lock:
+            handlers = runtime.scheduler.streams.handlers
+            ((stream, handler),) = handlers.items()
+            del handlers[stream]
+            sender.start()
+            # Time enough to find that out; it may also come later.
+            sender.join(0.2)
+            handlers[stream] = handler
+        sender.join()
+        assert found == [None]
+
+
+def test_event_for_a_piece_that_another_thread_stops_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = hw.App("shop")
+    with app.open("memory:") as space:
+        piece = space.start(card, "a", who="ann")
+        runtime = runtime_of(space)
+        send = runtime.send
+
+        def late(*given: Any) -> object:
+            piece.stop()
+            return send(*given)
+
+        monkeypatch.setattr(runtime, "send", late)
+        with pytest.raises(NotFoundError, match="stopped"):
+            piece.outputs["click"].send()

@@ -274,12 +274,16 @@ class Handler(Generic[P, R]):
         """Send a checked payload."""
         home, _ = find(self._app, self, UNTRACKED)
         assert isinstance(home, EventPort)
-        if self.enclosing_piece is not None and not home.events.is_handled(self.stream):
-            message = f"{self.name}() of {self.enclosing_piece.title} cannot be sent to"
-            raise NotFoundError(
-                f"{message}: {home.pieces.why_not(self.enclosing_piece.prefix[:-1])}", stream=self.stream
-            )
-        return Ticket(home, home.send(self.stream, payload, outside), self.result)
+        around = self.enclosing_piece
+        if around is None or home.events.is_handled(self.stream):
+            try:
+                return Ticket(home, home.send(self.stream, payload, outside), self.result)
+            except NotFoundError as error:
+                if around is None or error.facts.get("stream") != self.stream:
+                    raise
+                # Another thread has just stopped the piece.
+        message = f"{self.name}() of {around.title} cannot be sent to"
+        raise NotFoundError(f"{message}: {home.pieces.why_not(around.prefix[:-1])}", stream=self.stream)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """In a transaction, a plain call as a part of it. Elsewhere an error: send an event."""
