@@ -85,7 +85,8 @@ def _come_to_rest(program: ProgramWorld) -> bool:
             return True
         waits = [each for each in map(partial(_wake_in, program), program.sessions) if each is not None]
         state = [(each.space.stats.seq, each.space.stats.commits) for each in program.sessions]
-        # A disk that was slow is still writing.
+        # An async function awaits something for longer than a step; a disk that was slow is still writing.
+        waits += [LOOP_STEP_S for each in program.sessions if each.space.scheduler.outstanding().in_flight]
         waits += [LOOP_STEP_S for each in program.sessions if is_asking(each)]
         waits += [STEP_S for each in program.sessions if each.loop is not None and each.space.stats.pending]
         if not waits and state == last:
