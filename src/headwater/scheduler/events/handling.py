@@ -228,6 +228,10 @@ class EventDispatcher:
                 return False
         except OfflineError as error:
             self._wait_for_server(event, error)
+        except BaseException:
+            # The disk has failed: it keeps its place, and is not lost before the space is closed.
+            self._lanes.of(event).put(event)
+            raise
         else:
             self._outcomes.handled_before(event)
         return True
