@@ -11,10 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.core import doc_key
-from headwater.errors import PoisonedError
-from headwater.host.space_facade import runtime_of
 from headwater.runtime.space_runtime import SpaceRuntime
-from headwater.values.ids import DocKey
 from tests.app.holding import SAFETY_S, in_thread
 from tests.app.workbench import Bench
 from tests.support.tickets import came_to
@@ -247,31 +244,3 @@ def test_sender_that_reads_the_replica_has_it_before_its_turn(tmp_path: Path) ->
             add.send(1)
         add.once("a", by="b").send(1)
         assert first == [True, True]
-
-
-def test_event_whose_receipt_cannot_be_read_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk failed at that moment. The event was in no lane any more, and closing waited for it without a pause."""
-    app = hw.App("shop")
-    sold: list[int] = []
-
-    @app.handler
-    def sell(count: int) -> None:
-        sold.append(count)
-
-    with app.open("memory:") as space:
-        replica = runtime_of(space).replica
-        read, failing = replica.read, [False]
-
-        def reading(doc: DocKey) -> object:
-            if failing[0] and doc.startswith("space/receipt"):
-                raise PoisonedError("the disk failed")
-            return read(doc)
-
-        monkeypatch.setattr(replica, "read", reading)
-        with pytest.raises(PoisonedError), space.transaction():
-            sell.once("a", by="till").send(1)
-            failing[0] = True
-        failing[0] = False
-        assert runtime_of(space).scheduler.events.waiting == 1
-        space.settle()
-        assert sold == [1]

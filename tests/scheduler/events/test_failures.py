@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from headwater.core import Transaction, doc_key, freeze
-from headwater.errors import NotFoundError
+from headwater.errors import HeadwaterError, NotFoundError, PoisonedError, UnavailableError
 from headwater.scheduler.events.failed_events import stored
+from headwater.values.ids import DocKey
 from headwater.values.value_limits import DOCUMENT_BYTES_MAX
 from tests.scheduler.events.office import CONFIRMED, FAILED, WALL_MS, Clerk, Office, failing, put, states
 
@@ -125,3 +128,66 @@ def test_an_event_whose_handler_was_declared_anew_is_handled_by_the_new_one(offi
     office.decide()
     assert [event.result for event in events] == ["new", "new"]
     assert (old.backlog, new.backlog) == (0, 0), "the new one has as much room as any"
+
+
+# --- a store that cannot be read --------------------------------------------------------------------------------
+
+
+def break_reads(ann: Clerk, patch: pytest.MonkeyPatch, start: str, error: HeadwaterError) -> None:
+    """No document whose name begins so can be read."""
+    for name in ("read", "snapshot"):
+        read = getattr(ann.replica, name)
+
+        def broken(doc: DocKey, read: Callable[[DocKey], object] = read) -> object:
+            if doc.startswith(doc_key(start)):
+                raise error
+            return read(doc)
+
+        patch.setattr(ann.replica, name, broken)
+
+
+def test_an_event_whose_receipt_cannot_be_read_after_a_failure_of_the_disk_fails(office: Office, ann: Clerk) -> None:
+    ann.adder()
+    event = ann.send("add", 1, outside=("shop", "order 1"))
+    with pytest.MonkeyPatch.context() as patch:
+        break_reads(ann, patch, "receipt:", PoisonedError("the disk failed"))
+        assert ann.run() == []
+    assert event.state is FAILED and isinstance(event.error, PoisonedError)
+    assert not ann.scheduler.outcomes.live
+    office.decide()
+
+
+def test_an_event_whose_receipt_cannot_be_read_now_is_tried_again(office: Office, ann: Clerk) -> None:
+    ann.adder()
+    event = ann.send("add", 1, outside=("shop", "order 1"))
+    with pytest.MonkeyPatch.context() as patch:
+        break_reads(ann, patch, "receipt:", UnavailableError("not now"))
+        assert ann.run() == []
+    office.advance(1000)
+    assert ann.run() == ["add 1"]
+    office.decide()
+    assert event.state is CONFIRMED
+
+
+def test_an_event_whose_known_reads_cannot_be_read_after_a_failure_of_the_disk_fails(ann: Clerk) -> None:
+    ann.handler("show", lambda *_: None, reads=(doc_key("board"),))
+    with pytest.MonkeyPatch.context() as patch:
+        break_reads(ann, patch, "board", PoisonedError("the disk failed"))
+        event = ann.send("show")
+        assert ann.run() == []
+    assert event.state is FAILED and isinstance(event.error, PoisonedError)
+
+
+def test_an_event_that_was_handled_elsewhere_fails_if_its_receipt_cannot_be_read(office: Office, ann: Clerk) -> None:
+    bob = office.clerk("bob")
+    events = []
+    for clerk in (ann, bob):
+        clerk.adder()
+        events.append(clerk.send("add", 1, outside=("shop", "order 1")))
+        clerk.run()
+    with pytest.MonkeyPatch.context() as patch:
+        break_reads(bob, patch, "receipt:", PoisonedError("the disk failed"))
+        office.decide()
+        bob.run()
+    assert states(*events) == ["confirmed", "failed"]
+    office.decide()

@@ -15,7 +15,7 @@ from functools import partial
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
-from headwater.errors import HeadwaterError, OfflineError
+from headwater.errors import HeadwaterError, OfflineError, StoreError
 from headwater.scheduler.events import failed_events, outbox, receipts
 from headwater.scheduler.events.event import EventRecord, EventSignal, EventState, Handling
 from headwater.scheduler.events.handler_reads import known_reads, remember_reads
@@ -28,6 +28,7 @@ from headwater.scheduler.events.streams import Streams
 from headwater.scheduler.events.unhandled import store_unhandled
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.attempt import RetryImmediately
+from headwater.scheduler.runs.function_errors import is_final
 from headwater.scheduler.runs.steps import PassStep, drive
 from headwater.scheduler.scheduler_environment import SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import RUNS_MAX
@@ -136,8 +137,8 @@ class EventDispatcher:
             if parking is None:
                 try:
                     needs = known_reads(event, self._replica)
-                except OfflineError as error:
-                    self._wait_for_server(event, error)
+                except (OfflineError, StoreError) as error:
+                    self._unreadable(event, error)
                     continue
                 yield from self.ready.make(needs, event)
                 parking = self.ready.parking
@@ -226,12 +227,8 @@ class EventDispatcher:
         try:
             if self._replica.read(event.receipt) is ABSENT:
                 return False
-        except OfflineError as error:
-            self._wait_for_server(event, error)
-        except BaseException:
-            # The disk has failed: it keeps its place, and is not lost before the space is closed.
-            self._lanes.of(event).put(event)
-            raise
+        except (OfflineError, StoreError) as error:
+            self._unreadable(event, error)
         else:
             self._outcomes.handled_before(event)
         return True
@@ -380,6 +377,18 @@ class EventDispatcher:
         event.handler.runs -= 1
         self._lanes.of(event).put(event)
         self._environment.tick(True)
+
+    def _unreadable(self, event: EventRecord, error: OfflineError | StoreError) -> None:
+        """What has to be read before the handler is called cannot be read: the event ends as if it had been called."""
+        if isinstance(error, OfflineError):
+            self._wait_for_server(event, error)
+            return
+        self._lanes.of(event).take_out(event)
+        if is_final(error):
+            self._outcomes.fail(event, error)
+        else:
+            event.signal(EventSignal.DISPATCHED)
+            self._outcomes.retry(event, text_of(error), error)
 
     def _wait_for_server(self, event: EventRecord, error: OfflineError) -> None:
         """Its handler needs a document from the server: no failure. The event keeps its place until that arrives."""

@@ -11,7 +11,7 @@ from headwater.cells.rejection import refusal
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
-from headwater.errors import HeadwaterError, PoisonedError, UnconfirmedError
+from headwater.errors import HeadwaterError, PoisonedError, StoreError, UnconfirmedError
 from headwater.scheduler.events import failed_events, outbox, receipts
 from headwater.scheduler.events.event import SETTLED_STATES, EventRecord, EventSignal, EventState, LastFailure
 from headwater.scheduler.events.event_errors import failed_event, unstored_event
@@ -140,7 +140,12 @@ class Outcomes:
 
     def handled_before(self, event: EventRecord) -> None:
         """I11: the event was handled before. The sender gets the outcome of that handling."""
-        receipt = self._replica.read(event.receipt)
+        try:
+            receipt = self._replica.read(event.receipt)
+        except StoreError as error:
+            # As after a failure of the disk: the outcome of that handling cannot be known in this opening.
+            self.fail(event, error)
+            return
         rejection = receipts.rejection_in(receipt)
         # Not the result of an attempt here, which does not count.
         event.result = None
