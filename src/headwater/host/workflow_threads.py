@@ -8,7 +8,6 @@ time is abandoned, and replaced.
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -130,10 +129,7 @@ class Host:
                     late = self._watched.pop(me)
                     self._workers.remove(machine().current_thread())
                     self._changed.notify_all()
-                with suppress(HeadwaterError):
-                    # The outcome of its call can be reconciled now; not if the space was closed meanwhile.
-                    self._hub.do(partial(transitions.came_back, run_id=late.run_id))
-                self._hub.ring(name)
+                self._came_back(late)
                 return
 
     def _turn(self, name: str) -> None:
@@ -230,10 +226,25 @@ class Host:
                 self._lost.add(thread)
                 self._leave(watched.workflow, None, more=True)
         if not is_lost:
-            # The call has returned meanwhile, and its thread continues: the outcome of the call can be reconciled now.
-            with suppress(HeadwaterError):
-                self._hub.do(partial(transitions.came_back, run_id=watched.run_id))
-            self._hub.ring(watched.workflow)
+            # The call has returned meanwhile, and its thread continues.
+            machine().thread(lambda: self._came_back(watched), name="headwater-run-returned").start()
+
+    def _came_back(self, late: TimedCall) -> None:
+        """A late call has returned: its outcome can be reconciled now.
+
+        Without room on the disk, this is stored later. Nothing else would end the wait for the call.
+        """
+        while True:
+            try:
+                self._hub.do(partial(transitions.came_back, run_id=late.run_id))
+            except UnavailableError:
+                machine().sleep(_ROOM_MS / 1000)
+                continue
+            except HeadwaterError:
+                # The space was closed meanwhile, or its disk failed: the next opening knows that no call is left.
+                pass
+            self._hub.ring(late.workflow)
+            return
 
     # -- the end -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.errors import TransitionError
+from headwater.errors import StoreFullError, TransitionError
+from headwater.host import workflow_threads
+from headwater.workflow import transitions
 from tests.runtime.workflows.mill import SAFETY_S, Mill, until, waited
 
 SHORT = "250ms"
@@ -534,3 +536,35 @@ def test_a_mutate_that_does_not_come_back_needs_attention_until_it_does() -> Non
         may_end.set()
         until(lambda: mill.events() == {"a": "consumed"})
         until(lambda: mill.flow.status.state == "Idle")
+
+
+def test_a_late_call_that_ends_while_the_disk_is_full_does_not_block_its_workflow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither its result nor its end could be stored. When there is room again, `reconcile` reports the outcome."""
+    monkeypatch.setattr(workflow_threads, "_ROOM_MS", 20)
+    slow = Slow("mutate", reconciles=True)
+    slow.answer = hw.Applied(1)
+    refused = threading.Event()
+    with slow.open() as space:
+        hub = space.workflows.hub
+        do = hub.do
+        room = threading.Event()
+
+        def full(step: Any) -> Any:
+            if slow.go.is_set() and not room.is_set():
+                if getattr(step, "func", None) is transitions.came_back:
+                    refused.set()
+                raise StoreFullError("no room", path="")
+            return do(step)
+
+        space.workflows.start()
+        slow.put("a")
+        until(lambda: slow.status_is("paused:reconciliation"))
+        hub.do = full  # type: ignore[method-assign]
+        slow.go.set()
+        waited(refused)
+        assert slow.flow.status.state == "Needs attention"
+        room.set()
+        until(lambda: slow.events() == {"a": "consumed"})
+        assert slow.calls.count("mutate") == 1
