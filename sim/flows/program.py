@@ -101,7 +101,7 @@ class Program:
         """The main thread of a process."""
         life = self.node.life
         keep = self._rng.choice((1.0, 1.0, 0.5, 0.0))
-        gives_up = not self.part.drains and "faults" not in self.world.plan.features and not self.world.plan.faults
+        gives_up = not self._is_drained() and "faults" not in self.world.plan.features and not self.world.plan.faults
         hands = Hands(self.outside, self.part.name, life, lambda: self._end(keep), self.look, gives_up=gives_up)
         text = source_of(self.outside.app, self.revision)
         self.module = load(text, f"flows_{self.part.name}_{life}", hands)
@@ -128,6 +128,11 @@ class Program:
                 self.world.say(self.part.name, f"closing: {error.code}")
         self.world.say(self.part.name, "stopped")
         self._end(1.0)
+
+    def _is_drained(self) -> bool:
+        """Whether runs are executed by a thread that calls `drain`. No other thread keeps the time of their phases."""
+        people = [one for one in self.world.plan.operations if isinstance(one, Person)]
+        return self.part.drains or any(one.verb == "drain" for one in people)
 
     def _end(self, keep: float) -> None:
         """The process ends by itself: the supervisor starts another one."""
