@@ -179,6 +179,9 @@ def test_a_time_to_wake_whose_run_is_deleted_is_no_damage_after_the_clock_was_se
     desk.do(lambda tables: tables.execute("delete from flow_run"))
     desk.clock.advance(-2 * DAY_MS)
     w12_wake_at(desk.tables)
+    # Also if the workflow was written since, as by a deployment.
+    desk.do(lambda tables: tables.execute("update flow set updated_at = ?", tables.now))
+    w12_wake_at(desk.tables)
 
 
 def test_a_plan_without_a_time_takes_back_the_one_before(desk: Desk) -> None:

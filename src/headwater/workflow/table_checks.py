@@ -362,13 +362,14 @@ def _check_counts(tables: WorkflowTables, rows: Rows) -> None:
 def w12_wake_at(tables: WorkflowTables, rows: Rows | None = None) -> None:
     """A consumer is woken at most a day after the run that asked for it.
 
-    That run may be deleted, and the clock set back since. W11: the time is corrected when a host reads it.
+    That run may be deleted, and the clock set back since: every other time of the workflow shows that. W11: the time is
+    corrected when a host reads it.
     """
     rows = rows or Rows(tables)
     for flow in rows.flows.values():
+        runs = [max(run.created_at, run.updated_at) for run in rows.runs.values() if run.flow == flow.id]
+        latest = max([tables.now, flow.created_at, flow.updated_at, *runs])
         for row in tables.handlers(flow.id):
-            asked = [run for run in rows.runs.values() if run.flow == flow.id and run.handler == row.name]
-            latest = max([tables.now, flow.updated_at, *(max(run.created_at, run.updated_at) for run in asked)])
             if row.wake_at is not None and row.wake_at > latest + WAKE_MAX_MS:
                 raise broken("W12", f"it is {latest}, and that is more than a day ahead", row)
 
