@@ -79,6 +79,8 @@ class StoredState:
     last: int = 0
     # How often it was opened, this time included.
     openings: int = 1
+    # The server was put back to an older state: the session ended, and what is stored is of another history.
+    is_lost: bool = False
     prefixes: tuple[str, ...] = ()
     docs: dict[DocKey, StoredDocument] = field(default_factory=dict)
     outbox: list[Submission] = field(default_factory=list)
@@ -224,6 +226,7 @@ class ClientFolder:
             seq=Seq(int(meta.get("seq", b"0"))),
             last=int(meta.get("last", b"0")),
             openings=int(meta.get("openings", b"0")) + 1,
+            is_lost="lost" in meta,
             prefixes=tuple(msgspec.msgpack.decode(meta["prefixes"], type=list[str])) if "prefixes" in meta else (),
         )
         if "opened" in meta:
@@ -267,6 +270,12 @@ class ClientFolder:
             self._batch.meta["opened"] = encode_frame(opened)
             self._batch.meta["branch"] = branch.encode()
             self._batch.meta["prefixes"] = msgspec.msgpack.encode(list(prefixes))
+            self._wake()
+
+    def lose_session(self) -> None:
+        """Store that the session must not be resumed: the server was put back to an older state."""
+        with self._changed:
+            self._batch.meta["lost"] = b"1"
             self._wake()
 
     def write_refused(self, lines: Iterable[bytes]) -> None:

@@ -10,7 +10,7 @@ from headwater.client.earlier_commits import EarlierCommits
 from headwater.client.rejected_commits import RejectedCommit, line_of
 from headwater.client.remote_replica import Rejected, RemoteReplica
 from headwater.client.server_link import ServerLink
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, SessionLostError
 from headwater.runtime.error_report import OnError, log
 from headwater.sync.frames import SpaceOpened
 from headwater.values.ids import DocKey
@@ -53,6 +53,17 @@ class LocalRecovery:
         link.stop()
         # Commits without a verdict end with the session.
         replica.refresh()
+        self.folder.forget()
+        self.told()
+
+    def discard(self, kept: StoredState, opened: SpaceOpened) -> None:
+        """The server was put back while an earlier run was connected: its session is not resumed.
+
+        The server may have more commits by now than that run has seen, and would not notice.
+        """
+        message = f"the server's space {opened.space!r} was put back to an older state, or is another one"
+        self._is_opening = True
+        self._refused([(each.commit, None, SessionLostError(message), True) for each in kept.outbox])
         self.folder.forget()
         self.told()
 
