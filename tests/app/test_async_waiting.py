@@ -9,7 +9,9 @@ from contextlib import suppress
 import pytest
 
 import headwater as hw
-from headwater.errors import DeclarationError, NotReadyError, UsageError
+from headwater.errors import DeclarationError, NotReadyError, PoisonedError, UsageError
+from headwater.host.async_runtime import AsyncRuntime
+from headwater.host.space_facade import runtime_of
 from headwater.scheduler.graph.node import OnInvalid
 from tests.app.shop import plain_thread, run
 from tests.app.simulated import Lab, pause
@@ -455,3 +457,28 @@ def test_async_sink_that_calls_a_failing_async_function_with_an_argument_comes_t
             assert runs == ["show", "part", "show"] * 2
 
     lab.run(main)
+
+
+def test_caller_that_waits_for_a_pass_goes_on_if_the_pass_fails() -> None:
+    """As after a failure of the disk. The caller waited for ever; it gets the error with a pass of its own."""
+
+    async def main() -> None:
+        async with hw.App("shop").aopen("memory:") as space:
+            runtime = runtime_of(space)
+            assert isinstance(runtime, AsyncRuntime)
+            waiting = asyncio.create_task(runtime._next_pass())
+            await asyncio.sleep(0)
+            settle = runtime.scheduler.settle
+
+            def failing() -> float | None:
+                runtime.scheduler.settle = settle  # type: ignore[method-assign]  # once
+                raise PoisonedError("the disk failed")
+
+            runtime.scheduler.settle = failing  # type: ignore[method-assign]
+            runtime.has_work = True
+            with pytest.raises(PoisonedError):
+                runtime._pass()
+            async with asyncio.timeout(60):
+                await waiting
+
+    asyncio.run(main())

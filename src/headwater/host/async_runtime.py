@@ -139,6 +139,10 @@ class AsyncRuntime(AsyncLoading):
                 # The timer rang a little early, by the clock of the gates.
                 self._arm(self._wake_at)
             self.events.call_due()
+        except BaseException:
+            # As when the disk has failed: callers that wait for a pass get the error from one of their own.
+            self._tell_passed()
+            raise
         finally:
             self._passing = 0
             self.lock.release()
