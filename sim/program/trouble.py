@@ -22,6 +22,7 @@ from headwater.errors import (
     UnavailableError,
     UnconfirmedError,
     UsageError,
+    UserCodeError,
 )
 from sim.faults import Eio, Full, KillInIo, Pause, SlowDisk
 from sim.plan import Plan
@@ -32,6 +33,9 @@ _OUTCOMES = (EventFailedError, EventRefusedError, EventRejectedError, EventReuse
 
 def is_told(plan: Plan, error: BaseException, module: ModuleType) -> bool:  # noqa: PLR0911  # rule by rule
     """Whether the documents name this error for what the plan does."""
+    if isinstance(error, UserCodeError) and "could not be stored" in error.message and error.__cause__ is not None:
+        # A function without an earlier result: its callers are told what the store said.
+        return is_told(plan, error.__cause__, module)
     odd = getattr(module, "Odd", ValueError)
     if isinstance(error, (ValueError, KeyError, Reject, odd, *_OUTCOMES, NotReadyError)) and type(error).__module__ in (
         "builtins",
@@ -62,4 +66,5 @@ def is_told(plan: Plan, error: BaseException, module: ModuleType) -> bool:  # no
 
 def is_over(error: BaseException) -> bool:
     """Whether the opening has to be closed and opened again."""
-    return isinstance(error, PoisonedError | ClosedError | UnconfirmedError)
+    found = error.__cause__ if isinstance(error, UserCodeError) else error
+    return isinstance(found, PoisonedError | ClosedError | UnconfirmedError)

@@ -184,3 +184,49 @@ def test_event_for_a_piece_that_another_thread_stops_says_so(monkeypatch: pytest
         monkeypatch.setattr(runtime, "send", late)
         with pytest.raises(NotFoundError, match="stopped"):
             piece.outputs["click"].send()
+
+
+def test_piece_is_what_the_last_of_two_transactions_says_although_another_thread_has_changed_it_in_between() -> None:
+    """It ran, and its document was stopped: the change of the other thread was made later, and sent first."""
+    app = hw.App("shop")
+    with app.open("memory:") as space:
+        piece = space.start(card, "a", who="ann")
+        piece.stop()
+
+        def start() -> None:
+            space.start(card, "a", who="bob")
+
+        with space.transaction():
+            space.start(card, "a", who="bob").stop()
+            other = threading.Thread(target=start)
+            other.start()
+            other.join()
+            assert piece.status == "running"
+        assert piece.status == "stopped"
+        with space.transaction():
+            space.start(card, "a", who="eve")
+            other = threading.Thread(target=piece.stop)
+            other.start()
+            other.join()
+            assert piece.status == "stopped"
+        assert (piece.status, piece.outputs["label"]()) == ("running", "eve 0")
+
+
+def test_piece_is_what_another_thread_has_made_of_it_if_the_transaction_is_rejected() -> None:
+    app = hw.App("shop")
+    count = app.cell("count", 0)
+    with app.open("memory:") as space:
+        piece = space.start(card, "a", who="ann")
+        piece.stop()
+
+        def start() -> None:
+            space.start(card, "a", who="bob")
+            count.value = 5
+
+        with pytest.raises(ConflictError), space.transaction():
+            count.value += 1
+            space.start(card, "a", who="bob").stop()
+            other = threading.Thread(target=start)
+            other.start()
+            other.join()
+        assert piece.status == "running"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -37,7 +37,7 @@ from headwater.scheduler.runs.attempt import Attempt
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc
 from headwater.values.address import doc_key
 from headwater.values.shrink import shrunk
-from headwater.values.tree import ABSENT
+from headwater.values.tree import ABSENT, same
 
 R = TypeVar("R")
 
@@ -61,6 +61,8 @@ class Pieces:
         self._origins: dict[str, Transaction] = {}
         # Changes of plain code and of transactions, runs included, that have no verdict, in order.
         self._undecided: dict[int, list[PieceChange]] = {}
+        # Those of transactions of plain code that are open, by the identity of the transaction.
+        self._unsent: dict[int, list[list[PieceChange]]] = {}
         # Work for the next holder of the lock.
         self._due: deque[Callable[[], None]] = deque()
 
@@ -268,6 +270,7 @@ class Pieces:
         # After everything is undone, so that nothing runs in between.
         self._space.scheduler.origins.attach(tx, partial(self._soon, undo), bring)
         if not is_run:
+            self._unsent.setdefault(id(tx), []).append(changes)
             tx.on_sent = (*tx.on_sent, bring)
 
     def _decided(self, changes: list[PieceChange], *, is_stored: bool) -> None:
@@ -294,8 +297,34 @@ class Pieces:
                 if former is not None and change.before is former.after:
                     each[index] = change._replace(before=former.before)
 
+    def _sent(self, tx: Transaction) -> None:
+        """A transaction was sent: its changes come after those that other threads have made since."""
+        unsent = self._unsent.pop(id(tx), ())
+        last = {change.piece.id: change for changes in unsent for change in changes}
+        overtaken = {id_: change for id_, change in last.items() if self._is_overtaken(change)}
+        for changes in unsent:
+            if id(changes) in self._undecided:
+                # In the order in which they are undone.
+                self._undecided[id(changes)] = self._undecided.pop(id(changes))
+            for index, change in enumerate(changes):
+                late = overtaken.pop(change.piece.id, None)
+                if late is not None:
+                    changes[index] = change._replace(before=change.piece.wanted)
+                    self._want(change.piece, late.after)
+
+    def _is_overtaken(self, change: PieceChange) -> bool:
+        """Whether a piece is not what its document says after this change: another thread has changed it before."""
+        if change.piece.wanted is change.after:
+            return False
+        document, meant = self._space.replica.read(change.doc), change.value
+        if not isinstance(document, Mapping) or not isinstance(meant, Mapping):
+            return False
+        return all(same(document.get(name), meant.get(name)) for name in ("status", "given"))
+
     def _bring(self, changes: list[PieceChange], pieces: list[Piece[Any]], tx: Transaction) -> None:
         """A transaction was sent, or decided."""
+        if not tx.is_open and tx.local_seq is not None:
+            self._sent(tx)
         if tx.status in SETTLED:
             self._undecided.pop(id(changes), None)
         for piece in pieces:
@@ -329,8 +358,14 @@ class Pieces:
             piece.build = build
             self.running[piece.id] = piece
 
+    def _forget_unsent(self, changes: list[PieceChange], tx: Transaction | None) -> None:
+        left = [each for each in self._unsent.pop(id(tx), ()) if each is not changes]
+        if left:
+            self._unsent[id(tx)] = left
+
     def _undo(self, changes: list[PieceChange], tx: Transaction | None, *, is_run: bool) -> None:
         """Restore the former state of each piece, except for later changes."""
+        self._forget_unsent(changes, tx)
         self._hand_down(changes)
         undone = [change for change in reversed(changes) if change.piece.wanted is change.after]
         for change in undone:
