@@ -203,6 +203,14 @@ def test_piece_is_what_the_last_of_two_transactions_says_although_another_thread
             other.join()
             assert piece.status == "running"
         assert piece.status == "stopped"
+        piece = space.start(card, "a", who="ann")
+        with space.transaction():
+            piece.stop()
+            other = threading.Thread(target=start)
+            other.start()
+            other.join()
+            assert piece.status == "running"
+        assert piece.status == "stopped"
         with space.transaction():
             space.start(card, "a", who="eve")
             other = threading.Thread(target=piece.stop)

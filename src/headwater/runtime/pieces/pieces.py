@@ -319,7 +319,8 @@ class Pieces:
         document, meant = self._space.replica.read(change.doc), change.value
         if not isinstance(document, Mapping) or not isinstance(meant, Mapping):
             return False
-        return all(same(document.get(name), meant.get(name)) for name in ("status", "given"))
+        told = ("status",) if change.after is None else ("status", "given")
+        return all(same(document.get(name), meant.get(name)) for name in told)
 
     def _bring(self, changes: list[PieceChange], pieces: list[Piece[Any]], tx: Transaction) -> None:
         """A transaction was sent, or decided."""
