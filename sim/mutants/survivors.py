@@ -17,11 +17,5 @@ SURVIVORS: Final[dict[str, str]] = {
         "between the end of a run and its note, another thread has to write the result by its address, or to take in "
         "that of other code with space.load(); everything else waits for the lock, which the run has"
     ),
-    "sync.full_disk_is_an_answer": "needs a read at the server that fails, and SQLite reads from its cache",
-    "serving.undecided_let_in": "worlds come to its code, and none of 600 shows a broken rule",
-    "serving.closed_under_clients": "needs a client that enters between the sweep and the closing: in one turn",
-    "serving.other_life": "worlds come to its code, and none of 600 shows a broken rule",
-    "serving.watched_after_the_answer": "worlds come to its code, and none of 600 shows a broken rule",
-    "serving.told_though_revoked": "worlds come to its code, and none of 600 shows a broken rule",
 }
 """By area and name: what a world would need to find it."""

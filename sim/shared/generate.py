@@ -54,10 +54,11 @@ FEATURES: Final = (
 SCENES_SHARE: Final = 0.5
 """Of the worlds."""
 
-MORE: Final = (*MORE_SCENES, "put back", "revoked", "reduced")
-"""Situations that a mutant needs which the worlds above hardly find."""
+MORE: Final = (*MORE_SCENES, "put back", "reduced", *("reduced", "killed before its proof is kept"))
+"""Situations that a planted mistake needs, and that other plans hardly have; two are drawn twice as often."""
 
-MORE_SHARE: Final = 0.25
+MORE_SHARE: Final = 0.33
+"""Of the worlds."""
 
 WORK_S: Final = 20.0
 """Virtual seconds of work."""
@@ -70,7 +71,8 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     share = rng.uniform(0.3, 0.8)
     features = tuple(each for each in FEATURES if rng.random() < share)
     if more.random() < MORE_SHARE:
-        return draw_scene(more, knobs, features, more.choice(MORE), small=small)
+        scene = more.choice(MORE)
+        return draw_scene(more, _knobs_of(scene, knobs), features, scene, small=small)
     scene = rng.choice(tuple(SCENES)) if rng.random() < SCENES_SHARE else ""
     if scene:
         return draw_scene(rng, knobs, features, scene, small=small)
@@ -99,12 +101,19 @@ def draw(rng: random.Random, knobs: Knobs, *, small: bool) -> Plan:
     )
 
 
+def _knobs_of(scene: str, knobs: Knobs) -> Knobs:
+    """In most worlds, a storage decides all that waits before another thread has its turn."""
+    return msgspec.structs.replace(knobs, switch=0.5, pct=0, group_max=1) if scene == "reduced" else knobs
+
+
 def draw_scene(rng: random.Random, knobs: Knobs, features: tuple[str, ...], scene: str, *, small: bool) -> Plan:
     """Draw a plan in which one situation is set up, with some other work around it."""
     needed, unwanted = (SCENES | MORE_SCENES)[scene][1], UNWANTED.get(scene, ())
     features = tuple(each for each in FEATURES if (each in features or each in needed) and each not in unwanted)
     if scene == "revoked":
         features = (*features, *(("slow rounds",) if rng.random() < 0.6 else ()))
+    elif scene == "revoked while others write":
+        features = (*features, "slow rounds")
     clients = draw_clients(rng, features, 2 if small else rng.randint(2, 4), scene)
     count = rng.randint(4, 10) if small else rng.randint(8, 30)
     operations = draw_operations(rng, features, clients, count, 4.0 if small else 10.0)
@@ -129,6 +138,8 @@ UNWANTED: Final[dict[str, tuple[str, ...]]] = {
     "gone while full": ("local", "limits"),
     "kept twice": ("lists",),
     "asked alone": ("spaces",),
+    "revoked while others write": ("spaces",),
+    "entered while closed": ("spaces",),
 }
 """Features that worlds of a scene do not have."""
 

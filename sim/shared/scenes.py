@@ -432,6 +432,32 @@ def read_fails(stage: Stage, at: float) -> Scene:
     return Scene(operations, faults, 8.0)
 
 
+def entered_while_closed(stage: Stage, at: float) -> Scene:
+    """All clients are gone, and come again while the disk is slow: they enter when the server is to close the space."""
+    rng = stage.rng
+    # A client that may not create the space has opened it by then.
+    at += 1.0
+    operations: list[Operation] = []
+    faults: list[Fault] = []
+    for round_ in range(3):
+        when = at + round_ * 4.0
+        operations += [stage.act(when, each, ("append", "0"), settles=False) for each in stage.writers()]
+        faults.append(SlowDisk(at=when - 0.05, node="s", seconds=0.4, sync_ms=rng.choice((400.0, 600.0))))
+        faults += [Kill(at=when + 0.04, node=each.name, keep=1.0, down=0.05) for each in stage.clients]
+        # What the clients wait for ends meanwhile, and so does the time for which the space stays open.
+        faults.append(Pause(at=when + rng.uniform(0.25, 0.4), node="s", seconds=rng.choice((0.5, 0.7))))
+    return Scene(operations, faults, 13.0)
+
+
+def revoked_while_others_write(stage: Stage, at: float) -> Scene:
+    """The token of a client is revoked, and what others write is to be told to it before its connection is closed."""
+    rng, name = stage.rng, stage.clients[-1].name
+    others = [each for each in stage.writers() if each.name != name]
+    operations: list[Operation] = [Revoke(at=at + 1.0, node=name)]
+    operations += [stage.some(at + 1.22 + i * 0.05, rng.choice(others)) for i in range(12)]
+    return Scene(operations, [], 4.0, silent=name)
+
+
 SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "made and edited": (made_and_edited, ("documents",)),
     "let go while away": (let_go_while_away, ("loose", "documents")),
@@ -457,10 +483,14 @@ MORE_SCENES: Final[dict[str, tuple[Make, tuple[str, ...]]]] = {
     "put back to older": (put_back_to_older, ()),
     "asked alone": (asked_alone, ("loose",)),
     "read fails": (read_fails, ()),
+    "revoked while others write": (revoked_while_others_write, ("rights",)),
+    "entered while closed": (entered_while_closed, ("limits",)),
 }
 """Drawn from a stream of their own, with some of those above: see `sim.shared.generate`."""
 
-ONCE: Final = ("put back", "revoked", "reduced", "forged", "put back to older")
+ONCE_MORE: Final = ("put back to older", "revoked while others write", "entered while closed")
+
+ONCE: Final = ("put back", "revoked", "reduced", "forged", *ONCE_MORE)
 """Not repeated in one world."""
 
 
