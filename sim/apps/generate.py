@@ -38,6 +38,9 @@ FEATURES: Final = (
 )
 """Of these a world has 30 to 70 %, so that each is tried without the others hiding it."""
 
+FINISHING_MS: Final = 10
+"""Async functions that wait for so long finish their runs; others are cancelled when a value that they read changes."""
+
 _NEEDS: Final = {"caught": "failing", "follow-ups": "handlers", "sending sinks": "handlers", "children": "patterns"}
 
 _T = TypeVar("_T")
@@ -250,16 +253,19 @@ def _computed(draft: Draft) -> None:
         target = draft.name("t")
         draft.add(p.IntCell(target))
     gate = draft.has("gates", 0.25) and plain
+    name, body = draft.name("c"), draft.expr(2, param=bool(takes))
+    waits = draft.pick((1, 10, 50)) if draft.has("async", 0.4) and not target else 0
     part = p.Computed(
-        draft.name("c"),
-        draft.expr(2, param=bool(takes)),
+        name,
+        body,
         takes=takes,
-        waits=draft.pick((1, 10, 50)) if draft.has("async", 0.4) and not target else 0,
+        waits=waits,
         debounce=draft.pick((0, 50)) if gate else 0,
         throttle=draft.pick((0, 200)) if gate else 0,
         eager=draft.has("eager", 0.25) and plain,
         target=target,
         slow=_slow(draft),
+        finishes=waits == FINISHING_MS,
     )
     draft.add(part)
     draft.calls.append(part)
