@@ -1,6 +1,6 @@
 """Found by `./hw sim` as shared:693244448: rule INV-9 did not hold.
 
-A server was put back to an older state, and a client noticed that. Before its program opened the space again, the server
+A server was put back to an older state, and a client noticed it. Before its program opened the space again, the server
 had as many commits as were seen before. So the session was resumed from the local folder, with documents of both
 histories.
 
