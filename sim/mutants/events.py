@@ -80,6 +80,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "handling.needs or not self._is_still_current(handling)",
         "handling.needs",
         "I4",
+        equivalent="the commit compares the version as well: if anything changed, it is rejected, and the event waits",
     ),
     _m(
         "reads_not_current",

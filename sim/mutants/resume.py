@@ -34,6 +34,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "node.result_scope or tx.reads_outside or node.status is not NodeStatus.CLEAN",
         "node.result_scope or tx.reads_outside",
         "I7",
+        equivalent="a run is discarded at its end if a function that it has called fails since, or no longer",
     ),
     _m(
         "instances_unmade",

@@ -13,7 +13,6 @@ import apsw
 import pytest
 
 import headwater as hw
-from headwater.client import client_folder
 from headwater.client import server_link as links
 from headwater.client.client_folder import ClientFolder
 from headwater.client.remote_storage import RemoteStorage
@@ -25,7 +24,6 @@ from headwater.errors import (
     RejectedError,
     SpaceHeldError,
     UnavailableError,
-    UnconfirmedError,
     UserCodeError,
 )
 from headwater.sync.frame_limits import OFFLINE_MAX
@@ -169,27 +167,6 @@ def test_a_full_disk_takes_back_what_cannot_be_kept_and_the_next_write_goes_on(
         assert counter.shown == [0, 1, 0, 2]
     with counter.open(at, local=tmp_path / "local"):
         assert counter.shown[-1] == 2
-
-
-@pytest.mark.parametrize(("error", "code"), [(apsw.IOError, "HW204"), (apsw.FullError, "HW203")])
-def test_the_error_of_the_disk_is_told_although_sqlite_has_ended_the_transaction(
-    at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[apsw.Error], code: str
-) -> None:
-    """After some errors, SQLite has rolled back by itself: there is nothing left to roll back."""
-    counter = Counter()
-    with counter.open(at, local=tmp_path / "local", on_error=lambda _: None) as space:
-        folder = storage_of(space)._folder
-        assert folder is not None
-
-        def fails(_: object) -> bytes:
-            folder._db.execute("rollback")
-            raise error("from the disk")
-
-        with monkeypatch.context() as failing:
-            failing.setattr(client_folder, "_frame", fails)
-            counter.count.value = 1
-            with pytest.raises((RejectedError, UnconfirmedError), match=code):
-                space.sync()
 
 
 def test_commits_that_never_left_are_sent_by_the_next_program_and_only_then_does_it_start(

@@ -30,6 +30,7 @@ from headwater.declare.patterns.piece import Piece
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.machine import machine
 from headwater.runtime.attached_replica import AttachedReplica
+from headwater.runtime.block_commit import commit_block
 from headwater.runtime.by_address import ByAddress
 from headwater.runtime.connection import Connection
 from headwater.runtime.console_port import OnConsole
@@ -55,8 +56,6 @@ from headwater.scheduler.events.event import EventRecord, HandlerRecord, Handler
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.runs.attempt import Attempt, Call
 from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.scheduler_limits import RUNS_MAX
-from headwater.store.commit import Conflict
 from headwater.store.engine import Engine
 from headwater.values.ids import MAIN, BranchId, DocKey
 from headwater.values.shrink import shrunk
@@ -496,31 +495,8 @@ class SpaceRuntime(
         return tx
 
     def commit_block(self, tx: Transaction) -> None:
-        """Commit a transaction of plain code, after the functions that it has called are made current again.
-
-        Their results would otherwise be older than what is committed before it: a function that is not observed does
-        not run by itself. If one of them gives something else now, the transaction is rejected.
-        """
-        called = self.scheduler.called_in(tx) if tx.wrote else ()
-        if not called:
-            tx.commit()
-            return
-        conflict: Conflict | None = None
-        for _ in range(RUNS_MAX):
-            version = self.replica.version
-            for node in called:
-                if not (node.spec.is_async or node.removed or self.scheduler.is_valid(node)):
-                    # Its error is compared below with what the transaction has seen.
-                    with suppress(Exception):
-                        self.pull(node)
-            with self.replica.lock:
-                if version == self.replica.version:
-                    conflict = self.scheduler.other_outcome(tx)
-                    if conflict is None:
-                        tx.commit()
-                        return
-                    break
-        tx.reject(conflict or Conflict("what it has called changes faster than it is computed", seq=self.replica.seq))
+        """Commit a transaction of plain code."""
+        commit_block(self, tx)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"open, at {self.replica.seq}"

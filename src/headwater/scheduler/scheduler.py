@@ -261,7 +261,7 @@ class Scheduler:
 
     def is_current(self, node: Node) -> bool:
         """A call returns the stored result without a run."""
-        return self._puller.is_surely_valid(node) and not node.failed_at
+        return self._puller.is_surely_valid(node) and node.error is None
 
     def called_in(self, tx: Transaction) -> list[Node]:
         """The computations whose results a transaction of plain code has read."""

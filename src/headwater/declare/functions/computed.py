@@ -197,7 +197,12 @@ class Computed(Generic[P, R]):
             if tx is not None and not tx.wrote and home.owner is self._app and not home.needs_check:
                 # As below, for a current result: nearly every read of a run.
                 node = home.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
-                if node is not None and not node.spec.is_async and home.scheduler.is_current(node):  # type: ignore[attr-defined]
+                if (
+                    node is not None
+                    and node.failed_at <= tx.failures
+                    and not node.spec.is_async
+                    and home.scheduler.is_current(node)  # type: ignore[attr-defined]
+                ):
                     value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
                     return value  # type: ignore[return-value]
         home, tx = find(self._app, self._doc if self._parametrised else self)

@@ -21,8 +21,11 @@ NOT_READY: Final = -1
 
 
 def note_call(tx: Transaction, node: Node) -> None:
-    """A function was called in a transaction, and gave its result or its error."""
-    if node.failed_at:
+    """A function was called in a transaction, and gave its result or its error.
+
+    Noted only if that is another outcome than before the transaction: `other_outcome` knows the others by their time.
+    """
+    if node.failed_at > tx.failures:
         _note(tx, node, node.failed_at)
 
 
