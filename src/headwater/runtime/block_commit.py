@@ -28,7 +28,7 @@ def commit_block(home: FunctionPort, tx: Transaction) -> None:
             if not (node.spec.is_async or node.removed or scheduler.is_valid(node)):
                 # Its error is compared below with what the transaction has seen.
                 with suppress(Exception):
-                    home.pull(node)
+                    home.pull(node, in_run=False)
         with replica.lock:
             if version == replica.version:
                 conflict = scheduler.other_outcome(tx)
