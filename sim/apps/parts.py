@@ -397,7 +397,7 @@ def followed(value: object) -> Iterator[Follow]:
         yield from followed(each)
 
 
-def inside(node: Node) -> Iterator[Node]:
+def inside(node: Node) -> Iterator[Expr | Step]:
     """The expressions and steps that a node is made of."""
     for field in node.__struct_fields__:
         value = getattr(node, field)

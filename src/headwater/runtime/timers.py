@@ -48,6 +48,12 @@ class Timers:
         """Call at a time of the wall clock, which may be set."""
         return self._put(self._dates, wall_ms, fn)
 
+    def by(self, wall_ms: float, fn: Callable[[], None]) -> Timer:
+        """Call at a time of the wall clock, or after as long on the steady clock: the wall clock may be set back."""
+        timer = self.at(wall_ms, fn)
+        heappush(self._waits, (self.now() + wall_ms - self.wall(), next(self._number), timer))
+        return timer
+
     def _put(self, heap: _Heap, at_ms: float, fn: Callable[[], None]) -> Timer:
         timer = Timer(fn)
         heappush(heap, (at_ms, next(self._number), timer))
@@ -74,6 +80,8 @@ class Timers:
                 due.append(heappop(heap)[2])
             for timer in due:
                 if not timer.is_cancelled:
+                    # It may wait by the other clock, too.
+                    timer.is_cancelled = True
                     timer.fn()
 
     def clear(self) -> None:
@@ -82,4 +90,4 @@ class Timers:
         self._dates.clear()
 
     def __len__(self) -> int:
-        return sum(not timer.is_cancelled for _, _, timer in [*self._waits, *self._dates])
+        return len({id(timer) for _, _, timer in [*self._waits, *self._dates] if not timer.is_cancelled})

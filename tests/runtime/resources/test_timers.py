@@ -57,6 +57,19 @@ def test_a_wait_is_as_long_as_it_is_whoever_sets_the_clock_and_a_date_is_a_date(
     assert clocks.advance(0) == ["date"]
 
 
+def test_a_time_by_both_clocks_comes_with_the_first_of_them_and_once() -> None:
+    clocks = Clocks()
+    clocks.timers.by(5100, lambda: clocks.log.append("back"))
+    clocks.wall -= 1000
+    assert (len(clocks.timers), clocks.timers.due_in()) == (1, 100)
+    assert clocks.advance(100) == ["back"]
+    assert (len(clocks.timers), clocks.advance(5000)) == (0, [])
+    clocks.timers.by(clocks.wall + 100, lambda: clocks.log.append("forward"))
+    clocks.wall += 1000
+    assert clocks.advance(0) == ["forward"]
+    assert clocks.advance(5000) == []
+
+
 def test_what_is_set_while_others_are_done_waits_for_the_next_time() -> None:
     clocks = Clocks()
 

@@ -280,7 +280,7 @@ class Fetcher:
             if due_at is None or timers.wall() < due_at <= timers.wall() + (source.counts_ms(record) or 0.0):
                 source.is_called = False
                 if source.node.is_live and due_at is not None:
-                    source.timer = timers.at(due_at, lambda: self._note(source))
+                    source.timer = timers.by(due_at, lambda: self._note(source))
                 else:
                     self._let_age(source)
                 return
