@@ -303,11 +303,12 @@ def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
 
 
 def _structs(value: object) -> Iterator[msgspec.Struct]:
-    """All records in a value."""
+    """All records in a value, without the fields that have their defaults."""
     inner: Iterable[object] = ()
     if isinstance(value, msgspec.Struct):
         yield value
-        inner = [getattr(value, name) for name in value.__struct_fields__]
+        given = [(field, getattr(value, field.name)) for field in msgspec.structs.fields(value)]
+        inner = [found for field, found in given if not _is_default(field, found)]
     elif isinstance(value, dict):
         inner = [*value.keys(), *value.values()]
     elif isinstance(value, (tuple, list, set, frozenset)):

@@ -27,11 +27,8 @@ def test_what_is_stored_of_a_lost_session_is_discarded_and_its_commits_are_repor
 
     told: list[Exception] = []
     again = LocalRecovery(tmp_path, "shop", told.append, *WHOSE)
-    kept = again.folder.load()
-    assert kept.is_lost
-    assert kept.opened is not None
-    assert len(kept.outbox) == 1
-    again.discard(kept, kept.opened)
+    kept = again.load()
+    assert (kept.opened, kept.docs, kept.outbox, kept.openings) == (None, {}, [], 2)
     again.folder.close()
     assert [type(error) for error in told] == [UserCodeError]
     assert "was put back to an older state" in again.folder.refused_path.read_text(encoding="utf-8")

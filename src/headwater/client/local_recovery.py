@@ -12,8 +12,9 @@ from headwater.client.remote_replica import Rejected, RemoteReplica
 from headwater.client.server_link import ServerLink
 from headwater.errors import HeadwaterError, SessionLostError
 from headwater.runtime.error_report import OnError, log
+from headwater.sync.client_session import ClientPhase
 from headwater.sync.frames import SpaceOpened
-from headwater.values.ids import DocKey
+from headwater.values.ids import BranchId, DocKey
 
 
 class LocalRecovery:
@@ -34,6 +35,28 @@ class LocalRecovery:
 
     # -- the opening ---------------------------------------------------------------------------------------
 
+    def load(self) -> StoredState:
+        """What an earlier run has stored. Nothing, if the server was put back while that run was connected."""
+        kept = self.folder.load()
+        if kept.opened is None or not kept.is_lost:
+            return kept
+        # The server may have more commits by now than that run has seen, and would not notice.
+        message = f"the server's space {self._space!r} was put back to an older state, or is another one"
+        self._is_opening = True
+        self._refused([(each.commit, None, SessionLostError(message), True) for each in kept.outbox])
+        self.folder.forget()
+        self.told()
+        return StoredState(openings=kept.openings)
+
+    def note(self, link: ServerLink, branch: BranchId) -> None:
+        """The state of the connection has changed: store how to resume the session, or that it must not be resumed."""
+        opened, error = link.session.opened, link.session.error
+        if opened is not None and link.phase is ClientPhase.LIVE:
+            self.folder.keep_session(opened, branch, link.session.prefixes)
+        if isinstance(error, SessionLostError) and "seen" in error.facts:
+            # The server was put back to an older state.
+            self.folder.lose_session()
+
     def serve(self, replica: RemoteReplica) -> None:
         """Store what a replica integrates."""
         replica.on_taken_in = self.folder.take_in
@@ -53,17 +76,6 @@ class LocalRecovery:
         link.stop()
         # Commits without a verdict end with the session.
         replica.refresh()
-        self.folder.forget()
-        self.told()
-
-    def discard(self, kept: StoredState, opened: SpaceOpened) -> None:
-        """The server was put back while an earlier run was connected: its session is not resumed.
-
-        The server may have more commits by now than that run has seen, and would not notice.
-        """
-        message = f"the server's space {opened.space!r} was put back to an older state, or is another one"
-        self._is_opening = True
-        self._refused([(each.commit, None, SessionLostError(message), True) for each in kept.outbox])
         self.folder.forget()
         self.told()
 

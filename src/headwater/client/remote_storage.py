@@ -108,13 +108,10 @@ class RemoteStorage:
             whose = (self.url.origin, on, self._app, self._actor)
             local = self._local = LocalRecovery(self._local_path, self.name, self._on_error, *whose)
             self._folder = local.folder
-            kept = self._folder.load()
-            if kept.opened is not None and kept.is_lost:
-                local.discard(kept, kept.opened)
-            elif kept.opened is not None:
-                replica = self._go_on(local, kept, kept.opened, wake)
-                if replica is not None:
-                    return replica
+            kept = local.load()
+            replica = None if kept.opened is None else self._go_on(local, kept, kept.opened, wake)
+            if replica is not None:
+                return replica
         link, port = self._connection(on, wake)
         link.start()
         opened = link.session.opened
@@ -227,16 +224,11 @@ class RemoteStorage:
         return self._listeners.add(callback)
 
     def _changed(self) -> None:
-        link, folder = self._link, self._folder
+        link = self._link
         if link is None:
             return
-        opened = link.session.opened
-        if folder is not None and opened is not None and link.phase is ClientPhase.LIVE:
-            folder.keep_session(opened, self._branch, link.session.prefixes)
-        error = link.session.error
-        if folder is not None and isinstance(error, SessionLostError) and "seen" in error.facts:
-            # The server was put back to an older state. Later it may have as many commits as were seen here.
-            folder.lose_session()
+        if self._local is not None:
+            self._local.note(link, self._branch)
         if link.phase is ClientPhase.OVER and self._replica is not None and self._replica.coming:
             self._deliver([])  # for runs and events that wait for documents
         if self._listeners:

@@ -1,4 +1,4 @@
-"""Errors of the disk that a local folder is on."""
+"""The disk under a local folder fails, or is full."""
 
 from __future__ import annotations
 
