@@ -2,8 +2,6 @@
 
 Documents that are not here are fetched when read. Plain code waits for them; code in an event loop is never blocked,
 and reads no value until they have arrived.
-
-Length: an opening with a connection, one with a local folder and one with both share every step.
 """
 
 from __future__ import annotations
