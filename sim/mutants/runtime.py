@@ -36,7 +36,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "stale_not_asked_again",
         "runtime.resources.fetcher:Fetcher._decide",
-        "source.timer = timers.at(due_at, lambda: self._note(source))",
+        "source.timer = timers.by(due_at, lambda: self._note(source))",
         "pass",
         "L2",
     ),
