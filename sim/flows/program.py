@@ -110,7 +110,11 @@ class Program:
         assert self.hub is not None
         self.hub.wakers.append(FlowObserver(self, self.hub))
         if self.outside.app.flows:
-            self.look(self._note)
+            try:
+                self.look(self._note)
+            except StoreError as error:
+                # The disk fails under the first look: this life is over.
+                self.broke(error)
         with space:
             self.opened += 1
             self.is_open = True
