@@ -24,6 +24,9 @@ from sim.apps import parts as p
 SLACK_MS = 0.01
 """Times are rounded."""
 
+LONG_AGO = -1e9
+"""Before the opening."""
+
 LONG_MS = 1000.0
 """No pass takes so long: a function that starts later has waited."""
 
@@ -42,6 +45,8 @@ class Spy:
             if isinstance(part, p.Computed | p.Sink) and (part.debounce or part.throttle)
         }
         self._changed: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
+        """Functions whose last run a caller has asked for, and when what they change has changed."""
         self._late: dict[str, float] = {}
         """Functions whose inputs had changed before the opening, and until when they wait."""
         self._ended: dict[str, float] = {}
@@ -68,8 +73,9 @@ class Spy:
                 self.rejected[node] += reason == REJECTED
                 if reason == REJECTED:
                     self._rejected(node)
-            case NodeInvalidated(change=change):
-                self._changed[node] = record.at_ms
+            case NodeInvalidated(change=change, by=by):
+                since = LONG_AGO if change == SINCE else self._asked.get(by, record.at_ms)
+                self._changed[node] = max(self._changed.get(node, LONG_AGO), since)
                 if change == SINCE:
                     self._late[node] = 0.0
                 else:
@@ -78,12 +84,20 @@ class Spy:
                 self._late[node] = until
             case RunStarted():
                 self._started(record)
+                self._begins(record)
                 if 0.0 < self._late.pop(node, 0.0) <= record.at_ms + SLACK_MS:
                     self.found.append(
                         ("I7", f"{node} was outdated when the space was opened, and waited for its delay")
                     )
             case RunFinished() | RunFailed():
                 self._ended[node] = record.at_ms
+
+    def _begins(self, record: RunStarted) -> None:
+        """What a run changes that a caller asked for is as old as the causes of the run; or as the last opening."""
+        node = record.node
+        self._asked.pop(node, None)
+        if record.demand != "live" and (node in self._changed or record.first):
+            self._asked[node] = self._changed.get(node, LONG_AGO)
 
     def _rejected(self, name: str) -> None:
         # Repeated for the same causes, which have waited.
@@ -100,8 +114,8 @@ class Spy:
         if gate is None or record.first or record.demand != "live":
             return
         debounce, throttle = gate
-        since_change = record.at_ms - self._changed.get(record.node, -1e9)
-        since_run = record.at_ms - self._ended.get(record.node, -1e9)
+        since_change = record.at_ms - self._changed.get(record.node, LONG_AGO)
+        since_run = record.at_ms - self._ended.get(record.node, LONG_AGO)
         if self._has_no_result(record.node):
             return
         if debounce and since_change < debounce - SLACK_MS and not is_hurried:

@@ -117,3 +117,27 @@ def test_debounced_function_runs_without_its_quiet_for_an_event_that_has_waited_
     )
     (outcome,) = play_all([(plan, 1)])
     assert outcome.violations == ()
+
+
+def test_debounce_counts_from_before_an_opening_for_what_the_opening_finds_outdated() -> None:
+    """A run that a caller asked for passes the time of its causes on. The oracle took the end of that run instead."""
+    plan = Plan(
+        kind="program",
+        nodes=(o.Program(loop=True),),
+        app=p.App(
+            parts=(
+                p.IntCell("i1"),
+                p.Computed("c1", p.Read("i1"), waits=10),
+                p.Computed("c2", p.Call("c1"), waits=1, debounce=50),
+                p.Sink("s1", (p.Call("c2"),)),
+            )
+        ),
+        operations=(
+            o.Write(gap=1.0, step=p.Put("i1", p.Const(1))),
+            o.Pass(seconds=1.0),
+            o.Reopen(aside=(("i1", 2), ("c2", 7))),
+            o.Pass(seconds=1.0),
+        ),
+    )
+    (outcome,) = play_all([(plan, 1)])
+    assert outcome.violations == ()
