@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -99,3 +99,31 @@ def test_events_that_rest_on_elided_results_are_handled_once(tmp_path: Path) -> 
                 till.settle_until(price)
                 till.opened.sync()
         assert [till.total.value for till in tills] == [expected] * 2
+
+
+def test_restored_result_that_another_opening_replaced_is_computed_again(tmp_path: Path) -> None:
+    """Its input changed and changed back in one step. Here nothing had read it yet: the result was only restored."""
+
+    def declared() -> tuple[hw.App, hw.Cell[int], Callable[[], int]]:
+        app = hw.App("shop")
+        price = app.cell("price", 0)
+
+        @app.computed
+        def double() -> int:
+            return price.value * 2
+
+        return app, price, double
+
+    path = tmp_path / "shop.db"
+    app, price, double = declared()
+    with app.open(path):
+        price.value = 1
+        assert double() == 2
+    (app, _, double), (other, price, doubled) = declared(), declared()
+    with app.open(path) as space, other.open(path) as busy:
+        price.value = 3
+        assert doubled() == 6
+        price.value = 1
+        busy.sync()
+        assert double() == 2
+        assert space.runs(double) == 1

@@ -69,12 +69,20 @@ class Adoption:
         if node.outputs[0] != derived.doc or not _is_free(node):
             return
         with self._replica.lock:
-            is_shown = self._replica.is_as_of(derived.doc, derived.seq)
-            # Of a read that is not here, a client hears nothing: its result is that of the other runtime.
-            here = [doc for doc, _, _ in node.reads if self._replica.is_loaded(doc)]
+            is_shown = self._is_notified(derived.doc) and self._replica.is_as_of(derived.doc, derived.seq)
+            here = [doc for doc, _, _ in node.reads if self._is_notified(doc)]
             is_current = not is_shown or self._are_as_of(here, derived.seq)
         if not is_current:
             self._invalidation.mark(node, (derived.doc, ()), Kind.INTEGRATE)
+
+    def _is_notified(self, doc: DocKey) -> bool:
+        """Whether changes of a document arrive here. Of one that is not loaded, a client hears nothing.
+
+        A complete replica may not have loaded it either, if the function was restored.
+        """
+        if not self._replica.is_partial:
+            self._replica.read(doc)
+        return self._replica.is_loaded(doc)
 
     def _calls_are_as_there(self, node: Node, observation: Observation) -> bool:
         """Whether the functions that the run called exist here with these arguments, and fail here if they failed."""
