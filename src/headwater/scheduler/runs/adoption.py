@@ -76,7 +76,7 @@ class Adoption:
             self._invalidation.mark(node, (derived.doc, ()), Kind.INTEGRATE)
 
     def _is_notified(self, doc: DocKey) -> bool:
-        """Whether changes of a document arrive here. Of one that is not loaded, a client hears nothing.
+        """Whether changes of a document arrive here. Of a document that is not loaded, a client hears nothing.
 
         A complete replica may not have loaded it either, if the function was restored.
         """
