@@ -10,7 +10,7 @@ from typing import Final
 
 SURVIVORS: Final[dict[str, str]] = {
     "events.server_back_unheard": (
-        "each pass looks at parked events again: the server has to come back after the pass has parked the event and "
+        "each pass checks parked events again: the server has to come back after the pass has parked the event and "
         "before it clears the request for the next one, and no thread of a world is switched in between"
     ),
     "resume.note_without_result": (
