@@ -336,10 +336,11 @@ class EventDispatcher:
 
     def _send(self, handling: Handling) -> None:
         tx = handling.tx
-        conflict = self.other_outcome(tx)
         if not handling.looked:
+            # It has read no result of a function.
             tx.commit()
             return
+        conflict = self.other_outcome(tx)
         with self._replica.lock:
             if conflict is None and handling.checked != self._replica.version:
                 # Another thread has just changed something: the results may be outdated, and no document shows it.
