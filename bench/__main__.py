@@ -1,4 +1,4 @@
-"""`./hw bench [TABLE...] [--json]`: run the tables and print them. Exits 1 if a row does not hold its limit."""
+"""`./hw bench [TABLE...]`: run the tables and print them. Exits 1 if a row does not hold its limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench import cells, events, patterns, reactive, resume, store, sync, walk, workflows
+from bench import cells, counts, events, patterns, reactive, resume, store, sync, walk, workflows
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
@@ -15,6 +15,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "cells": cells.measure,
     "reactive": reactive.measure,
     "walk": walk.measure,
+    "counts": counts.measure,
     "events": events.measure,
     "resume": resume.measure,
     "workflows": workflows.measure,
@@ -27,10 +28,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="hw bench", description=__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of: {', '.join(TABLES)}; all if none is named")
     parser.add_argument("--json", action="store_true", help="one JSON object per table")
+    parser.add_argument("--lower", action="store_true", help="of table counts, write down what has become less")
     options = parser.parse_args()
     unknown = [name for name in options.tables if name not in TABLES]
     if unknown:
         parser.error(f"no table {unknown[0]!r}; there are: {', '.join(TABLES)}")
+    if options.lower:
+        counts.lower()
+        return 0
     failed = False
     for name in options.tables or TABLES:
         table = Table(name)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 
+from headwater.cells import replica
+
 
 @dataclass(slots=True)
 class Row:
@@ -45,6 +47,11 @@ def machine() -> dict[str, str]:
     libraries = {name: version(name) for name in ("apsw", "msgspec")}
     cores = str(os.cpu_count())
     return {"python": platform.python_version(), "system": platform.platform(), "cores": cores, **libraries}
+
+
+def is_compiled() -> bool:
+    """Whether the core of this process is the compiled form, and not its Python sources."""
+    return not (replica.__file__ or "").endswith(".py")
 
 
 def best_us(work: Callable[[], object], count: int, rounds: int = 7) -> float:
