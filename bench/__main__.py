@@ -28,6 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="hw bench", description=__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of: {', '.join(TABLES)}; all if none is named")
     parser.add_argument("--json", action="store_true", help="one JSON object per table")
+    parser.add_argument("--quick", action="store_true", help="of table reactive, a first look: shapes beside reaktiv")
     parser.add_argument("--lower", action="store_true", help="of table counts, write down what has become less")
     options = parser.parse_args()
     unknown = [name for name in options.tables if name not in TABLES]
@@ -36,13 +37,14 @@ def main() -> int:
     if options.lower:
         counts.lower()
         return 0
+    tables = TABLES | {"reactive": reactive.measure_quickly} if options.quick else TABLES
     failed = False
     for name in options.tables or TABLES:
         table = Table(name)
         if not options.json:
             print(f"{name}  ({', '.join(f'{key} {value}' for key, value in machine().items())})")
             table.show = _show
-        TABLES[name](table)
+        tables[name](table)
         if options.json:
             print(json.dumps(table.as_json()))
         failed = failed or any(row.holds is False for row in table.rows)

@@ -20,11 +20,15 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`runs` is how many functions one write must run, no more and no fewer; some shapes leave a choice."""
+    """`runs` is how many functions one write must run, no more and no fewer; some shapes leave a choice.
+
+    Large ones are checked as `smaller`: an engine that gets them wrong may take its time over it.
+    """
 
     name: str
     runs: tuple[int, ...]
     build: Callable[[Engine], Graph]
+    smaller: Shape | None = None
 
 
 # --- functions --------------------------------------------------------------------------------------------------
@@ -58,7 +62,16 @@ def _one(engine: Engine, put: Put, get: Get, expected: Callable[[int], int]) -> 
     """One effect at the end of it all."""
     shown = [0]
     engine.effect(_shows(shown, 0, get))
-    return Graph(put, lambda n: shown == [expected(n)])
+    return Graph(_alone(engine, put), lambda n: shown == [expected(n)])
+
+
+def _alone(engine: Engine, put: Put) -> Put:
+    """Each write is a transaction of its own."""
+
+    def write(number: int) -> None:
+        engine.together(lambda: put(number))
+
+    return write
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------
@@ -70,14 +83,17 @@ def _broad(engine: Engine) -> Graph:
     for arm in range(50):
         first = engine.computed(_plus(get, arm))
         engine.effect(_shows(shown, arm, engine.computed(_plus(first, 1))))
-    return Graph(put, lambda n: shown == [n + arm + 1 for arm in range(50)])
+    return Graph(_alone(engine, put), lambda n: shown == [n + arm + 1 for arm in range(50)])
 
 
-def _deep(engine: Engine) -> Graph:
-    get, put = engine.source(0)
-    for _ in range(50):
-        get = engine.computed(_plus(get, 1))
-    return _one(engine, put, get, lambda n: n + 50)
+def _chain(length: int) -> Callable[[Engine], Graph]:
+    def build(engine: Engine) -> Graph:
+        get, put = engine.source(0)
+        for _ in range(length):
+            get = engine.computed(_plus(get, 1))
+        return _one(engine, put, get, lambda n: n + length)
+
+    return build
 
 
 def _diamond(engine: Engine) -> Graph:
@@ -104,7 +120,7 @@ def _mux(engine: Engine) -> Graph:
     for place, key in enumerate(gets):
         picked = engine.computed(picks(key))
         engine.effect(_shows(shown, place, engine.computed(_plus(picked, 1))))
-    return Graph(lambda n: sources[n % 10][1](n), lambda n: shown[n % 10] == n + 1)
+    return Graph(_alone(engine, lambda n: sources[n % 10][1](n)), lambda n: shown[n % 10] == n + 1)
 
 
 def _triangle(engine: Engine) -> Graph:
@@ -159,12 +175,46 @@ def _one_to_many(engine: Engine) -> Graph:
     shown = [0] * 1000
     for place in range(1000):
         engine.effect(_shows(shown, place, get))
-    return Graph(put, lambda n: shown == [n] * 1000)
+    return Graph(_alone(engine, put), lambda n: shown == [n] * 1000)
 
 
 def _many_to_one(engine: Engine) -> Graph:
     sources = [engine.source(0) for _ in range(1000)]
     return _one(engine, sources[0][1], _total([get for get, _ in sources]), lambda n: n)
+
+
+def _cutoff(count: int) -> Callable[[Engine], Graph]:
+    def build(engine: Engine) -> Graph:
+        get, put = engine.source(0)
+        zero = engine.computed(lambda: get() * 0)
+        readers = [engine.computed(_plus(zero, place)) for place in range(count)]
+        expected = sum(range(count))
+        return _one(engine, put, _total(readers), lambda _: expected)
+
+    return build
+
+
+def _toggle(engine: Engine) -> Graph:
+    get, put = engine.source(0)
+    left, right = ([engine.source(place + side)[0] for place in range(1000)] for side in (0, 1))
+    totals = _total(left), _total(right)
+
+    def chosen() -> int:
+        flag = get()
+        return totals[flag % 2]() + flag
+
+    least = sum(range(1000))
+    return _one(engine, put, engine.computed(chosen), lambda n: least + n % 2 * 1000 + n)
+
+
+def _switch(engine: Engine) -> Graph:
+    get, put = engine.source(0)
+    branches = [engine.computed(_plus(engine.source(place)[0], 1)) for place in range(1000)]
+
+    def chosen() -> int:
+        return branches[get() % 1000]()
+
+    return _one(engine, put, engine.computed(chosen), lambda n: n % 1000 + 1)
 
 
 def _create(engine: Engine) -> Graph:
@@ -192,7 +242,7 @@ def _create(engine: Engine) -> Graph:
 
 SHAPES: Final = (
     Shape("broad: 1 source, 50 x (computed, computed, effect)", (150,), _broad),
-    Shape("deep: chain of 50 computeds, one effect", (51,), _deep),
+    Shape("deep: chain of 50 computeds, one effect", (51,), _chain(50)),
     Shape("diamond: 5 arms, sum, effect", (7,), _diamond),
     Shape("mux: 100 sources, one dict, 100 x (pick, computed, effect)", (103,), _mux),
     Shape("triangle: chain of 10 and a sum over all members", (12,), _triangle),
@@ -203,7 +253,14 @@ SHAPES: Final = (
     Shape("one source, one effect", (1,), _one_to_one),
     Shape("one source, 1,000 effects", (1000,), _one_to_many),
     Shape("1,000 sources, one effect, one source changes", (1,), _many_to_one),
+    Shape("chain of 10,000 computeds, one effect", (10_001,), _chain(10_000), Shape("", (1001,), _chain(1000))),
+    Shape("toggle: if and else read 1,000 sources each, and flip", (2,), _toggle),
+    Shape("switch: one of 1,000 computeds is chosen, the next with each write", (3,), _switch),
     Shape("create and dispose of 100 x (source, computed, effect)", (200,), _create),
+)
+
+CUTOFF: Final = Shape(
+    "cutoff: a result that stays the same, read by 10,000", (1,), _cutoff(10_000), Shape("", (1,), _cutoff(100))
 )
 
 

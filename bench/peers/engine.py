@@ -1,10 +1,11 @@
-"""The verbs, and the two engines of other modules behind them. A shape is written once, and runs on each."""
+"""The verbs, and Headwater behind them. A shape is written once, and runs on each engine."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Protocol, TypeAlias, TypeVar
 
 import headwater as hw
 
@@ -46,9 +47,9 @@ class Headwater:
 
     name = "headwater"
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "memory:") -> None:
         self._app = hw.App("bench")
-        self._space = self._app.open("memory:")
+        self._space = self._app.open(url)
         self._space.__enter__()
         self._count = 0
 
@@ -79,49 +80,28 @@ class Headwater:
     def close(self) -> None:
         self._space.__exit__(None, None, None)
 
+    @property
+    def commits(self) -> int:
+        """How many there were."""
+        return self._space.stats.commits
+
     def _next(self) -> str:
         self._count += 1
         return f"n{self._count}"
 
 
-class Reaktiv:
-    """The library of that name, as it comes: what has changed is told by identity, and there are locks."""
+class OnFile(Headwater):
+    """The same in a file."""
 
-    name = "reaktiv"
+    name = "file"
 
     def __init__(self) -> None:
-        # By name: what checks types is installed without it.
-        self._library: Final[Any] = import_module("reaktiv")
-        # It holds effects weakly.
-        self._effects: set[Any] = set()
-
-    def source(self, value: int) -> tuple[Get, Put]:
-        signal = self._library.Signal(value)
-        return signal.get, signal.set
-
-    def computed(self, fn: Callable[[], T]) -> Callable[[], T]:
-        get: Callable[[], T] = self._library.Computed(fn).get
-        return get
-
-    def effect(self, fn: Callable[[], None]) -> object:
-        effect = self._library.Effect(fn)
-        self._effects.add(effect)
-        return effect
-
-    def dispose(self, function: Any) -> None:
-        if function in self._effects:
-            self._effects.remove(function)
-            function.dispose()
-
-    def together(self, write: Callable[[], None]) -> None:
-        with self._library.batch():
-            write()
-
-    def rest(self) -> None:
-        """It has no threads."""
+        self._folder = tempfile.TemporaryDirectory(prefix="headwater-bench-")
+        super().__init__(str(Path(self._folder.name) / "space.db"))
 
     def close(self) -> None:
-        self._effects.clear()
+        super().close()
+        self._folder.cleanup()
 
 
 class Counted:
