@@ -96,8 +96,8 @@ def _deeply(work: Callable[[], None]) -> None:
     sys.setrecursionlimit(RECURSION)
     try:
         thread = threading.Thread(target=run)
-        threading.stack_size(stack)
         thread.start()
+        threading.stack_size(stack)
         thread.join()
     finally:
         sys.setrecursionlimit(limit)

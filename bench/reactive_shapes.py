@@ -253,7 +253,7 @@ SHAPES: Final = (
     Shape("one source, one effect", (1,), _one_to_one),
     Shape("one source, 1,000 effects", (1000,), _one_to_many),
     Shape("1,000 sources, one effect, one source changes", (1,), _many_to_one),
-    Shape("chain of 10,000 computeds, one effect", (10_001,), _chain(10_000), Shape("", (1001,), _chain(1000))),
+    Shape("chain of 10,000 computeds, one effect", (10_001,), _chain(10_000), Shape("", (101,), _chain(100))),
     Shape("toggle: if and else read 1,000 sources each, and flip", (2,), _toggle),
     Shape("switch: one of 1,000 computeds is chosen, the next with each write", (3,), _switch),
     Shape("create and dispose of 100 x (source, computed, effect)", (200,), _create),
