@@ -280,7 +280,7 @@ class _Turns:
             return False
         if isinstance(self.engine, Headwater):
             return self.commits >= effort.commits or self.spent_s > effort.ours_s
-        return self.spent_s > effort.peer_s
+        return self.rounds >= effort.rounds or self.spent_s > effort.peer_s
 
 
 def _in_turns(shape: Shape, engines: Iterable[Make], effort: Effort) -> list[_Turns]:
@@ -292,7 +292,7 @@ def _in_turns(shape: Shape, engines: Iterable[Make], effort: Effort) -> list[_Tu
             engine = stack.enter_context(closing(make()))
             turns.append(_Turns(engine, shape.build(engine)))
             counts.append(turns[-1].calibrate(effort, counts[0] if counts else None))
-        for _ in range(effort.rounds):
+        while not all(each.is_enough(effort) for each in turns):
             for each, count in zip(turns, counts, strict=True):
                 if each.is_enough(effort):
                     continue
