@@ -30,7 +30,7 @@ Make: TypeAlias = type[Engine]
 
 ENGINES: Final[tuple[Make, ...]] = (Headwater, OnFile, Reaktiv, Signe, Observ, Floor)
 LIBRARIES: Final = ("reaktiv", "signe", "observ")
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 10.0
 LINGER_S: Final = 0.06
 """The storage's thread looks for more commits for so long after the last."""
 RECURSION: Final = 400_000
@@ -51,7 +51,7 @@ class Effort(NamedTuple):
     peer_s: float
 
 
-WHOLE: Final = Effort(8, 3, 20_000, 2.4, 0.8)
+WHOLE: Final = Effort(6, 3, 20_000, 1.6, 0.5)
 QUICK: Final = Effort(4, 1, 2_000, 0.3, 0.15)
 
 
