@@ -1,4 +1,4 @@
-"""The snapshots of a transaction: each document as first read, its writes, and whether the reads are still current."""
+"""The documents that a transaction writes, and whether the versions that it has read are still current."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from headwater.values.address import address_text, overlaps
 from headwater.values.ids import DocKey
 from headwater.values.overlap import touches
 from headwater.values.patch import PatchOp
-from headwater.values.tree import ABSENT, Maybe
+from headwater.values.tree import ABSENT
 
 
-class HeldDocument:
-    """One document in a transaction: the snapshot of the first read, and the writes since."""
-
-    # Most documents are only read: the attributes for writing are class attributes until the first write.
+class Draft:
+    """One document that a transaction writes: the version it has read, and the value with the writes since."""
 
     # Written as a whole: then the operations before and after it are part of the value.
     whole: bool = False
@@ -27,16 +25,18 @@ class HeldDocument:
     # None while no operation depends on the content that it edits.
     edit_inputs: EditInputs | None = None
 
-    def __init__(self, base: Maybe, mark: Mark) -> None:
-        self.base = base
+    def __init__(self, mark: Mark) -> None:
         self.mark = mark
-        self.value = base
+        self.value = mark.value
 
 
-def operations_of(held: dict[DocKey, HeldDocument]) -> list[Operation]:
-    """The writes as one operation for each document."""
+def operations_of(seen: dict[DocKey, Mark], drafts: dict[DocKey, Draft]) -> list[Operation]:
+    """The writes as one operation for each document, in the order of the first use of the documents."""
     operations: list[Operation] = []
-    for doc, each in held.items():
+    for doc in seen if len(drafts) > 1 else drafts:
+        each = drafts.get(doc)
+        if each is None:
+            continue
         if each.whole:
             value = each.value
             operations.append(DeleteDoc(doc) if value is ABSENT else SetDoc(doc, value))
@@ -45,36 +45,36 @@ def operations_of(held: dict[DocKey, HeldDocument]) -> list[Operation]:
     return operations
 
 
-def marks_of(held: dict[DocKey, HeldDocument], checked: list[Entry], replica: Replica) -> dict[DocKey, Mark] | Conflict:
+def marks_of(seen: dict[DocKey, Mark], checked: list[Entry], replica: Replica) -> dict[DocKey, Mark] | Conflict:
     """For each document that was read, the version to name in the commit; or the conflict if a read is outdated.
 
     That is the version of the snapshot, unless this process has since written what was read, with the same result: then
     the current version is named, because the store would reject the older one.
     """
     marks: dict[DocKey, Mark] = {}
-    now: dict[DocKey, tuple[Maybe, Mark]] = {}
+    now: dict[DocKey, Mark] = {}
     for entry in checked:
-        doc, each = entry.doc, held[entry.doc]
+        doc, before = entry.doc, seen[entry.doc]
         if doc not in marks:
-            marks[doc] = each.mark
-            if not replica.is_unchanged(doc, each.base, each.mark):
+            marks[doc] = before
+            if not replica.is_unchanged(doc, before):
                 now[doc] = replica.snapshot(doc)
         if doc not in now:
             continue
-        value, mark = now[doc]
-        if value is not each.base and touches(entry.path, entry.depth, each.base, value):
+        mark = now[doc]
+        if mark.value is not before.value and touches(entry.path, entry.depth, before.value, mark.value):
             reason = f"{address_text(doc, entry.path)} changed while the transaction was open"
             return Conflict(reason, doc, entry.path, replica.seq)
-        if any(overlaps(entry.path, path) for path in mark.written_since(each.mark, doc)):
+        if any(overlaps(entry.path, path) for path in mark.written_since(before, doc)):
             marks[doc] = mark
     return marks
 
 
-def overtaken(held: dict[DocKey, HeldDocument], error: BaseException, replica: Replica) -> Conflict | None:
+def overtaken(drafts: dict[DocKey, Draft], error: BaseException, replica: Replica) -> Conflict | None:
     """The conflict for a patch that fits the snapshot but not the current document, as the store would report it."""
     if isinstance(error, AddressError):
-        for doc, each in held.items():
-            if each.ops and replica.read(doc) is not each.base:
+        for doc, each in drafts.items():
+            if each.ops and replica.read(doc) is not each.mark.value:
                 return Conflict(error.message, doc, seq=replica.seq)
     return None
 

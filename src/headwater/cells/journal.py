@@ -16,7 +16,7 @@ from headwater.store.commit import Committed, PendingRead, Read
 from headwater.values.address import Depth, is_prefix, overlaps
 from headwater.values.ids import NEVER, DocKey, Seq
 from headwater.values.patch import Add, AddUnique, Append, Increment, Move, PatchOp, Remove, RemoveByValue, Splice
-from headwater.values.tree import Path
+from headwater.values.tree import ABSENT, Maybe, Path
 
 Flags: TypeAlias = int
 """A sum of the five flags below. Plain ints: combining flags of an enum costs more than a read."""
@@ -42,14 +42,16 @@ _NOT_CHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
 
 
 class Mark(msgspec.Struct, eq=False, frozen=True):
-    """The version of a document in a transaction: confirmed as of `seq`, with pending layers of its session on top.
+    """A version of a document in a replica: confirmed as of `seq`, with pending layers of its session on top.
 
-    `layers` is the replica's list itself. It only grows at its end, so its first `count` items do not change.
+    `layers` is the replica's list itself. It only grows at its end, so its first `count` items do not change. All
+    readers of a version share one mark: two marks of a document are the same version if they are the same object.
     """
 
     seq: Seq
     layers: list[PendingCommit]
     count: int
+    value: Maybe = ABSENT
 
     def read(self, doc: DocKey, path: Path, depth: Depth) -> Read | PendingRead:
         """The read that a commit names if it is based on this version."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Final
 
+from headwater.cells.journal import Mark
 from headwater.cells.pending_commit import Failure, PendingCommit, Pulled, depending_on, rejected_layer
 from headwater.cells.replica_view import NO_LAYERS, Document, ReplicaView
 from headwater.cells.upstream import Upstream
@@ -191,9 +192,10 @@ class Replica(ReplicaView):
             record.layers = [pending]
             if self.status_docs and doc in self.status_docs:
                 self.on_status(doc)
-        record.visible = after
+        record.visible, record.mark = after, None
         self.version += 1
         if touches and self._readers and self._is_read(doc):
+            record.mark = Mark(record.seq, record.layers, len(record.layers), after)
             changes = changes_of(doc, before, after, touches)
             if changes:
                 self._notify(Notification(_COMMIT, tuple(changes), source))
@@ -202,7 +204,7 @@ class Replica(ReplicaView):
     def put(
         self,
         operation: SetDoc,
-        before: Maybe,
+        record: Document,
         reads: tuple[Sequence[Read], Sequence[PendingRead]],
         source: object,
         seen: Seen | None = None,
@@ -211,7 +213,7 @@ class Replica(ReplicaView):
 
         The caller holds the lock, and has frozen the value.
         """
-        doc, after = operation.doc, operation.value
+        doc, before, after = operation.doc, record.visible, operation.value
         confirmed, rests = reads
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
         commit = Commit(self._session, local_seq, (operation,), tuple(confirmed), tuple(rests), (), self._branch, seen)
@@ -224,17 +226,18 @@ class Replica(ReplicaView):
             pending.observations = self.observations.take()
         self._upstream.submit(pending)
         self._pending[local_seq] = pending
-        record = self._documents[doc]
-        if record.layers:
-            record.layers.append(pending)
+        layers = record.layers
+        if layers:
+            layers.append(pending)
         else:
-            record.layers = [pending]
+            layers = record.layers = [pending]
             if self.status_docs and doc in self.status_docs:
                 self.on_status(doc)
-        record.visible = after
+        record.visible, record.mark = after, None
         self.version += 1
         for readers in self._readers:
             if doc in readers:
+                record.mark = Mark(record.seq, layers, len(layers), after)
                 self._notify(Notification(_COMMIT, (Change(doc, (), before, after),), source))
                 break
         return pending
@@ -310,7 +313,7 @@ class Replica(ReplicaView):
                 record.layers = [pending]
                 if self.status_docs and effect.doc in self.status_docs:
                     self.on_status(effect.doc)
-            record.visible = effect.after
+            record.visible, record.mark = effect.after, None
             if effect.touches and self._is_read(effect.doc):
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
         if changes:
@@ -384,7 +387,7 @@ class Replica(ReplicaView):
         if record is None or not record.layers or record.layers[0] is not mine or seq <= record.seq:
             return False
         record.layers = record.layers[1:] if len(record.layers) > 1 else NO_LAYERS
-        record.confirmed, record.seq = effect.after, seq
+        record.confirmed, record.seq, record.mark = effect.after, seq, None
         self.seq = max(self.seq, seq)
         return True
 
@@ -463,6 +466,7 @@ class Replica(ReplicaView):
     ) -> None:
         """Update a confirmed document. If its own layer has the visible effect, the visible value is unchanged."""
         promoted = bool(record.layers) and record.layers[0] is mine
+        record.mark = None
         if promoted:
             record.layers = record.layers[1:] or NO_LAYERS
         if seq > record.seq:
@@ -485,7 +489,7 @@ class Replica(ReplicaView):
                 if before is not None and found is not None:
                     step.record(doc, before.value, found.value, None)
                 continue
-            record.layers = [layer for layer in record.layers if layer is not mine] or NO_LAYERS
+            record.layers, record.mark = [layer for layer in record.layers if layer is not mine] or NO_LAYERS, None
             if found is not None and found.seq > record.seq:
                 record.confirmed, record.seq = found.value, found.seq
             step.stale[doc] = record
@@ -506,6 +510,7 @@ class Replica(ReplicaView):
                 # Already rolled back with another commit, and the document is no longer loaded.
                 if record is not None and rejected in record.layers:
                     record.layers = [layer for layer in record.layers if layer is not rejected] or NO_LAYERS
+                    record.mark = None
                     step.rolled_back.add(doc)
                     step.stale[doc] = record
 
@@ -523,7 +528,7 @@ class Replica(ReplicaView):
                 # Does not fit the new value: the layer stays invisible until the store rejects it.
                 value = before
         step.record(doc, record.visible, value, None)
-        record.visible = value
+        record.visible, record.mark = value, None
 
     def _apply_pulled(self, pulled: Pulled, step: VisibleStep[Document]) -> None:
         """Replace the confirmed value of a document."""
@@ -531,7 +536,7 @@ class Replica(ReplicaView):
         if record is None:
             record = self._documents[pulled.doc] = Document(ABSENT, NEVER, ABSENT)
         if found.seq >= record.seq:
-            record.confirmed, record.seq = found.value, found.seq
+            record.confirmed, record.seq, record.mark = found.value, found.seq, None
             step.stale[pulled.doc] = record
 
     def pull(self, doc: DocKey, found: StoredDocument) -> None:
@@ -539,7 +544,7 @@ class Replica(ReplicaView):
         record = self._documents.get(doc) or self._load(doc)
         if found.seq < record.seq:
             return
-        record.confirmed, record.seq = found.value, found.seq
+        record.confirmed, record.seq, record.mark = found.value, found.seq, None
         self.version += 1
         step: VisibleStep[Document] = VisibleStep()
         self._render(doc, record, step)

@@ -33,6 +33,8 @@ class Document:
     visible: Maybe
     # Pending commits that touch it, oldest first. Most documents have none and share one list.
     layers: list[PendingCommit] = field(default_factory=lambda: NO_LAYERS)
+    # The visible version, made for its first reader. None after each change of the other fields.
+    mark: Mark | None = None
 
 
 class ReplicaView:
@@ -70,20 +72,18 @@ class ReplicaView:
             return Read(doc, path, record.seq, depth)
         return PendingRead(doc, path, record.seq, ranges(record.layers), depth)
 
-    def snapshot(self, doc: DocKey) -> tuple[Maybe, Mark]:
-        """The visible document and its version: the snapshot of a transaction."""
+    def snapshot(self, doc: DocKey) -> Mark:
+        """The visible version of a document: the snapshot of a transaction."""
         record = self._documents.get(doc) or self._load(doc)
-        return record.visible, Mark(record.seq, record.layers, len(record.layers))
+        mark = record.mark
+        if mark is None:
+            mark = record.mark = Mark(record.seq, record.layers, len(record.layers), record.visible)
+        return mark
 
-    def is_unchanged(self, doc: DocKey, value: Maybe, mark: Mark) -> bool:
+    def is_unchanged(self, doc: DocKey, mark: Mark) -> bool:
         """Whether the document is still the version of a snapshot."""
         record = self._documents.get(doc)
-        return (
-            record is not None
-            and record.visible is value
-            and record.layers is mark.layers
-            and len(mark.layers) == mark.count
-        )
+        return record is not None and record.mark is mark
 
     def _load(self, doc: DocKey) -> Document:
         check_doc(doc)

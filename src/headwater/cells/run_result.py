@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from headwater.cells.journal import ATTEMPTED_WRITE, Mark
-from headwater.cells.pending_commit import ranges
+from headwater.cells.journal import ATTEMPTED_WRITE
+from headwater.cells.pending_commit import PendingCommit, ranges
 from headwater.cells.transaction import Transaction
 from headwater.store.commit import PendingRead, Read, SetDoc
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
-from headwater.values.tree import Maybe, Value, same
+from headwater.values.tree import Value, same
 
 _DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW
@@ -27,31 +27,25 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
         wrote = tx.wrote
         tx.commit()
         return wrote
-    replica, held = tx.replica, tx._held
+    replica = tx.replica
     with replica.lock:
+        documents = replica._documents
         # The current version: if the run has read an older one, that is detected below.
-        base, mark = replica.snapshot(doc)
-        if _is_current(tx, base, mark, value):
+        output = documents.get(doc) or replica._load(doc)
+        if same(output.visible, value) and _is_own(tx, output.layers):
             tx.end()
             return False
-        seen_reads: list[Read] = []
+        confirmed: list[Read] = []
         resting: list[PendingRead] = []
-        documents = replica._documents
         for (read, path, bits), seen in tx.journal.entries.items():
             record = documents.get(read)
-            if (
-                seen is None
-                or record is None
-                or record.visible is not held[read].base
-                or record.layers is not seen.layers
-                or len(seen.layers) != seen.count
-            ):
+            if seen is None or record is None or record.mark is not seen:
                 put_result(tx, doc, value)
                 tx.commit()
                 return True
             depth = _SHALLOW if bits else _DEEP
             if not seen.count:
-                seen_reads.append(Read(read, path, seen.seq, depth))
+                confirmed.append(Read(read, path, seen.seq, depth))
             elif seen.count == 1:
                 number = seen.layers[0].commit.local_seq
                 resting.append(PendingRead(read, path, seen.seq, ((number, number),), depth))
@@ -60,7 +54,7 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
         tx.wrote = True
         try:
             observes = None if tx.observes is None else (0, tx.observes[1])
-            pending = replica.put(SetDoc(doc, value), base, (seen_reads, resting), tx, observes)
+            pending = replica.put(SetDoc(doc, value), output, (confirmed, resting), tx, observes)
         except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             tx._send_failed(error)
         else:
@@ -70,23 +64,19 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
 
 def put_result(tx: Transaction, doc: DocKey, value: Value) -> None:
     """Write the result of a run as a whole document; nothing if it is already stored."""
-    held = tx._held.get(doc)
-    if held is None:
-        held = tx._hold(doc, "write")
-    if held.whole or held.ops:
+    draft = tx._draft(doc)
+    if draft.whole or draft.ops:
         # The run has written there itself.
-        if not same(held.value, value):
-            tx._put(held, value)
-    elif not _is_current(tx, held.base, held.mark, value):
-        tx.journal.record(doc, (), _DEEP, ATTEMPTED_WRITE, held.mark)
-        tx._put(held, value)
+        if not same(draft.value, value):
+            tx._put(draft, value)
+    elif not (same(draft.value, value) and _is_own(tx, draft.mark.layers[: draft.mark.count])):
+        tx.journal.record(doc, (), _DEEP, ATTEMPTED_WRITE, draft.mark)
+        tx._put(draft, value)
 
 
-def _is_current(tx: Transaction, base: Maybe, mark: Mark, value: Value) -> bool:
-    """The result is already stored, confirmed or by the same node, which runs again if it is rejected (I5)."""
-    if not same(base, value):
-        return False
-    if not mark.count:
+def _is_own(tx: Transaction, layers: list[PendingCommit]) -> bool:
+    """A stored result is confirmed, or by the same node, which runs again if it is rejected (I5)."""
+    if not layers:
         return True
-    source = mark.layers[mark.count - 1].source
+    source = layers[-1].source
     return type(source) is Transaction and source.node is tx.node

@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from headwater.cells.context import CONTEXT, PEEKING, ContextFrame
-from headwater.cells.held_documents import HeldDocument, is_within, marks_of, operations_of, overtaken
+from headwater.cells.held_documents import Draft, is_within, marks_of, operations_of, overtaken
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
     IGNORED_FOR_SCHEDULING,
-    LABEL_ONLY,
     SHALLOW_BIT,
     EditInputs,
     Entry,
     Flags,
     Journal,
+    Mark,
 )
 from headwater.cells.pending_commit import PendingCommit, call_all
 from headwater.cells.replica import Replica
@@ -100,15 +100,13 @@ class Transaction:
     """The state of the transaction: open, pending, committed, rejected or aborted."""
     # Of a run, while its function runs: if the function ends the transaction itself, the reads go to `ended_with`.
     is_running: bool = False
-    ended_with: tuple[Journal, dict[DocKey, HeldDocument]] | None = None
+    ended_with: tuple[Journal, dict[DocKey, Mark]] | None = None
     # Open blocks of `hw.untracked()` in it.
     peeks: int = 0
     # _settle(): exactly one of the two, once, unless it was aborted.
     verdict: Verdict | None = None
     """The decision of the store, once it has been made: `Committed`, or the reason for the rejection."""
     error: HeadwaterError | None = None
-    # Some entry of the journal must be checked by the store.
-    _checks: bool = False
     _preconditions: tuple[Precondition, ...] = ()
     # From the first savepoint on: the context of each write.
     _writers: list[ContextFrame | None] | None = None
@@ -130,7 +128,9 @@ class Transaction:
         self.journal: Journal = Journal()
         # For cells: the values they have already returned in this transaction. Every write clears it.
         self.memo: dict[object, object] = {}
-        self._held: dict[DocKey, HeldDocument] = {}
+        # Every document in use, as of its first use; and those that were written.
+        self._seen: dict[DocKey, Mark] = {}
+        self._drafts: dict[DocKey, Draft] = _NO_DRAFTS
 
     def __repr__(self) -> str:
         return f"<Transaction {self.name or 'unnamed'}: {self.status.value}>"
@@ -143,48 +143,38 @@ class Transaction:
         """The value at the address, with this transaction's own writes. Recorded in the journal."""
         if self.peeks and PEEKING.get():
             flags |= IGNORED_FOR_SCHEDULING
-        held = self._held.get(doc)
-        if held is None:
-            if self.status is not _OPEN:
-                raise self._ended("read")
-            if self.gate is not None:
-                self.gate(doc)
-            held = self._held[doc] = HeldDocument(*self.replica.snapshot(doc))
-        if held.whole:
-            # The transaction reads its own write: no other change can conflict with it.
-            flags |= IGNORED_FOR_CONFLICT
-        elif not flags:
-            # The commonest read, recorded without a call.
-            self._checks = True
-            self.journal.entries[doc, path, 0 if depth is _DEEP else SHALLOW_BIT] = held.mark
-            if held.edit_inputs is None:
-                value = held.value
-                for step in path:
-                    value = child(value, step)
-                return value
-        elif not flags & _UNCHECKED:
-            self._checks = True
-        self.journal.record(doc, path, depth, flags, held.mark)
-        if held.edit_inputs is not None:
-            for edited, edited_depth in held.edit_inputs.of(path, depth):
-                self.journal.record(doc, edited, edited_depth, flags, held.mark)
-        value = held.value
+        mark = self._seen.get(doc)
+        if mark is None:
+            mark = self._see(doc)
+        draft = self._drafts.get(doc) if self._drafts else None
+        if draft is None:
+            value = mark.value
+            if flags:
+                self.journal.record(doc, path, depth, flags, mark)
+            else:
+                # The commonest read, recorded without a call.
+                self.journal.entries[doc, path, 0 if depth is _DEEP else SHALLOW_BIT] = mark
+        else:
+            value = draft.value
+            if draft.whole:
+                # The transaction reads its own write: no other change can conflict with it.
+                flags |= IGNORED_FOR_CONFLICT
+            self.journal.record(doc, path, depth, flags, mark)
+            if draft.edit_inputs is not None:
+                for edited, edited_depth in draft.edit_inputs.of(path, depth):
+                    self.journal.record(doc, edited, edited_depth, flags, mark)
         for step in path:
             value = child(value, step)
         return value
 
     def hold(self, doc: DocKey) -> bool:
         """Whether a document exists. If so, reads in this transaction see the version of now. Nothing is recorded."""
-        if doc in self._held:
+        if doc in self._seen:
             return True
-        if self.status is not _OPEN:
-            raise self._ended("read")
-        if self.gate is not None:
-            self.gate(doc)
-        value, mark = self.replica.snapshot(doc)
-        if value is ABSENT:
+        mark = self._see(doc)
+        if mark.value is ABSENT:
+            del self._seen[doc]
             return False
-        self._held[doc] = HeldDocument(value, mark)
         return True
 
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
@@ -193,48 +183,63 @@ class Transaction:
 
     def document(self, doc: DocKey) -> Maybe:
         """The document with this transaction's own writes, not recorded: the caller records what it used."""
-        held = self._held.get(doc)
-        return (held if held is not None else self._hold(doc)).value
+        draft = self._drafts.get(doc)
+        if draft is not None:
+            return draft.value
+        mark = self._seen.get(doc)
+        return (mark if mark is not None else self._see(doc)).value
 
     def snapshot_of(self, doc: DocKey) -> Maybe:
         """A document as of its first read here, without this transaction's own writes."""
-        held = self._held if self.ended_with is None else self.ended_with[1]
-        return held[doc].base
+        seen = self._seen if self.ended_with is None else self.ended_with[1]
+        return seen[doc].value
 
     def fresh_copy(self) -> Transaction:
         """A new transaction for the same work, with the same snapshots and without the writes."""
         other = Transaction(self.replica, self.name, read_only=self.read_only, cause=self.cause)
         other.node, other.triggers, other.surface = self.node, self.triggers, self.surface
-        other._held = {doc: HeldDocument(held.base, held.mark) for doc, held in self._held.items()}
+        other._seen = dict(self._seen)
         return other
 
     def written(self) -> list[tuple[DocKey, Maybe]]:
         """The written documents, with their new values."""
-        return [(doc, held.value) for doc, held in self._held.items() if held.whole or held.ops]
+        return [(doc, draft.value) for doc, draft in self._drafts.items() if draft.whole or draft.ops]
 
     def snapshots(self) -> dict[DocKey, Maybe]:
         """The documents as of their first reads."""
-        return {doc: held.base for doc, held in self._held.items()}
+        return {doc: mark.value for doc, mark in self._seen.items()}
 
-    def _hold(self, doc: DocKey, verb: str = "read") -> HeldDocument:
+    def _see(self, doc: DocKey, verb: str = "read") -> Mark:
+        """The first use of a document. For writing, too: a write builds on it, and may be read back together with it."""
         if self.status is not _OPEN:
             raise self._ended(verb)
         if self.gate is not None:
-            # For writing, too: a write builds on the document, and may be read back together with it.
             self.gate(doc)
-        held = self._held[doc] = HeldDocument(*self.replica.snapshot(doc))
-        return held
+        mark = self._seen[doc] = self.replica.snapshot(doc)
+        return mark
+
+    def _draft(self, doc: DocKey) -> Draft:
+        """The draft of a document that is written, made on demand."""
+        draft = self._drafts.get(doc)
+        if draft is None:
+            mark = self._seen.get(doc)
+            if mark is None:
+                mark = self._see(doc, "write")
+            if not self._drafts:
+                self._drafts = {}
+            draft = self._drafts[doc] = Draft(mark)
+        return draft
 
     # -- writing -------------------------------------------------------------------------------------------
 
     def set(self, doc: DocKey, path: Path, value: Value) -> None:
         """Set the value at an address."""
-        held = self._begin_write(doc, path)
+        draft = self._begin_write(doc, path)
         if path:
-            there = get(held.value, path)
-            self._apply(held, Add(path, value) if there is ABSENT else Replace(path, value))
-        elif not (same(held.value, value) and self._is_elidable(held, path)):
-            self._put(held, value)
+            there = get(draft.value, path)
+            self._apply(draft, Add(path, value) if there is ABSENT else Replace(path, value))
+        elif not (same(draft.value, value) and self._is_elidable(draft, path)):
+            self._put(draft, value)
 
     def fill_in(self, doc: DocKey, path: Path, value: Value) -> None:
         """Store the default of an address. Allowed if writing below it is allowed, because no read changes."""
@@ -262,16 +267,16 @@ class Transaction:
 
     def patch(self, doc: DocKey, op: PatchOp) -> None:
         """Apply one operation. Raises AddressError if it does not fit: then nothing changed."""
-        held = self._begin_write(doc, op.path)
+        draft = self._begin_write(doc, op.path)
         if type(op) is Move:
-            self.journal.record(doc, op.source, _DEEP, ATTEMPTED_WRITE, held.mark)
-        self._apply(held, op)
+            self.journal.record(doc, op.source, _DEEP, ATTEMPTED_WRITE, draft.mark)
+        self._apply(draft, op)
 
     def delete(self, doc: DocKey) -> None:
         """Delete the document."""
-        held = self._begin_write(doc, ())
-        if held.value is not ABSENT or not self._is_elidable(held, ()):
-            self._put(held, ABSENT)
+        draft = self._begin_write(doc, ())
+        if draft.value is not ABSENT or not self._is_elidable(draft, ()):
+            self._put(draft, ABSENT)
 
     def require(self, precondition: Precondition) -> None:
         """Add a precondition: if it does not hold, the store refuses the whole transaction."""
@@ -279,18 +284,16 @@ class Transaction:
             raise self._ended("be given a precondition")
         self._preconditions = (*self._preconditions, precondition)
 
-    def _begin_write(self, doc: DocKey, path: Path) -> HeldDocument:
+    def _begin_write(self, doc: DocKey, path: Path) -> Draft:
         if (self.read_only or self.guarded) and (refused := self._refusal(doc, path)):
             reason, _, advice = refused.replace("{run}", self.name, 1).partition(" {}")
             self.refused = f"{reason} {address_text(doc, path)}{advice}"
             raise WriteError(self.refused, doc=doc, path=path)
-        held = self._held.get(doc)
-        if held is None:
-            held = self._hold(doc, "write")
+        draft = self._draft(doc)
         if self._writers is not None:
             self._writers.append(CONTEXT.get())
-        self.journal.record(doc, path, _DEEP, ATTEMPTED_WRITE, held.mark)
-        return held
+        self.journal.record(doc, path, _DEEP, ATTEMPTED_WRITE, draft.mark)
+        return draft
 
     def refusal(self, doc: DocKey, path: Path = ()) -> str:
         """Why this code may not write to the address; empty if it may."""
@@ -307,37 +310,37 @@ class Transaction:
             return ""
         return self.read_only
 
-    def _put(self, held: HeldDocument, value: Maybe) -> None:
-        held.value, held.whole, held.ops, held.edit_inputs = value, True, (), None
+    def _put(self, draft: Draft, value: Maybe) -> None:
+        draft.value, draft.whole, draft.ops, draft.edit_inputs = value, True, (), None
         self.wrote = True
         self.memo.clear()
 
-    def _apply(self, held: HeldDocument, op: PatchOp) -> None:
-        after, touched = apply_patch(held.value, op)
-        if not touched and self._is_elidable(held, op.path):
+    def _apply(self, draft: Draft, op: PatchOp) -> None:
+        after, touched = apply_patch(draft.value, op)
+        if not touched and self._is_elidable(draft, op.path):
             return
-        held.value = after
+        draft.value = after
         self.wrote = True
         self.memo.clear()
-        if held.whole:
+        if draft.whole:
             return
-        ops = held.ops
+        ops = draft.ops
         if not isinstance(ops, list):
-            ops = held.ops = list(ops)
+            ops = draft.ops = list(ops)
         if type(op) is not Replace:
-            held.edit_inputs = held.edit_inputs or EditInputs()
-            held.edit_inputs.add(op)
+            draft.edit_inputs = draft.edit_inputs or EditInputs()
+            draft.edit_inputs.add(op)
         elif ops and type(ops[-1]) is Replace and ops[-1].path == op.path:
             ops[-1] = op
             return
         ops.append(op)
 
     @staticmethod
-    def _is_elidable(held: HeldDocument, path: Path) -> bool:
+    def _is_elidable(draft: Draft, path: Path) -> bool:
         """Whether a write without effect can be dropped: not on a layer that may be rolled back, nor after an edit."""
-        if held.whole:
+        if draft.whole:
             return True
-        return not held.mark.count and (held.edit_inputs is None or not held.edit_inputs.of(path, _DEEP))
+        return not draft.mark.count and (draft.edit_inputs is None or not draft.edit_inputs.of(path, _DEEP))
 
     @property
     def is_open(self) -> bool:
@@ -357,13 +360,13 @@ class Transaction:
     @property
     def has_writes(self) -> bool:
         """It has writes to commit."""
-        return self.wrote and any(held.whole or held.ops for held in self._held.values())
+        return self.wrote and any(draft.whole or draft.ops for draft in self._drafts.values())
 
     # -- savepoints ----------------------------------------------------------------------------------------
 
     def savepoint(self) -> Savepoint:
         """The current writes, for `roll_back`."""
-        documents = {doc: (held.value, held.whole, list(held.ops)) for doc, held in self._held.items()}
+        documents = {doc: (draft.value, draft.whole, list(draft.ops)) for doc, draft in self._drafts.items()}
         if self._writers is None:
             self._writers = []
         return len(self._preconditions), documents, len(self._writers), len(self.launched)
@@ -388,10 +391,10 @@ class Transaction:
             return
         self._preconditions = self._preconditions[:required]
         self.memo.clear()
-        for doc, held in self._held.items():
-            value, whole, ops = documents.get(doc) or (held.base, False, [])
-            held.value, held.whole, held.ops = value, whole, list(ops)
-            held.edit_inputs = EditInputs(ops) if ops else None
+        for doc, draft in self._drafts.items():
+            value, whole, ops = documents.get(doc) or (draft.mark.value, False, [])
+            draft.value, draft.whole, draft.ops = value, whole, list(ops)
+            draft.edit_inputs = EditInputs(ops) if ops else None
         undone, self.launched = self.launched[launched:], self.launched[:launched]
         # In reverse order: something started twice gets the state before the first start.
         for undo in reversed(undone):
@@ -407,12 +410,12 @@ class Transaction:
         if self.status is not _OPEN:
             raise self._ended("commit")
         if self.is_running:
-            self.ended_with = self.journal, self._held
-        operations = operations_of(self._held) if self.wrote else []
+            self.ended_with = self.journal, self._seen
+        operations = operations_of(self._seen, self._drafts) if self.wrote else []
         if not operations and not self._preconditions and self.table_transaction is None:
             self.end()
             return
-        checked = self.journal.conflicts() if self._checks else []
+        checked = self.journal.conflicts() if self.journal.entries else []
         if checked:
             # Under one lock: the reads that are found unchanged must still be so when the commit is added.
             with self.replica.lock:
@@ -429,7 +432,7 @@ class Transaction:
         self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
     def _send(self, operations: list[Operation], checked: list[Entry]) -> None:
-        marks = marks_of(self._held, checked, self.replica)
+        marks = marks_of(self._seen, checked, self.replica)
         if isinstance(marks, Conflict):
             self._settle(TransactionSignal.REJECTED, marks, None)
             return
@@ -439,14 +442,14 @@ class Transaction:
         try:
             with self.replica.lock:
                 pending = self.replica._commit(
-                    operations, reads, self._preconditions, self, self._seen(operations), self.table_transaction
+                    operations, reads, self._preconditions, self, self._observation(operations), self.table_transaction
                 )
         except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             self._send_failed(error)
         else:
             self._sent(pending)
 
-    def _seen(self, operations: Sequence[Operation]) -> Seen | None:
+    def _observation(self, operations: Sequence[Operation]) -> Seen | None:
         """The observation for the commit: the index of the operation that writes the result, and the encoded reads."""
         if self.observes is None:
             return None
@@ -460,7 +463,7 @@ class Transaction:
             # A listener raised: the commit is nevertheless visible and sent.
             self._sent(taken[0])
             raise error
-        conflict = overtaken(self._held, error, self.replica)
+        conflict = overtaken(self._drafts, error, self.replica)
         if conflict is not None:
             self._settle(TransactionSignal.REJECTED, conflict, None)
             return
@@ -472,7 +475,7 @@ class Transaction:
         # Before it is visible as pending: later commits name it by this number.
         self.local_seq = pending.commit.local_seq
         self._signal(TransactionSignal.SENT)
-        self._held = _NOTHING_HELD
+        self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
         self.memo.clear()
         if pending.verdict is None and pending.error is None and not pending.callbacks:
             pending.callbacks = (self._decided,)
@@ -507,7 +510,7 @@ class Transaction:
         if self.status is not _OPEN:
             raise self._ended("abort")
         if self.is_running:
-            self.ended_with = self.journal, self._held
+            self.ended_with = self.journal, self._seen
         self._settle(TransactionSignal.ABORTED, None, None)
 
     def launch(self, undo: Callable[[], None]) -> None:
@@ -560,7 +563,7 @@ class Transaction:
         """The only way to end. Resources are released before the callbacks, which may start new work."""
         self._signal(signal)
         self.verdict, self.error = verdict, error
-        self._held = _NOTHING_HELD
+        self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
         if self.memo:
             self.memo.clear()
         if self._preconditions:
@@ -593,8 +596,8 @@ class Transaction:
         return ClosedError(message, status=self.status.value)
 
 
-_UNCHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
-
 _EMPTY: Final = Journal()
-_NOTHING_HELD: Final[dict[DocKey, HeldDocument]] = {}
+_NOTHING_SEEN: Final[dict[DocKey, Mark]] = {}
 """The snapshots of every ended transaction."""
+_NO_DRAFTS: Final[dict[DocKey, Draft]] = {}
+"""Shared by all transactions that have not written, and therefore never added to."""

@@ -97,12 +97,14 @@ class AttachedReplica(Replica):
         with self._turn:
             return super().read(doc)
 
-    def snapshot(self, doc: DocKey) -> tuple[Maybe, Mark]:
-        """The visible document, and its version."""
-        # In one step: a transaction reads every document this way.
+    def snapshot(self, doc: DocKey) -> Mark:
+        """The visible version of a document."""
+        record = self._documents.get(doc)
+        if record is not None and (mark := record.mark) is not None:
+            # Without the lock: a mark is never changed, and another thread that is writing replaces it.
+            return mark
         with self._turn:
-            record = self._documents.get(doc) or self._load(doc)
-            return record.visible, Mark(record.seq, record.layers, len(record.layers))
+            return super().snapshot(doc)
 
     def read_mark(self, doc: DocKey, path: Path, depth: Depth = Depth.DEEP) -> Read | PendingRead:
         """The mark for a commit that is based on what `read` returned."""

@@ -211,7 +211,7 @@ def test_nothing_is_kept_when_it_has_ended(end: End) -> None:
     end(stage, tx)
     gc.collect()
     assert [ref() for ref in alive] == [None, None]
-    assert (len(tx.journal), len(tx.memo), len(tx._held), tx._preconditions, tx.callbacks) == (0, 0, 0, (), ())
+    assert (len(tx.journal), len(tx.memo), len(tx._seen), tx._preconditions, tx.callbacks) == (0, 0, 0, (), ())
     assert memo is tx.memo, "whoever holds the memo finds it empty"
     assert not tx.has_writes
 
@@ -231,7 +231,7 @@ def test_what_was_held_is_let_go_when_it_is_sent_and_the_journal_when_it_is_deci
     stage = ready_stage()
     tx = ready(stage)
     tx.commit()
-    assert (tx.status, len(tx._held), len(tx.memo)) == (Status.PENDING, 0, 0)
+    assert (tx.status, len(tx._seen), len(tx.memo)) == (Status.PENDING, 0, 0)
     assert len(tx.journal) > 0, "whoever retries it may ask what it had read"
     stage.settle()
     assert len(tx.journal) == 0

@@ -61,8 +61,9 @@ def without_leanings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_copies_of_savepoints(monkeypatch: pytest.MonkeyPatch) -> None:
     def roll_back(tx: Transaction, point: tuple[int, dict[object, tuple[object, bool, list[object]]]]) -> None:
-        for doc, held in tx._held.items():
-            held.value, held.whole, held.ops = point[1].get(doc) or (held.base, False, [])  # type: ignore[assignment]
+        for doc, draft in tx._drafts.items():
+            before = (draft.mark.value, False, [])
+            draft.value, draft.whole, draft.ops = point[1].get(doc) or before  # type: ignore[assignment]
 
     monkeypatch.setattr(Transaction, "roll_back", roll_back)
 

@@ -203,9 +203,11 @@ class Life:
 
     def hold(self) -> None:
         doc, path, depth = self.random.choice(self.docs), self.random.choice([(), ("n",)]), self.random.choice([*Depth])
-        value, mark = self.here.snapshot(doc)
-        assert value is self.here.read(doc)
+        mark = self.here.snapshot(doc)
+        assert mark is self.here.snapshot(doc)
+        assert mark.value is self.here.read(doc)
         said = self.here.read_mark(doc, path, depth)
+        assert mark.read(doc, path, depth) == said
         self.counts[type(said).__name__] += 1
         self.held.append(Held(doc, path, depth, mark, said))
 
@@ -241,7 +243,7 @@ def test_mark_that_is_off_by_one_layer_says_something_else() -> None:
     desk = Desk()
     here = desk.replica("here")
     here.commit([put("a", 1)])
-    _, mark = here.snapshot(A)
+    mark = here.snapshot(A)
     said = here.read_mark(A, ())
     here.commit([put("a", 2)])
     assert mark.read(A, (), DEEP) == said

@@ -371,7 +371,7 @@ def test_thousand_appends_to_one_list_lean_on_it_once() -> None:
     for number in range(1000):
         tx.patch(A, append("l", items=[number]))
         tx.read(A, ("l",), SHALLOW)
-    assert len(tx._held[A].edit_inputs._all) == 1  # type: ignore[union-attr]
+    assert len(tx._drafts[A].edit_inputs._all) == 1  # type: ignore[union-attr]
 
 
 # --- overtaken ------------------------------------------------------------------------------------------------

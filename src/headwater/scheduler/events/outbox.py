@@ -61,7 +61,7 @@ def take(tx: Transaction, letters: str) -> None:
 
 def undecided(replica: Replica) -> dict[str, PendingCommit]:
     """The entries whose commits are not decided, by id without prefix. At an opening, these are of an earlier one."""
-    _, mark = replica.snapshot(OUTBOX)
+    mark = replica.snapshot(OUTBOX)
     found: dict[str, PendingCommit] = {}
     for layer in mark.layers[: mark.count]:
         for effect in layer.effects:

@@ -195,8 +195,8 @@ class Persistence:
         if len(seen) != len(reads):
             return
         for index, doc in enumerate(node.outputs):
-            stands, mark = self._replica.snapshot(doc)
-            if not index and values and not same(stands, values[0]):
+            mark = self._replica.snapshot(doc)
+            if not index and values and not same(mark.value, values[0]):
                 return
             seen.append(mark.read(doc, (), Depth.DEEP))
         node.noted_run = node.runs
@@ -258,7 +258,7 @@ class Persistence:
         """
         body = None if node.spec.fingerprint is None else self.body_again(node, node.spec.fingerprint())
         if body is not None:
-            self._put_note(node, body, {read: self._replica.snapshot(read[0])[1] for read in node.reads})
+            self._put_note(node, body, {read: self._replica.snapshot(read[0]) for read in node.reads})
 
     def rejected(self, node: Node) -> None:
         """A commit of the node was rolled back, and with it the stored observation."""
