@@ -76,11 +76,12 @@ class Cell(Slot, Generic[T]):
             ```
         """
         here = CONTEXT.get()
-        if here is not None:
-            found = here.memo.get(self, _MISSING)
+        if here is not None and here.tx is not None:
+            found = here.tx.memo.get(self, _MISSING)
             if found is not _MISSING:
                 return found  # type: ignore[return-value]  # as below: a cast is a call, and this is read all the time
-        return self._read(0)  # type: ignore[return-value]
+            return self._read_in(here)  # type: ignore[return-value]
+        return self._read_anywhere(0)  # type: ignore[return-value]
 
     @value.setter
     def value(self, new: T) -> None:

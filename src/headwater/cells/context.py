@@ -9,6 +9,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
+
 from headwater.cells.cross_space import crossing_error
 from headwater.errors import AmbiguousError, NotOpen
 from headwater.machine import machine
@@ -33,34 +35,19 @@ class Owner(Protocol):
         """The only space that `what` can refer to without a context. Raises NotOpen, AmbiguousError."""
 
 
-class ContextFrame:
+class ContextFrame(msgspec.Struct, eq=False):
     """One level of the context: an opened space (no transaction), a transaction in it, or a call of a function.
 
     The function may only read in the surrounding transaction: `read_only` has the reason.
     """
 
-    __slots__ = ("is_bounded", "memo", "outer", "read_only", "space", "tx")
+    space: SpacePort
+    tx: Transaction | None
+    outer: ContextFrame | None
+    read_only: str = ""
+    # The transaction restricts the code to one space. False for an observer such as `on_console`, which is no run.
+    is_bounded: bool = True
 
-    def __init__(
-        self,
-        space: SpacePort,
-        tx: Transaction | None,
-        outer: ContextFrame | None,
-        read_only: str = "",
-        *,
-        is_bounded: bool = True,
-    ) -> None:
-        self.space = space
-        self.tx = tx
-        self.outer = outer
-        self.read_only = read_only
-        # The transaction restricts the code to one space. False for an observer such as `on_console`, which is no run.
-        self.is_bounded = is_bounded
-        # A copy of the transaction's reference: a cell finds its earlier read with one lookup.
-        self.memo: dict[object, object] = _NOTHING if tx is None else tx.memo
-
-
-_NOTHING: Final[dict[object, object]] = {}
 
 CONTEXT: Final[ContextVar[ContextFrame | None]] = ContextVar("headwater", default=None)
 

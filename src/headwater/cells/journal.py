@@ -88,18 +88,15 @@ ReadKey: TypeAlias = tuple[DocKey, Path, int]
 """Address and depth: 0 (deep) or SHALLOW_BIT."""
 
 
-class Journal:
+class Journal(msgspec.Struct, eq=False):
     """The entries of one transaction, without duplicates, in the order of their first use."""
 
-    __slots__ = ("entries", "is_plain")
-
-    def __init__(self) -> None:
-        # A dict for its keys: an address that is read a thousand times is one entry. A transaction has one snapshot per
-        # document, so the version is not part of the key. Entries without flags may be added directly: `record` costs a
-        # call.
-        self.entries: dict[ReadKey, Mark | None] = {}
-        # No entry has flags.
-        self.is_plain = True
+    # A dict for its keys: an address that is read a thousand times is one entry. A transaction has one snapshot per
+    # document, so the version is not part of the key. Entries without flags may be added directly: `record` costs a
+    # call.
+    entries: dict[ReadKey, Mark | None] = {}
+    # No entry has flags.
+    is_plain: bool = True
 
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags, mark: Mark | None) -> None:
         """Record a read or an attempted write."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from headwater.cells.binding import Binder, HandleCopies, with_handle_links
-from headwater.cells.context import CONTEXT, UNTRACKED, Owner, find
+from headwater.cells.context import CONTEXT, UNTRACKED, ContextFrame, Owner, find
 from headwater.cells.cross_space import READ
 from headwater.cells.display import brief, cell_html, once
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
@@ -123,24 +123,29 @@ class Readable(HandleCopies):
 
     def _read(self, flags: Flags) -> object:
         frame = CONTEXT.get()
-        if frame is not None and not flags and not self._handles:
-            # The commonest case of `_read_anywhere`, at half the cost.
-            tx, doc = frame.tx, self._doc
-            if tx is not None and doc is not None and frame.space.owner is self._owner and not frame.space.needs_check:
-                tree = tx.read(doc, self._path)
-                last = self._last
-                if last[0] is tree:
-                    loaded = last[1]
-                elif self._schema is ANY and type(tree) in _SCALARS:
-                    loaded = tree
-                elif type(tree) in _SCALARS and (stored := self._scalar(tree)) is not MISSING:  # type: ignore[arg-type]
-                    loaded = stored
-                else:
-                    loaded = self._load(frame.space, Traverse(tx, frame.space.scope, flags), doc, tree)
-                if self._is_memoized:
-                    frame.memo[self] = loaded
-                return loaded
-        return self._read_anywhere(flags)
+        return self._read_anywhere(flags) if flags or frame is None else self._read_in(frame)
+
+    def _read_in(self, frame: ContextFrame) -> object:
+        """The value for code in this context, without flags."""
+        space, tx, doc = frame.space, frame.tx, self._doc
+        if tx is None or doc is None or self._handles or space.owner is not self._owner or space.needs_check:
+            return self._read_anywhere(0)
+        # The commonest case of `_read_anywhere`, at half the cost.
+        tree = tx.read(doc, self._path)
+        last = self._last
+        if last[0] is tree:
+            loaded = last[1]
+        elif type(tree) not in _SCALARS:
+            loaded = self._load(space, Traverse(tx, space.scope, 0), doc, tree)
+        elif self._schema is ANY:
+            loaded = tree
+        else:
+            loaded = self._scalar(tree)  # type: ignore[arg-type]  # no container, and not absent
+            if loaded is MISSING:
+                loaded = self._load(space, Traverse(tx, space.scope, 0), doc, tree)
+        if self._is_memoized:
+            tx.memo[self] = loaded
+        return loaded
 
     def _scalar(self, tree: Value) -> object:
         """The loaded value of a scalar; MISSING if it does not fit the type."""

@@ -239,7 +239,7 @@ class Scheduler:
 
     def settle(self) -> float | None:
         """Run one pass. Returns when the next timed work is due; None without any."""
-        return drive(self._settle.steps(), self._perform)
+        return drive(self._settle.steps(self._perform), self._perform)
 
     def idle(self) -> float | None:
         """Run passes until only timed or suspended work is left. Returns when the next timed work is due."""
@@ -261,7 +261,7 @@ class Scheduler:
 
     def is_current(self, node: Node) -> bool:
         """A call returns the stored result without a run."""
-        return self._puller.is_surely_valid(node) and node.error is None
+        return node.error is None and self._puller.is_surely_valid(node)
 
     def called_in(self, tx: Transaction) -> list[Node]:
         """The computations whose results a transaction of plain code has read."""

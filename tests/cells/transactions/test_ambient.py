@@ -131,13 +131,13 @@ def test_space_that_is_wary_is_asked_first_wherever_it_is_found(app: App) -> Non
         find(app, "count")
 
 
-def test_memo_of_a_frame_is_the_one_of_its_transaction(app: App) -> None:
+def test_memo_ends_with_the_transaction(app: App) -> None:
     with app.open().transaction() as tx:
         tx.memo["cell"] = 1
         frame = CONTEXT.get()
         assert frame is not None
-        assert frame.memo is tx.memo
-    assert frame.memo == {}, "what was remembered ends with the transaction"
+        assert frame.tx is tx
+    assert tx.memo == {}, "what was remembered ends with the transaction"
 
 
 # --- along with the code --------------------------------------------------------------------------------------

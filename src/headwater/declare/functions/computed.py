@@ -188,13 +188,13 @@ class Computed(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901, PLR0911, PLR0912  # the hot path
         frame = CONTEXT.get()
-        if frame is not None and not args and not kwargs:
+        if frame is not None and frame.tx is not None and not args and not kwargs:
+            home, tx = frame.space, frame.tx
             # As for a cell: read before in this transaction, and nothing was written since.
-            memo = frame.memo
+            memo = tx.memo
             if self in memo:
                 return memo[self]  # type: ignore[return-value]  # a cast is a call
-            home, tx = frame.space, frame.tx
-            if tx is not None and not tx.wrote and home.owner is self._app and not home.needs_check:
+            if not tx.wrote and home.owner is self._app and not home.needs_check:
                 # As below, for a current result: nearly every read of a run.
                 node = home.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
                 if (
@@ -203,7 +203,7 @@ class Computed(Generic[P, R]):
                     and not node.spec.is_async
                     and home.scheduler.is_current(node)  # type: ignore[attr-defined]
                 ):
-                    value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
+                    value = memo[self] = self._result._read_in(frame)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
                     return value  # type: ignore[return-value]
         home, tx = find(self._app, self._doc if self._parametrised else self)
         assert isinstance(home, FunctionPort)

@@ -197,7 +197,7 @@ class IdempotencyCheck:
     def _run(self, node: Node, tx: Transaction) -> Attempt | None:
         """Run the function again. None: it asked for a retry, or for stack, and is not compared."""
         runner = self._runner
-        again = Attempt(runner, node, tx, self._replica.version, 0.0, pulled=True)
+        again = Attempt(runner, node, tx, self._replica.version, 0.0, node.fn, pulled=True)
         runner.stack.append(node)
         node.running = True
         try:

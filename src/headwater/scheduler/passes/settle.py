@@ -22,7 +22,7 @@ from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.pull import Puller, TooDeep
 from headwater.scheduler.runs.runner import Runner
-from headwater.scheduler.runs.steps import Idle, PassStep
+from headwater.scheduler.runs.steps import Idle, PassStep, Perform
 from headwater.scheduler.scheduler_limits import EVENTS_MAX, RUNS_MAX
 from headwater.scheduler.trace import DemandChanged, NodeGated, NodeRestless, PassEnded, Trace
 
@@ -117,8 +117,11 @@ class Settle:
             # An event may wait for the node, which does not make it live.
             self._tick(True)
 
-    def steps(self) -> Iterator[PassStep]:
-        """One pass; with waiting events several: one event of each lane, its consequences, then the next event."""
+    def steps(self, perform: Perform | None = None) -> Iterator[PassStep]:
+        """One pass; with waiting events several: one event of each lane, its consequences, then the next event.
+
+        With `perform`, attempts to run nodes are not yielded but performed here, which costs less.
+        """
         if self.settling:
             return
         self.settling = True
@@ -130,7 +133,7 @@ class Settle:
             for number in range(EVENTS_MAX):
                 if number and not ((lanes or inbox) and events.is_ready):
                     break
-                yield from self._pass()
+                yield from self._pass(perform)
         except BaseException:
             # An interrupt, or an error handler that raised: some nodes may not have run.
             self._tick(True)
@@ -143,7 +146,7 @@ class Settle:
             self._tick(True)
         yield Idle(self.wake_at())
 
-    def _pass(self) -> Iterator[PassStep]:
+    def _pass(self, perform: Perform | None) -> Iterator[PassStep]:
         # One pass for each event: a node that runs once for each of many events is not restless.
         runner, events = self._runner, self.events
         runner.pass_number += 1
@@ -153,7 +156,7 @@ class Settle:
             if (events.lanes_by_name or events.inbox) and events.is_ready:
                 yield from events.steps()
             before = runner.runs
-            yield from self._nodes(exhausted)
+            yield from self._nodes(exhausted, perform)
             if runner.runs != before and events.lanes_by_name:
                 # A node that an event waits for may not be above its reads any more.
                 events.recheck()
@@ -171,7 +174,7 @@ class Settle:
         if self._trace.on:
             self._trace.emit(PassEnded(self._now(), "", runner.pass_number, runner.runs - runs))
 
-    def _nodes(self, exhausted: dict[Node, None]) -> Iterator[PassStep]:
+    def _nodes(self, exhausted: dict[Node, None], perform: Perform | None) -> Iterator[PassStep]:
         """Run nodes until none can run."""
         runner = self._runner
         number = runner.pass_number
@@ -184,7 +187,10 @@ class Settle:
                 self._puller.recovering[node] = None
             attempt = runner.begin(node)
             try:
-                yield attempt
+                if perform is None:
+                    yield attempt
+                else:
+                    perform(attempt)
             except BaseException as stop:  # noqa: BLE001  # handed on there, but for what is ours
                 yield from self._stopped(attempt, stop)
             else:

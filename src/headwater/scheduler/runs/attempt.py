@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import msgspec
+
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.node import DocPath, Node
 from headwater.values.ids import DocKey
@@ -67,9 +69,25 @@ class Call(Protocol):
         """Cancel it, if it is running. The host that starts it replaces this method."""
 
 
-class Attempt:
-    """One attempt to run a node, from its beginning to its end. A step of `settle`: the host calls the function."""
+def _cancel_nothing() -> None:
+    """What `cancel` does before a host has started the function."""
 
+
+class Attempt(msgspec.Struct, eq=False):
+    """One attempt to run a node, from its beginning to its end. A step of `settle`: the host calls the function.
+
+    A Struct, as one is made for every run.
+    """
+
+    owner: AttemptOwner
+    node: Node
+    tx: Transaction
+    # The visible version at its beginning.
+    version: int
+    started: float
+    # The function to call.
+    fn: Callable[..., object]
+    pulled: bool = False
     # How the previous attempt failed, to compare the errors.
     before: Exception | None = None
     # The host: the return value or the error of the function; or that it is suspended, and how to cancel it.
@@ -84,24 +102,8 @@ class Attempt:
     arguments: tuple[()] = ()
     # diagnosis: what a repeated run needs.
     image: object = None
-
-    def __init__(
-        self,
-        owner: AttemptOwner,
-        node: Node,
-        tx: Transaction,
-        version: int,
-        started: float,
-        *,
-        pulled: bool,
-    ) -> None:
-        self.owner = owner
-        self.node = node
-        self.tx = tx
-        # The visible version at its beginning.
-        self.version = version
-        self.started = started
-        self.pulled = pulled
+    # Cancels it, if it is running: set by the host that starts it.
+    cancel: Callable[[], None] = _cancel_nothing
 
     @property
     def causes(self) -> tuple[DocPath, ...]:
@@ -114,11 +116,6 @@ class Attempt:
         return self.node.title
 
     @property
-    def fn(self) -> Callable[..., object]:
-        """The function to call."""
-        return self.node.fn
-
-    @property
     def is_async(self) -> bool:
         """The function returns an awaitable."""
         return self.node.spec.is_async
@@ -127,6 +124,3 @@ class Attempt:
     def timeout_ms(self) -> float | None:
         """How long it may be suspended."""
         return self.node.spec.timeout_ms
-
-    def cancel(self) -> None:
-        """Cancel it, if it is running. The host that starts it replaces this method."""

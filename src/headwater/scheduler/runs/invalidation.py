@@ -62,21 +62,19 @@ class Invalidation:
         inbox = self.inbox
         while inbox:
             notification = inbox.popleft()
-            if isinstance(notification, Derived):
-                self.on_derived(notification)
+            if type(notification) is not Notification:
+                self._receive_other(notification)  # type: ignore[arg-type]  # the kinds that are left
                 continue
-            if isinstance(notification, Arrived):
-                self.on_arrived(notification, lambda node, doc: self.mark(node, (doc, ()), Kind.PULL))
-                continue
-            source = notification.source
-            if notification.kind is _STATUS:
-                self._look_at_status(notification.changes[0])
-                continue
+            source, kind = notification.source, notification.kind
             own: object = None
             group: str | None = None
-            if type(source) is Transaction and notification.kind is _COMMIT:
-                # A rollback concerns all readers: they still have the value.
-                own, group = source.node, source.change_group
+            if kind is _COMMIT:
+                if type(source) is Transaction:
+                    # A rollback concerns all readers: they still have the value.
+                    own, group = source.node, source.change_group
+            elif kind is _STATUS:
+                self._look_at_status(notification.changes[0])
+                continue
             for change in notification.changes:
                 for node in self._graph.index.match(change):
                     # I5: a run is not invalidated by its own writes, by identity and not by name. A running one
@@ -85,7 +83,13 @@ class Invalidation:
                         continue
                     if group is not None and node.spec.change_group == group:
                         continue
-                    self.mark(node, (change.doc, change.path), notification.kind, own)
+                    self.mark(node, (change.doc, change.path), kind, own)
+
+    def _receive_other(self, notification: Derived | Arrived) -> None:
+        if isinstance(notification, Derived):
+            self.on_derived(notification)
+        else:
+            self.on_arrived(notification, lambda node, doc: self.mark(node, (doc, ()), Kind.PULL))
 
     def _look_at_status(self, change: Change) -> None:
         assert self.decision_waits is not None
@@ -155,7 +159,7 @@ class Invalidation:
 
     def clean(self, node: Node) -> tuple[DocPath, ...]:
         """An attempt begins. Returns its causes (I8)."""
-        node.signal(_STARTED)
+        node.status = NODE_TRANSITIONS[node.status, _STARTED]
         if node.outputs:
             self.invalid.pop(node, None)
         if not node.invalid_causes:

@@ -122,7 +122,7 @@ class Runner:
         if self.guard is not None:
             self.guard(tx)
         now = self._now()
-        attempt = Attempt(self, node, tx, self._replica.version, now, pulled=pulled)
+        attempt = Attempt(self, node, tx, self._replica.version, now, node.fn, pulled)
         if self._gates.tracks_changes:
             self._gates.begins(node, asked=pulled and not node.live_refs)
         if node.error is not None:
@@ -463,14 +463,16 @@ class Runner:
 
     def has_result(self, node: Node) -> bool:
         """Whether a caller gets a result or an error without a run. The first result may have been rolled back."""
-        return not node.outputs or node.error is not None or self._replica.read(node.outputs[0]) is not ABSENT
+        return not node.outputs or node.error is not None or self._replica.snapshot(node.outputs[0]).value is not ABSENT
 
     def is_hidden(self, node: Node) -> bool:
         """Whether its first result was overtaken and rolled back, and has no verdict yet, which would repeat the run.
 
         What overtook it may be no dependency, such as a peek.
         """
-        return node.commit is not None and node.attempt is None and not self.has_result(node)
+        if node.commit is None or node.attempt is not None or node.error is not None or not node.outputs:
+            return False
+        return self._replica.snapshot(node.outputs[0]).value is ABSENT
 
     def raised(self, node: Node) -> Exception | None:
         """The error for a caller of a computation, with its original traceback."""
