@@ -19,6 +19,7 @@ from headwater.cells.upstream import Upstream
 from headwater.cells.visible_step import VisibleStep
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
 from headwater.store.commit import (
+    Basis,
     Commit,
     CommitOutcome,
     Committed,
@@ -108,6 +109,9 @@ class Replica(ReplicaView):
         self._pending: dict[LocalSeq, PendingCommit] = {}
         self._rejected: dict[LocalSeq, None] = {}
         self._local_seq = LocalSeq(0)
+        # For commits whose reads were compared with the visible documents. None while a layer is hidden that the store
+        # may still accept: the documents then differ from the log.
+        self._basis: Basis | None = Basis(seq, LocalSeq(0))
         self.observations: UnsentObservations = UnsentObservations(session, branch)
         self.on_rejected: Callable[[PendingCommit, Verdict | None, HeadwaterError | None], None] = lambda *_: None
         """Called for each commit of this session that was rejected, before its own callbacks."""
@@ -161,11 +165,12 @@ class Replica(ReplicaView):
         source: object,
         seen: Seen | None = None,
         rider: TableTransaction | None = None,
+        basis: Basis | None = None,
     ) -> PendingCommit:
         if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
         if len(operations) != 1 or reads or preconditions or seen is not None or rider is not None:
-            return self._commit_many(operations, reads, preconditions, source, seen, rider)
+            return self._commit_many(operations, reads, preconditions, source, seen, rider, basis)
         # The commonest commit, in one piece: the general way would cost half as much again.
         operation = operations[0]
         check_operation(operation)
@@ -175,7 +180,9 @@ class Replica(ReplicaView):
         after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
-        pending = PendingCommit(commit, (Effect(doc, before, after, touches),), (), None, False, source)
+        pending = PendingCommit(
+            commit, (Effect(doc, before, after, touches),), (), None, False, self._basis, source
+        )
         if not touches and not record.layers:
             # Equal to the confirmed value: nothing to send, nothing to notify.
             pending.settle(Committed(self.seq), None)
@@ -217,7 +224,9 @@ class Replica(ReplicaView):
         confirmed, rests = reads
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
         commit = Commit(self._session, local_seq, (operation,), tuple(confirmed), tuple(rests), (), self._branch, seen)
-        pending = PendingCommit(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), None, False, source)
+        pending = PendingCommit(
+            commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), None, False, self._basis, source
+        )
         if rests and self._rejected and (dead := rejected_layer(commit, self._rejected)) is not None:
             pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
@@ -250,6 +259,7 @@ class Replica(ReplicaView):
         source: object,
         seen: Seen | None,
         rider: TableTransaction | None,
+        basis: Basis | None,
     ) -> PendingCommit:
         """The general commit: several documents, reads, preconditions."""
         marks = tuple(reads)
@@ -263,7 +273,7 @@ class Replica(ReplicaView):
             self._branch,
             seen,
         )
-        pending = PendingCommit(commit, self._effects(operations), (), None, False, source)
+        pending = PendingCommit(commit, self._effects(operations), (), None, False, basis, source)
         pending.table_transaction = rider
         if not preconditions and rider is None and self._is_noop(pending.effects):
             pending.settle(Committed(self.seq), None)
@@ -352,6 +362,7 @@ class Replica(ReplicaView):
         # Once for each document, however many commits changed it: the cost of rendering is the number of layers.
         for doc, record in step.stale.items():
             self._render(doc, record, step)
+        self._rebase()
         if self.status_docs:
             self._notify_status(step)
         try:
@@ -362,6 +373,15 @@ class Replica(ReplicaView):
         finally:
             # Every decided commit is settled, even if a listener raises.
             step.settle()
+
+    def _rebase(self) -> None:
+        """After integrating: the next commits are based on this."""
+        pending = self._pending
+        if self._rejected and any(number in self._rejected for number in pending):
+            self._basis = None
+        else:
+            oldest: LocalSeq = next(iter(pending), self._local_seq + 1)  # type: ignore[arg-type]
+            self._basis = Basis(self.seq, oldest - 1)  # type: ignore[arg-type]
 
     def _notify_derived(self, step: VisibleStep[Document]) -> None:
         """Call `on_derived` for results of other sessions."""

@@ -28,7 +28,7 @@ from headwater.cells.journal import (
 from headwater.cells.pending_commit import PendingCommit, call_all
 from headwater.cells.replica import Replica
 from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
-from headwater.errors import ClosedError, HeadwaterError, InvariantError, WriteError
+from headwater.errors import ClosedError, HeadwaterError, WriteError
 from headwater.store.commit import (
     Committed,
     Conflict,
@@ -48,6 +48,7 @@ from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
 _DEEP: Final = Depth.DEEP
 _OPEN: Final = Status.OPEN
 _ACCEPTED: Final = TransactionSignal.ACCEPTED
+_SENT: Final = TransactionSignal.SENT
 
 Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]], int, int]
 
@@ -442,7 +443,13 @@ class Transaction:
         try:
             with self.replica.lock:
                 pending = self.replica._commit(
-                    operations, reads, self._preconditions, self, self._observation(operations), self.table_transaction
+                    operations,
+                    reads,
+                    self._preconditions,
+                    self,
+                    self._observation(operations),
+                    self.table_transaction,
+                    self.replica._basis,
                 )
         except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             self._send_failed(error)
@@ -474,7 +481,7 @@ class Transaction:
     def _sent(self, pending: PendingCommit) -> None:
         # Before it is visible as pending: later commits name it by this number.
         self.local_seq = pending.commit.local_seq
-        self._signal(TransactionSignal.SENT)
+        self.status = TRANSITIONS[self.status, _SENT]
         self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
         self.memo.clear()
         if pending.verdict is None and pending.error is None and not pending.callbacks:
@@ -553,7 +560,7 @@ class Transaction:
             )
             return
         # The fast path of `_settle`: the snapshots were released when it was sent.
-        self._signal(_ACCEPTED)
+        self.status = TRANSITIONS[self.status, _ACCEPTED]
         self.verdict, self.journal, self._preconditions = verdict, _EMPTY, ()
         callbacks, self.callbacks = self.callbacks, ()
         if callbacks:
@@ -561,7 +568,7 @@ class Transaction:
 
     def _settle(self, signal: TransactionSignal, verdict: Verdict | None, error: HeadwaterError | None) -> None:
         """The only way to end. Resources are released before the callbacks, which may start new work."""
-        self._signal(signal)
+        self.status = TRANSITIONS[self.status, signal]
         self.verdict, self.error = verdict, error
         self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
         if self.memo:
@@ -579,13 +586,6 @@ class Transaction:
                 callbacks[0](self)
             else:
                 call_all(callbacks, self)
-
-    def _signal(self, signal: TransactionSignal) -> None:
-        after = TRANSITIONS.get((self.status, signal))
-        if after is None:
-            message = f"{self!r} got the signal {signal.value!r}, which is not possible in this state"
-            raise InvariantError(message, status=self.status.value, signal=signal.value)
-        self.status = after
 
     def _ended(self, verb: str) -> ClosedError:
         whose = f"transaction {self.name}" if self.name else "this transaction"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from headwater.values.transitions import Transitions
+
 
 class Status(Enum):
     """The state of a transaction."""
@@ -35,7 +37,7 @@ class TransactionSignal(Enum):
     ABORTED = "aborted"
 
 
-TRANSITIONS: Final[dict[tuple[Status, TransactionSignal], Status]] = {
+TRANSITIONS: Final = Transitions[Status, TransactionSignal]({
     (Status.OPEN, TransactionSignal.SENT): Status.PENDING,
     (Status.OPEN, TransactionSignal.ABORTED): Status.ABORTED,
     # There was nothing to write, and so nothing to decide.
@@ -44,7 +46,6 @@ TRANSITIONS: Final[dict[tuple[Status, TransactionSignal], Status]] = {
     (Status.OPEN, TransactionSignal.REJECTED): Status.REJECTED,
     (Status.PENDING, TransactionSignal.ACCEPTED): Status.COMMITTED,
     (Status.PENDING, TransactionSignal.REJECTED): Status.REJECTED,
-}
-"""A missing pair cannot happen: `_signal` raises InvariantError."""
+})
 
 SETTLED: Final = frozenset({Status.COMMITTED, Status.REJECTED, Status.ABORTED})

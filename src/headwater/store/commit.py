@@ -196,6 +196,13 @@ UNNUMBERED: Final = LocalSeq(0)
 """The number of a commit without a session: that of a table transaction alone."""
 
 
+class Basis(msgspec.Struct, frozen=True, gc=False):
+    """What a replica has integrated when it makes a commit: the log up to `seq`, its own commits up to `local_seq`."""
+
+    seq: Seq
+    local_seq: LocalSeq
+
+
 class Submission(msgspec.Struct, eq=False):
     """A commit for the engine, with its effects on the sender's documents.
 
@@ -210,6 +217,9 @@ class Submission(msgspec.Struct, eq=False):
     table_transaction: TableTransaction | None = None
     is_resent: bool = False
     """If the disk is full, its session sends it again: until then no later commit of the session is decided."""
+    basis: Basis | None = None
+    """Set if the reads were compared with the visible documents: the log up to here, with all later commits of the
+    session on top. They are then current if nothing else was decided since."""
 
 
 class CommitOutcome(msgspec.Struct, frozen=True, gc=False):

@@ -57,7 +57,7 @@ from headwater.store.document import Documents, apply_operation, read_entry, unf
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.folding import build_fold
 from headwater.store.same_reads import is_same_pending_read, is_same_read
-from headwater.store.sessions import Session, Sessions
+from headwater.store.sessions import NO_SESSION, Session, Sessions
 from headwater.store.state_cache import DocState, Recent, StateCache, are_all_writes, layered_writes
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.values.address import address_text
@@ -103,6 +103,9 @@ class Engine:
         horizon = self.documents.horizon
         self.head = last.seq if last is not None else horizon.seq
         self._chain = last.chain if last is not None else horizon.chain or GENESIS
+        # The session of all commits after `_others`.
+        self._author = NO_SESSION
+        self._others = self.head
         self.states = StateCache(backend, self.documents)
         start = Horizon(horizon.seq, horizon.chain or GENESIS)
         for row, entry in unfolded(backend, self.documents.folded, self.head, start):
@@ -193,7 +196,7 @@ class Engine:
             return CommitOutcome(
                 commit, self._replay(session, commit, batch, rides=submission.table_transaction is not None)
             )
-        verdict = self._objection(commit, session)
+        verdict = None if self._is_alone(submission, session) else self._objection(commit, session)
         effects = submission.effects
         if verdict is None and submission.table_transaction is not None:
             outcome = self._apply_tables(submission, submission.table_transaction, batch)
@@ -304,6 +307,21 @@ class Engine:
         return None if row is None else read_entry(row)
 
     # -- checking ------------------------------------------------------------------------------------------
+
+    def _is_alone(self, submission: Submission, session: Session) -> bool:
+        """Whether only this session has committed since the basis of a commit, and all of that was accepted.
+
+        Its replica has compared the reads with exactly the documents that are here: they are current.
+        """
+        basis, commit = submission.basis, submission.commit
+        return (
+            basis is not None
+            and self._author == session.id
+            and self._others <= basis.seq
+            and session.gap <= basis.local_seq
+            and commit.local_seq == session.last + 1
+            and not commit.preconditions
+        )
 
     def _objection(self, commit: Commit, session: Session) -> Verdict | None:
         """The verdict against the commit; None if there is none."""
@@ -464,6 +482,8 @@ class Engine:
                     return refused
                 break
         seq = self._link(batch, body, entry)
+        if commit.session != self._author:
+            self._author, self._others = commit.session, Seq(seq - 1)
         for index, state in enumerate(states):
             state.write(seq, commit, effects[index], size)
         return Committed(seq)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,10 @@ from headwater.store.backend import Backend
 from headwater.store.commit import Commit, Committed, Verdict
 from headwater.store.store_limits import VERDICTS_MAX
 from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
+
+
+NO_SESSION: Final = SessionId("")
+"""The session of no commit."""
 
 
 class Elided(msgspec.Struct, frozen=True, gc=False):

@@ -12,7 +12,7 @@ from headwater.store.backend import Backend, Fold
 from headwater.store.commit import Commit, Effect, PatchDoc, PendingRead
 from headwater.store.conflict import EVERYTHING, TouchIndex, Write
 from headwater.store.document import Documents
-from headwater.store.sessions import Session
+from headwater.store.sessions import NO_SESSION, Session
 from headwater.store.store_limits import CACHE_BYTES
 from headwater.values.address import Depth
 from headwater.values.codec import encode
@@ -36,7 +36,6 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     touches: Touches
 
 
-_NO_SESSION: Final = SessionId("")
 _NONE_RECENT: Final[list[Recent]] = []
 """Shared by all documents that were only read, and therefore never appended to."""
 
@@ -58,7 +57,7 @@ class DocState:
     floor: Seq
     # The newest write of another session than `author`, which made all writes since.
     others: Seq
-    author: SessionId = _NO_SESSION
+    author: SessionId = NO_SESSION
     # Writes after `floor`, oldest first; the index contains the first `indexed` of them.
     recent: list[Recent] = field(default_factory=lambda: _NONE_RECENT)
     indexed: int = 0

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from headwater.cells.journal import ReadKey
 from headwater.cells.transaction import Transaction
-from headwater.errors import HeadwaterError, InvariantError
+from headwater.errors import HeadwaterError
 from headwater.scheduler.graph.gate import Gate
 from headwater.store.observations import Arguments
 from headwater.values.ids import DocKey
+from headwater.values.transitions import Transitions
 from headwater.values.tree import Path, Value, freeze
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class NodeSignal(Enum):
     FED = "filled-from-outside"
 
 
-NODE_TRANSITIONS: Final[dict[tuple[NodeStatus, NodeSignal], NodeStatus]] = {
+NODE_TRANSITIONS: Final = Transitions[NodeStatus, NodeSignal]({
     # Clean before the call, not after: a change that lands while the function runs can make it invalid again (I3).
     (NodeStatus.NEVER_RAN, NodeSignal.STARTED): NodeStatus.CLEAN,
     (NodeStatus.INVALID, NodeSignal.STARTED): NodeStatus.CLEAN,
@@ -77,7 +78,7 @@ NODE_TRANSITIONS: Final[dict[tuple[NodeStatus, NodeSignal], NodeStatus]] = {
     # As if it had never been started: no reader can have used a result that never existed.
     (NodeStatus.CLEAN, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
     (NodeStatus.INVALID, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
-}
+})
 
 NO_CAUSES: Final[dict[DocPath, None]] = {}
 """Shared by all nodes without causes; never written to."""
@@ -269,10 +270,7 @@ class Node:
 
     def signal(self, signal: NodeSignal) -> None:
         """Change the status, as the table says."""
-        after = NODE_TRANSITIONS.get((self.status, signal))
-        if after is None:
-            raise InvariantError(f"node {self.name}: {signal.value} while {self.status.value}", node=self.name)
-        self.status = after
+        self.status = NODE_TRANSITIONS[self.status, signal]
 
     def __repr__(self) -> str:
         return f"<Node {self.id}: {self.status.value}{', live' if self.live_refs else ''}>"
