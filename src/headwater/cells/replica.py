@@ -203,7 +203,10 @@ class Replica(ReplicaView):
         self.version += 1
         if touches and self._readers and self._is_read(doc):
             record.mark = Mark(record.seq, record.layers, len(record.layers), after)
-            changes = changes_of(doc, before, after, touches)
+            if touches is EVERYTHING_TOUCHED:
+                changes = [Change(doc, (), before, after)]
+            else:
+                changes = changes_of(doc, before, after, touches)
             if changes:
                 self._notify(Notification(_COMMIT, tuple(changes), source))
         return pending

@@ -9,7 +9,7 @@ Length: reading, writing and ending share every field; separate parts are in `he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, KeysView, Sequence
 from typing import Final, TypeAlias
 
 from headwater.cells.context import CONTEXT, PEEKING, ContextFrame
@@ -108,6 +108,8 @@ class Transaction:
     verdict: Verdict | None = None
     """The decision of the store, once it has been made: `Committed`, or the reason for the rejection."""
     error: HeadwaterError | None = None
+    # The journal has entries besides attempted writes and reads of its own writes: the store may have to check some.
+    _has_read: bool = False
     _preconditions: tuple[Precondition, ...] = ()
     # From the first savepoint on: the context of each write.
     _writers: list[ContextFrame | None] | None = None
@@ -150,6 +152,7 @@ class Transaction:
         draft = self._drafts.get(doc) if self._drafts else None
         if draft is None:
             value = mark.value
+            self._has_read = True
             if flags:
                 self.journal.record(doc, path, depth, flags, mark)
             else:
@@ -160,6 +163,8 @@ class Transaction:
             if draft.whole:
                 # The transaction reads its own write: no other change can conflict with it.
                 flags |= IGNORED_FOR_CONFLICT
+            else:
+                self._has_read = True
             self.journal.record(doc, path, depth, flags, mark)
             if draft.edit_inputs is not None:
                 for edited, edited_depth in draft.edit_inputs.of(path, depth):
@@ -205,6 +210,11 @@ class Transaction:
     def written(self) -> list[tuple[DocKey, Maybe]]:
         """The written documents, with their new values."""
         return [(doc, draft.value) for doc, draft in self._drafts.items() if draft.whole or draft.ops]
+
+    @property
+    def docs(self) -> KeysView[DocKey]:
+        """The documents that it has used."""
+        return self._seen.keys()
 
     def snapshots(self) -> dict[DocKey, Maybe]:
         """The documents as of their first reads."""
@@ -416,7 +426,7 @@ class Transaction:
         if not operations and not self._preconditions and self.table_transaction is None:
             self.end()
             return
-        checked = self.journal.conflicts() if self.journal.entries else []
+        checked = self.journal.conflicts() if self._has_read else []
         if checked:
             # Under one lock: the reads that are found unchanged must still be so when the commit is added.
             with self.replica.lock:
@@ -440,16 +450,12 @@ class Transaction:
         self._submit(operations, [marks[entry.doc].read(entry.doc, entry.path, entry.depth) for entry in checked])
 
     def _submit(self, operations: Sequence[Operation], reads: Sequence[Read | PendingRead]) -> None:
+        replica = self.replica
+        observed = None if self.observes is None else self._observation(operations)
         try:
-            with self.replica.lock:
-                pending = self.replica._commit(
-                    operations,
-                    reads,
-                    self._preconditions,
-                    self,
-                    self._observation(operations),
-                    self.table_transaction,
-                    self.replica._basis,
+            with replica.lock:
+                pending = replica._commit(
+                    operations, reads, self._preconditions, self, observed, self.table_transaction, replica._basis
                 )
         except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             self._send_failed(error)
@@ -458,8 +464,7 @@ class Transaction:
 
     def _observation(self, operations: Sequence[Operation]) -> Seen | None:
         """The observation for the commit: the index of the operation that writes the result, and the encoded reads."""
-        if self.observes is None:
-            return None
+        assert self.observes is not None
         doc, body = self.observes
         return next(((index, body) for index, operation in enumerate(operations) if operation.doc == doc), None)
 

@@ -48,7 +48,11 @@ def check_operation(operation: Operation) -> None:  # noqa: C901  # every write 
                 raise AddressError(f"cannot patch {_shown(operation)}: the path {op.path!r} is not a tuple of steps")
     elif kind is SetDoc:
         value = operation.value  # type: ignore[union-attr]
-        if type(value) not in CONTAINERS:
+        of = type(value)
+        if of is int:
+            if not INT_MIN <= value <= INT_MAX:  # type: ignore[operator]
+                _check_scalar(operation, value)
+        elif of not in _AS_IT_IS and not (of is str and value.isascii()):  # type: ignore[union-attr]
             _check_scalar(operation, value)
     elif kind is not DeleteDoc:
         raise AddressError(f"cannot commit {_named(operation)}: SetDoc, DeleteDoc or PatchDoc is expected")

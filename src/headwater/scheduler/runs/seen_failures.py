@@ -60,7 +60,7 @@ def other_outcome(tx: Transaction, docs: Iterable[DocKey], graph: Graph) -> DocK
 
 def failure_conflict(tx: Transaction, graph: Graph, failures: int) -> Conflict | None:
     """The conflict of a transaction with a function that it has called, and that fails since, or no longer."""
-    doc = other_outcome(tx, tx.snapshots(), graph) if has_news(tx, failures) else None
+    doc = other_outcome(tx, tx.docs, graph) if has_news(tx, failures) else None
     if doc is None:
         return None
     reason = f"whether {address_text(doc)} fails, or how, changed while the transaction was open"
@@ -69,5 +69,9 @@ def failure_conflict(tx: Transaction, graph: Graph, failures: int) -> Conflict |
 
 def called_in(tx: Transaction, graph: Graph) -> list[Node]:
     """The computations whose results a transaction of plain code has read."""
-    found = [node for doc in tx.snapshots() for node in graph.writers.get(doc, ()) if doc == node.outputs[0]]
-    return [node for node in found if node.spec.has_callers]
+    found: list[Node] = []
+    writers = graph.writers
+    for doc in tx.docs:
+        if doc in writers:
+            found += [node for node in writers[doc] if doc == node.outputs[0] and node.spec.has_callers]
+    return found
