@@ -13,12 +13,11 @@ from typing import Final
 import headwater as hw
 from bench.apart import apart
 from bench.table import Table
-from headwater.cells.journal import Mark
+from headwater.cells.pending_commit import Mark
 from headwater.scheduler.graph.reader_index import ReaderIndex
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Change
-from headwater.values.tree import Maybe
 
 COMPUTATIONS: Final = 20_000
 STATM: Final = Path("/proc/self/statm")
@@ -90,7 +89,7 @@ def _looks(space: hw.Space, work: Callable[[], None]) -> int:
     looks = 0
     hold = space._runtime.replica.snapshot
 
-    def counted(doc: DocKey) -> tuple[Maybe, Mark]:
+    def counted(doc: DocKey) -> Mark:
         nonlocal looks
         looks += 1
         return hold(doc)

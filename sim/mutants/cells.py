@@ -13,7 +13,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "dead_layer_built_on",
         "cells.replica:Replica._commit_many",
-        "commit.pending_reads and (dead := rejected_layer(commit, self._rejected)) is not None",
+        "self._rejected and self._rests_on_rejected(pending)",
         "False",
         "INV-4",
         equivalent="the store rejects each commit that rests on one it has not accepted (`Engine._undermined`); this "
@@ -36,15 +36,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "elided_over_layer",
         "cells.transaction:Transaction._is_elidable",
-        "not held.mark.count and (held.edit_inputs is None or not held.edit_inputs.of(path, _DEEP))",
-        "held.edit_inputs is None or not held.edit_inputs.of(path, _DEEP)",
+        "not draft.mark.count and (draft.edit_inputs is None or not draft.edit_inputs.of(path, _DEEP))",
+        "draft.edit_inputs is None or not draft.edit_inputs.of(path, _DEEP)",
         "INV-7",
     ),
     _m(
         "undone_still_sent",
         "cells.transaction:Transaction.roll_back",
-        "held.value, held.whole, held.ops = value, whole, list(ops)",
-        "held.value, held.whole = value, whole",
+        "draft.value, draft.whole, draft.ops = value, whole, list(ops)",
+        "draft.value, draft.whole = value, whole",
         "INV-7",
         PROGRAM,
     ),

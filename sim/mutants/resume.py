@@ -22,7 +22,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "note_without_result",
         "scheduler.runs.persistence:Persistence._put_note",
-        "not index and values and not same(stands, values[0])",
+        "not index and values and not same(mark.value, values[0])",
         "False",
         "I7",
         PROGRAM,

@@ -20,7 +20,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "revert_is_own",
         "scheduler.runs.invalidation:Invalidation.drain",
-        "type(source) is Transaction and notification.kind is _COMMIT",
+        "kind is _COMMIT",
         "type(source) is Transaction",
         "I1",
     ),

@@ -18,6 +18,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "False",
         "INV-4",
     ),
+    _m("others_overlooked", "store.engine:Engine._is_alone", "self._others <= basis.seq", "True", "INV-1"),
+    _m("rejected_overlooked", "store.engine:Engine._is_alone", "session.gap <= basis.local_seq", "True", "INV-4"),
     _m("preconditions_unchecked", "store.engine:Engine._objection", "unmet is not None", "False", "I11"),
     _m(
         "deleted_is_absent",

@@ -16,9 +16,8 @@ from headwater.cells.journal import (
     LINK_PROBE,
     Entry,
     Journal,
-    Mark,
 )
-from headwater.cells.pending_commit import Failure
+from headwater.cells.pending_commit import Failure, Mark
 from headwater.cells.pending_commit import PendingCommit as Pending
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction

@@ -16,8 +16,8 @@ from headwater.errors import AmbiguousError, NotOpen
 from headwater.machine import machine
 
 if TYPE_CHECKING:  # a frame refers to the space and the transaction, which use the context
-    from headwater.cells.space_port import SpacePort
-    from headwater.cells.transaction import Transaction
+    from headwater.cells.space_port import SpacePort  # noqa: TC004  # a record is not decoded: its types are not looked up
+    from headwater.cells.transaction import Transaction  # noqa: TC004  # likewise
 
 
 class Addressed(Protocol):

@@ -11,12 +11,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from headwater.cells.pending_commit import PendingCommit, ranges
-from headwater.store.commit import Committed, PendingRead, Read
+from headwater.cells.pending_commit import SHALLOW_BIT, Mark, ReadKey
 from headwater.values.address import Depth, is_prefix, overlaps
-from headwater.values.ids import NEVER, DocKey, Seq
+from headwater.values.ids import NEVER, DocKey
 from headwater.values.patch import Add, AddUnique, Append, Increment, Move, PatchOp, Remove, RemoveByValue, Splice
-from headwater.values.tree import ABSENT, Maybe, Path
+from headwater.values.tree import Path
 
 Flags: TypeAlias = int
 """A sum of the five flags below. Plain ints: combining flags of an enum costs more than a read."""
@@ -31,47 +30,11 @@ LABEL_ONLY: Final = 8
 """Neither a dependency nor checked for conflicts; its label counts."""
 ATTEMPTED_WRITE: Final = 16
 """Not a read: an attempted write, even if it changed nothing."""
-SHALLOW_BIT: Final = 32
-"""Not a flag of reads: how the journal and the reader index encode a shallow read."""
-
 _DEEP_READ: Final = Depth.DEEP
 _SHALLOW_READ: Final = Depth.SHALLOW
 
 _NOT_DEPENDED_ON: Final = IGNORED_FOR_SCHEDULING | LABEL_ONLY | ATTEMPTED_WRITE
 _NOT_CHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
-
-
-class Mark(msgspec.Struct, eq=False, frozen=True):
-    """A version of a document in a replica: confirmed as of `seq`, with pending layers of its session on top.
-
-    `layers` is the replica's list itself. It only grows at its end, so its first `count` items do not change. All
-    readers of a version share one mark: two marks of a document are the same version if they are the same object.
-    """
-
-    seq: Seq
-    layers: list[PendingCommit]
-    count: int
-    value: Maybe = ABSENT
-
-    def read(self, doc: DocKey, path: Path, depth: Depth) -> Read | PendingRead:
-        """The read that a commit names if it is based on this version."""
-        if not self.count:
-            return Read(doc, path, self.seq, depth)
-        return PendingRead(doc, path, self.seq, ranges(self.layers[: self.count]), depth)
-
-    def written_since(self, earlier: Mark, doc: DocKey) -> list[Path]:
-        """The paths that may have been written since an earlier version; the root if another session has written."""
-        if self.layers is earlier.layers and self.count == earlier.count:
-            return []
-        seen = earlier.layers[: earlier.count]
-        own = seen[-1].verdict if seen else None
-        if self.seq != earlier.seq and not (type(own) is Committed and own.seq == self.seq):
-            return [()]
-        before = set(map(id, seen))
-        fresh = [layer for layer in self.layers[: self.count] if id(layer) not in before]
-        return [
-            touch.path for layer in fresh for effect in layer.effects if effect.doc == doc for touch in effect.touches
-        ]
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -82,10 +45,6 @@ class Entry(msgspec.Struct, frozen=True):
     depth: Depth = Depth.DEEP
     flags: Flags = 0
     mark: Mark | None = None
-
-
-ReadKey: TypeAlias = tuple[DocKey, Path, int]
-"""Address and depth: 0 (deep) or SHALLOW_BIT."""
 
 
 class Journal(msgspec.Struct, eq=False):

@@ -1,17 +1,19 @@
-"""A local commit that waits for its verdict."""
+"""A local commit that waits for its verdict, and the versions of documents that such commits make."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
 from headwater.errors import HeadwaterError, InvariantError
-from headwater.store.commit import Commit, Committed, OriginCommitted, Submission, Verdict
+from headwater.store.commit import Commit, Committed, OriginCommitted, PendingRead, Read, Submission, Verdict
 from headwater.store.document import StoredDocument
+from headwater.values.address import Depth
 from headwater.values.author_text import add_note, describe
-from headwater.values.ids import DocKey, LocalSeq
+from headwater.values.ids import DocKey, LocalSeq, Seq
+from headwater.values.tree import ABSENT, Maybe, Path
 
 _T = TypeVar("_T")
 
@@ -53,6 +55,13 @@ class Pulled(msgspec.Struct, frozen=True, gc=False):
     found: StoredDocument
 
 
+SHALLOW_BIT: Final = 32
+"""How the journal and the reader index encode a shallow read, beside the flags of reads."""
+
+ReadKey: TypeAlias = tuple[DocKey, Path, int]
+"""Address and depth: 0 (deep) or SHALLOW_BIT."""
+
+
 class PendingCommit(Submission, eq=False):
     """A local commit, from the moment it is visible until it is settled by a verdict or an error.
 
@@ -67,7 +76,26 @@ class PendingCommit(Submission, eq=False):
     error: HeadwaterError | None = None
     # replica._render(): the effects were recomputed on another base.
     is_rebased: bool = False
+    # The versions that it has read, while they are not named in `commit`: the store rarely has to check them.
+    unnamed: Mapping[ReadKey, Mark | None] | None = None
     callbacks: tuple[Callable[[PendingCommit], None], ...] = ()
+
+    def name_reads(self) -> Commit:
+        """The commit with its reads. Called by several threads: all of them name the same versions."""
+        versions = self.unnamed
+        if versions:
+            marks = [
+                mark.read(doc, path, Depth.SHALLOW if bits & SHALLOW_BIT else Depth.DEEP)
+                for (doc, path, bits), mark in versions.items()
+                if mark is not None
+            ]
+            self.commit = msgspec.structs.replace(
+                self.commit,
+                reads=tuple(read for read in marks if type(read) is Read),
+                pending_reads=tuple(read for read in marks if type(read) is PendingRead),
+            )
+        self.unnamed = None
+        return self.commit
 
     @property
     def settled(self) -> bool:
@@ -98,6 +126,39 @@ class PendingCommit(Submission, eq=False):
                 callbacks[0](self)
             else:
                 call_all(callbacks, self)
+
+
+class Mark(msgspec.Struct, eq=False, frozen=True):
+    """A version of a document in a replica: confirmed as of `seq`, with pending layers of its session on top.
+
+    `layers` is the replica's list itself. It only grows at its end, so its first `count` items do not change. All
+    readers of a version share one mark: two marks of a document are the same version if they are the same object.
+    """
+
+    seq: Seq
+    layers: list[PendingCommit]
+    count: int
+    value: Maybe = ABSENT
+
+    def read(self, doc: DocKey, path: Path, depth: Depth) -> Read | PendingRead:
+        """The read that a commit names if it is based on this version."""
+        if not self.count:
+            return Read(doc, path, self.seq, depth)
+        return PendingRead(doc, path, self.seq, ranges(self.layers[: self.count]), depth)
+
+    def written_since(self, earlier: Mark, doc: DocKey) -> list[Path]:
+        """The paths that may have been written since an earlier version; the root if another session has written."""
+        if self.layers is earlier.layers and self.count == earlier.count and self.seq == earlier.seq:
+            return []
+        seen = earlier.layers[: earlier.count]
+        own = seen[-1].verdict if seen else None
+        if self.seq != earlier.seq and not (type(own) is Committed and own.seq == self.seq):
+            return [()]
+        before = set(map(id, seen))
+        fresh = [layer for layer in self.layers[: self.count] if id(layer) not in before]
+        return [
+            touch.path for layer in fresh for effect in layer.effects if effect.doc == doc for touch in effect.touches
+        ]
 
 
 def ranges(layers: Sequence[PendingCommit]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
@@ -133,7 +194,7 @@ def depending_on(pending: PendingCommit, later: Iterable[PendingCommit]) -> list
     dead = {pending.commit.local_seq}
     found: list[PendingCommit] = []
     for other in later:
-        commit = other.commit
+        commit = other.name_reads()
         named = [layers for read in commit.pending_reads for layers in read.layers]
         origins = [p.local_seq for p in commit.preconditions if type(p) is OriginCommitted]
         if any(first <= number <= last for first, last in named for number in dead) or dead.intersection(origins):

@@ -12,9 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Final
 
-from headwater.cells.journal import Mark
-from headwater.cells.pending_commit import Failure, PendingCommit, Pulled, depending_on, rejected_layer
+from headwater.cells.pending_commit import (
+    Failure,
+    Mark,
+    PendingCommit,
+    Pulled,
+    ReadKey,
+    depending_on,
+    rejected_layer,
+)
 from headwater.cells.replica_view import NO_LAYERS, Document, ReplicaView
+from headwater.cells.unsent_observations import UnsentObservations
 from headwater.cells.upstream import Upstream
 from headwater.cells.visible_step import VisibleStep
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
@@ -44,57 +52,12 @@ from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, S
 from headwater.values.notifications import Change, Derived, Kind, Notification
 from headwater.values.patch import Touches
 from headwater.values.shrink import shrunk
-from headwater.values.tree import ABSENT, Maybe
+from headwater.values.tree import ABSENT
 
 _DEAD_MAX: Final = 4096
 """Rejected commits that a replica remembers, to reject commits based on them before they are sent."""
 
 _COMMIT: Final = Kind.COMMIT
-
-
-class UnsentObservations:
-    """Observations of runs that had nothing to write, until a commit carries them; the last one per document."""
-
-    __slots__ = ("_branch", "_found", "_session")
-
-    def __init__(self, session: SessionId, branch: BranchId) -> None:
-        self._session = session
-        self._branch = branch
-        self._found: dict[DocKey, NewObservation] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
-
-    def put(self, doc: DocKey, body: bytes, reads: Iterable[Read | PendingRead]) -> None:
-        """Store an observation with the next commit, if its reads are then still current."""
-        marks = tuple(reads)
-        confirmed = tuple(mark for mark in marks if type(mark) is Read)
-        pending = tuple(mark for mark in marks if type(mark) is PendingRead)
-        basis = Commit(self._session, LocalSeq(0), (), confirmed, pending, (), self._branch)
-        self._found[doc] = NewObservation(doc, body, basis)
-
-    def drop(self, doc: DocKey) -> None:
-        """Drop the observation of a document."""
-        self._found.pop(doc, None)
-
-    def take(self) -> tuple[NewObservation, ...]:
-        """All observations that no commit has carried yet. They are removed here."""
-        notes, self._found = tuple(self._found.values()), {}
-        return notes
-
-    def take_based_on(self, is_undecided: Callable[[LocalSeq], bool]) -> tuple[NewObservation, ...]:
-        """Those of runs that read no undecided commit: the store would reject the others, which stay here."""
-        notes, self._found = self._found, {}
-        for doc, note in notes.items():
-            layers = (layer for read in note.basis.pending_reads for layer in read.layers)
-            if any(is_undecided(LocalSeq(each)) for first, last in layers for each in range(first, last + 1)):
-                self._found[doc] = note
-        return tuple(note for doc, note in notes.items() if doc not in self._found)
-
-    def put_back(self, notes: Iterable[NewObservation]) -> None:
-        """The store had no room for these. A later run of the same function has replaced its own."""
-        for note in notes:
-            self._found.setdefault(note.doc, note)
 
 
 class Replica(ReplicaView):
@@ -157,7 +120,7 @@ class Replica(ReplicaView):
         with self.lock:
             return self._commit(operations, reads, preconditions, source)
 
-    def _commit(  # noqa: PLR0917  # every write passes here
+    def _commit(  # noqa: C901, PLR0917  # every write passes here
         self,
         operations: Sequence[Operation],
         reads: Iterable[Read | PendingRead],
@@ -165,12 +128,13 @@ class Replica(ReplicaView):
         source: object,
         seen: Seen | None = None,
         rider: TableTransaction | None = None,
-        basis: Basis | None = None,
+        versions: Mapping[ReadKey, Mark | None] | None = None,
     ) -> PendingCommit:
+        """`versions`: what the commit has read, instead of `reads`, and was found to be visible still."""
         if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
         if len(operations) != 1 or reads or preconditions or seen is not None or rider is not None:
-            return self._commit_many(operations, reads, preconditions, source, seen, rider, basis)
+            return self._commit_many(operations, reads, preconditions, source, seen, rider, versions)
         # The commonest commit, in one piece: the general way would cost half as much again.
         operation = operations[0]
         check_operation(operation)
@@ -180,12 +144,13 @@ class Replica(ReplicaView):
         after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
-        pending = PendingCommit(
-            commit, (Effect(doc, before, after, touches),), (), None, False, self._basis, source
-        )
+        pending = PendingCommit(commit, (Effect(doc, before, after, touches),), (), None, False, self._basis, source)
+        pending.unnamed = versions
         if not touches and not record.layers:
             # Equal to the confirmed value: nothing to send, nothing to notify.
             pending.settle(Committed(self.seq), None)
+            return pending
+        if self._rejected and self._rests_on_rejected(pending):
             return pending
         # First: the number is never reused, even if the rest fails.
         self._local_seq = local_seq
@@ -215,23 +180,22 @@ class Replica(ReplicaView):
         self,
         operation: SetDoc,
         record: Document,
-        reads: tuple[Sequence[Read], Sequence[PendingRead]],
+        versions: Mapping[ReadKey, Mark | None],
         source: object,
         seen: Seen | None = None,
     ) -> PendingCommit:
         """As `commit`, for a loaded document that is replaced as a whole.
 
-        The caller holds the lock, and has frozen the value.
+        The caller holds the lock, has frozen the value, and has found that the versions it has read are visible still.
         """
         doc, before, after = operation.doc, record.visible, operation.value
-        confirmed, rests = reads
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
-        commit = Commit(self._session, local_seq, (operation,), tuple(confirmed), tuple(rests), (), self._branch, seen)
+        commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch, seen)
         pending = PendingCommit(
             commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), None, False, self._basis, source
         )
-        if rests and self._rejected and (dead := rejected_layer(commit, self._rejected)) is not None:
-            pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
+        pending.unnamed = versions
+        if self._rejected and self._rests_on_rejected(pending):
             return pending
         self._local_seq = local_seq
         if self.observations:
@@ -262,7 +226,7 @@ class Replica(ReplicaView):
         source: object,
         seen: Seen | None,
         rider: TableTransaction | None,
-        basis: Basis | None,
+        versions: Mapping[ReadKey, Mark | None] | None,
     ) -> PendingCommit:
         """The general commit: several documents, reads, preconditions."""
         marks = tuple(reads)
@@ -276,13 +240,13 @@ class Replica(ReplicaView):
             self._branch,
             seen,
         )
-        pending = PendingCommit(commit, self._effects(operations), (), None, False, basis, source)
-        pending.table_transaction = rider
+        basis = None if versions is None else self._basis
+        pending = PendingCommit(commit, self._effects(operations), (), rider, False, basis, source)
+        pending.unnamed = versions
         if not preconditions and rider is None and self._is_noop(pending.effects):
             pending.settle(Committed(self.seq), None)
             return pending
-        if commit.pending_reads and (dead := rejected_layer(commit, self._rejected)) is not None:
-            pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
+        if self._rejected and self._rests_on_rejected(pending):
             return pending
         self._local_seq = commit.local_seq
         if self.observations:
@@ -291,6 +255,13 @@ class Replica(ReplicaView):
         self._pending[commit.local_seq] = pending
         self._stack(pending)
         return pending
+
+    def _rests_on_rejected(self, pending: PendingCommit) -> bool:
+        """Reject a commit that has read a layer which was rejected, before it is sent."""
+        dead = rejected_layer(pending.name_reads(), self._rejected)
+        if dead is not None:
+            pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
+        return dead is not None
 
     def _is_noop(self, effects: tuple[Effect, ...]) -> bool:
         """Nothing is touched, and no pending layer may still be rolled back."""
@@ -383,8 +354,8 @@ class Replica(ReplicaView):
         if self._rejected and any(number in self._rejected for number in pending):
             self._basis = None
         else:
-            oldest: LocalSeq = next(iter(pending), self._local_seq + 1)  # type: ignore[arg-type]
-            self._basis = Basis(self.seq, oldest - 1)  # type: ignore[arg-type]
+            oldest = next(iter(pending), self._local_seq + 1)
+            self._basis = Basis(self.seq, LocalSeq(oldest - 1))
 
     def _notify_derived(self, step: VisibleStep[Document]) -> None:
         """Call `on_derived` for results of other sessions."""
@@ -457,7 +428,7 @@ class Replica(ReplicaView):
             for number, pending in self._pending.items()
             if number not in self._rejected
             and (
-                _is_overtaken(pending.commit.reads, touched, seq)
+                _is_overtaken(pending.name_reads().reads, touched, seq)
                 or self._is_undermined(pending.commit.pending_reads, touched, seq)
             )
         ]

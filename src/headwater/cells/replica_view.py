@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from headwater.cells.journal import Mark
-from headwater.cells.pending_commit import PendingCommit, call_all, ranges
+from headwater.cells.pending_commit import Mark, PendingCommit, call_all, ranges
 from headwater.cells.upstream import EVERYTHING, Upstream
 from headwater.store.commit import PendingRead, Read
 from headwater.store.document import StoredDocument

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.cells.journal import ATTEMPTED_WRITE
-from headwater.cells.pending_commit import PendingCommit, ranges
+from headwater.cells.pending_commit import PendingCommit
 from headwater.cells.transaction import Transaction
-from headwater.store.commit import PendingRead, Read, SetDoc
+from headwater.store.commit import SetDoc
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
 from headwater.values.tree import Value, same
@@ -35,26 +35,17 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
         if same(output.visible, value) and _is_own(tx, output.layers):
             tx.end()
             return False
-        confirmed: list[Read] = []
-        resting: list[PendingRead] = []
-        for (read, path, bits), seen in tx.journal.entries.items():
-            record = documents.get(read)
+        versions = tx.journal.entries
+        for key, seen in versions.items():
+            record = documents.get(key[0])
             if seen is None or record is None or record.mark is not seen:
                 put_result(tx, doc, value)
                 tx.commit()
                 return True
-            depth = _SHALLOW if bits else _DEEP
-            if not seen.count:
-                confirmed.append(Read(read, path, seen.seq, depth))
-            elif seen.count == 1:
-                number = seen.layers[0].commit.local_seq
-                resting.append(PendingRead(read, path, seen.seq, ((number, number),), depth))
-            else:
-                resting.append(PendingRead(read, path, seen.seq, ranges(seen.layers), depth))
         tx.wrote = True
         try:
             observes = None if tx.observes is None else (0, tx.observes[1])
-            pending = replica.put(SetDoc(doc, value), output, (confirmed, resting), tx, observes)
+            pending = replica.put(SetDoc(doc, value), output, versions, tx, observes)
         except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             tx._send_failed(error)
         else:

@@ -4,28 +4,26 @@ A transaction takes its snapshot per document, at the first read: later changes 
 writes do. `commit` applies the writes to the replica, all of them or none, and names what was read; if any of that has
 changed, nothing is written. A transaction ends once, in one of three ways, and calls its callbacks in all three.
 
-Length: reading, writing and ending share every field; separate parts are in `held_documents`, `run_result`, `journal`.
+Length: reading, writing and ending share every field; separate parts are in `drafts`, `run_result`, `journal`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Sequence
+from collections.abc import Callable, KeysView, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from headwater.cells.context import CONTEXT, PEEKING, ContextFrame
-from headwater.cells.held_documents import Draft, is_within, marks_of, operations_of, overtaken
+from headwater.cells.drafts import Draft, is_within, marks_of, operations_of, overtaken
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
     IGNORED_FOR_SCHEDULING,
-    SHALLOW_BIT,
     EditInputs,
     Entry,
     Flags,
     Journal,
-    Mark,
 )
-from headwater.cells.pending_commit import PendingCommit, call_all
+from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, ReadKey, call_all
 from headwater.cells.replica import Replica
 from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
 from headwater.errors import ClosedError, HeadwaterError, WriteError
@@ -33,9 +31,7 @@ from headwater.store.commit import (
     Committed,
     Conflict,
     Operation,
-    PendingRead,
     Precondition,
-    Read,
     Seen,
     TableTransaction,
     Verdict,
@@ -60,7 +56,6 @@ class Transaction:
     """
 
     # A transaction is made for every run, and most change none of these: so they are class attributes.
-
     # Addresses at and below which writing is allowed although the transaction is read-only.
     surface: tuple[tuple[DocKey, Path], ...] = ()
     # A function that may only read is called in it: writes then check their context.
@@ -140,7 +135,7 @@ class Transaction:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def read(  # noqa: C901  # every read passes here: in one piece
+    def read(  # every read passes here: in one piece
         self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0
     ) -> Maybe:
         """The value at the address, with this transaction's own writes. Recorded in the journal."""
@@ -216,12 +211,8 @@ class Transaction:
         """The documents that it has used."""
         return self._seen.keys()
 
-    def snapshots(self) -> dict[DocKey, Maybe]:
-        """The documents as of their first reads."""
-        return {doc: mark.value for doc, mark in self._seen.items()}
-
     def _see(self, doc: DocKey, verb: str = "read") -> Mark:
-        """The first use of a document. For writing, too: a write builds on it, and may be read back together with it."""
+        """The first use of a document, for reading or writing: a write builds on it, and may be read back."""
         if self.status is not _OPEN:
             raise self._ended(verb)
         if self.gate is not None:
@@ -443,30 +434,32 @@ class Transaction:
         self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
     def _send(self, operations: list[Operation], checked: list[Entry]) -> None:
-        marks = marks_of(self._seen, checked, self.replica)
-        if isinstance(marks, Conflict):
-            self._settle(TransactionSignal.REJECTED, marks, None)
-            return
-        self._submit(operations, [marks[entry.doc].read(entry.doc, entry.path, entry.depth) for entry in checked])
+        versions: dict[ReadKey, Mark | None] = {}
+        if checked:
+            marks = marks_of(self._seen, checked, self.replica)
+            if isinstance(marks, Conflict):
+                self._settle(TransactionSignal.REJECTED, marks, None)
+                return
+            for entry in checked:
+                versions[entry.doc, entry.path, 0 if entry.depth is _DEEP else SHALLOW_BIT] = marks[entry.doc]
+        self._submit(operations, versions)
 
-    def _submit(self, operations: Sequence[Operation], reads: Sequence[Read | PendingRead]) -> None:
+    def _submit(self, operations: Sequence[Operation], versions: Mapping[ReadKey, Mark | None]) -> None:
         replica = self.replica
-        observed = None if self.observes is None else self._observation(operations)
+        observed: Seen | None = None
+        if self.observes is not None:
+            # The index of the operation that writes the result, and the encoded reads.
+            doc, body = self.observes
+            observed = next(((index, body) for index, each in enumerate(operations) if each.doc == doc), None)
         try:
             with replica.lock:
                 pending = replica._commit(
-                    operations, reads, self._preconditions, self, observed, self.table_transaction, replica._basis
+                    operations, (), self._preconditions, self, observed, self.table_transaction, versions
                 )
         except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             self._send_failed(error)
         else:
             self._sent(pending)
-
-    def _observation(self, operations: Sequence[Operation]) -> Seen | None:
-        """The observation for the commit: the index of the operation that writes the result, and the encoded reads."""
-        assert self.observes is not None
-        doc, body = self.observes
-        return next(((index, body) for index, operation in enumerate(operations) if operation.doc == doc), None)
 
     def _send_failed(self, error: BaseException) -> None:
         """Sending failed. Raises the error, unless it is a conflict with a newer commit."""
@@ -603,6 +596,5 @@ class Transaction:
 
 _EMPTY: Final = Journal()
 _NOTHING_SEEN: Final[dict[DocKey, Mark]] = {}
-"""The snapshots of every ended transaction."""
 _NO_DRAFTS: Final[dict[DocKey, Draft]] = {}
-"""Shared by all transactions that have not written, and therefore never added to."""
+"""Of all ended transactions, and of those that have not written: never added to."""

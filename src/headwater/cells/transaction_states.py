@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from headwater.values.transitions import Transitions
+from headwater.values.transition_table import Transitions
 
 
 class Status(Enum):
@@ -37,15 +37,17 @@ class TransactionSignal(Enum):
     ABORTED = "aborted"
 
 
-TRANSITIONS: Final = Transitions[Status, TransactionSignal]({
-    (Status.OPEN, TransactionSignal.SENT): Status.PENDING,
-    (Status.OPEN, TransactionSignal.ABORTED): Status.ABORTED,
-    # There was nothing to write, and so nothing to decide.
-    (Status.OPEN, TransactionSignal.ACCEPTED): Status.COMMITTED,
-    # Outdated reads, or refused by the replica: it was never sent.
-    (Status.OPEN, TransactionSignal.REJECTED): Status.REJECTED,
-    (Status.PENDING, TransactionSignal.ACCEPTED): Status.COMMITTED,
-    (Status.PENDING, TransactionSignal.REJECTED): Status.REJECTED,
-})
+TRANSITIONS: Final = Transitions[Status, TransactionSignal](
+    {
+        (Status.OPEN, TransactionSignal.SENT): Status.PENDING,
+        (Status.OPEN, TransactionSignal.ABORTED): Status.ABORTED,
+        # There was nothing to write, and so nothing to decide.
+        (Status.OPEN, TransactionSignal.ACCEPTED): Status.COMMITTED,
+        # Outdated reads, or refused by the replica: it was never sent.
+        (Status.OPEN, TransactionSignal.REJECTED): Status.REJECTED,
+        (Status.PENDING, TransactionSignal.ACCEPTED): Status.COMMITTED,
+        (Status.PENDING, TransactionSignal.REJECTED): Status.REJECTED,
+    }
+)
 
 SETTLED: Final = frozenset({Status.COMMITTED, Status.REJECTED, Status.ABORTED})

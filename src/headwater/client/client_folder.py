@@ -425,7 +425,7 @@ def _stored(seq: Seq, value: Maybe) -> tuple[Seq, bytes | None]:
 
 def _frame(submission: Submission) -> bytes:
     """The frame to be sent, without observations of earlier runs, which are outdated."""
-    return encode_frame(transact(Submission(submission.commit)))
+    return encode_frame(transact(Submission(submission.name_reads())))
 
 
 def _submission(data: bytes, session: SessionId, branch: BranchId) -> Submission:

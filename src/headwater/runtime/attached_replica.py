@@ -7,8 +7,7 @@ from collections.abc import Callable, Sized
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
-from headwater.cells.journal import Mark
-from headwater.cells.pending_commit import Failure, Pulled
+from headwater.cells.pending_commit import Failure, Mark, Pulled
 from headwater.cells.replica import Replica
 from headwater.machine import machine
 from headwater.store.commit import CommitOutcome, Committed, PendingRead, Read, Submission

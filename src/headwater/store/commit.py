@@ -221,6 +221,10 @@ class Submission(msgspec.Struct, eq=False):
     """Set if the reads were compared with the visible documents: the log up to here, with all later commits of the
     session on top. They are then current if nothing else was decided since."""
 
+    def name_reads(self) -> Commit:
+        """The commit with its reads, which a sender in this process may leave out of `commit` until they are needed."""
+        return self.commit
+
 
 class CommitOutcome(msgspec.Struct, frozen=True, gc=False):
     """A decided commit, as sent to every attached replica in the order of the log."""

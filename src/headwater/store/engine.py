@@ -104,8 +104,7 @@ class Engine:
         self.head = last.seq if last is not None else horizon.seq
         self._chain = last.chain if last is not None else horizon.chain or GENESIS
         # The session of all commits after `_others`.
-        self._author = NO_SESSION
-        self._others = self.head
+        self._author, self._others = NO_SESSION, self.head
         self.states = StateCache(backend, self.documents)
         start = Horizon(horizon.seq, horizon.chain or GENESIS)
         for row, entry in unfolded(backend, self.documents.folded, self.head, start):
@@ -185,18 +184,21 @@ class Engine:
                 return False
         return True
 
-    def _decide(self, submission: Submission, batch: _Batch) -> CommitOutcome:
+    def _decide(self, submission: Submission, batch: _Batch) -> CommitOutcome:  # noqa: C901  # every commit passes here
         commit = submission.commit
         if submission.observations:
             self._observe(submission.observations, batch)
         if submission.table_transaction is not None and commit.local_seq == UNNUMBERED:
             return self._apply_tables(submission, submission.table_transaction, batch)
         session = self._sessions.get(commit.session)
+        is_alone = self._is_alone(submission, session)
+        if not is_alone:
+            commit = submission.name_reads()
         if commit.local_seq <= session.last:
             return CommitOutcome(
                 commit, self._replay(session, commit, batch, rides=submission.table_transaction is not None)
             )
-        verdict = None if self._is_alone(submission, session) else self._objection(commit, session)
+        verdict = None if is_alone else self._objection(commit, session)
         effects = submission.effects
         if verdict is None and submission.table_transaction is not None:
             outcome = self._apply_tables(submission, submission.table_transaction, batch)
@@ -314,14 +316,10 @@ class Engine:
         Its replica has compared the reads with exactly the documents that are here: they are current.
         """
         basis, commit = submission.basis, submission.commit
-        return (
-            basis is not None
-            and self._author == session.id
-            and self._others <= basis.seq
-            and session.gap <= basis.local_seq
-            and commit.local_seq == session.last + 1
-            and not commit.preconditions
-        )
+        if basis is None or self._author != session.id or commit.preconditions:
+            return False
+        is_next = commit.local_seq == session.last + 1 and session.gap <= basis.local_seq
+        return is_next and self._others <= basis.seq
 
     def _objection(self, commit: Commit, session: Session) -> Verdict | None:
         """The verdict against the commit; None if there is none."""

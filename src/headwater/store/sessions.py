@@ -13,7 +13,6 @@ from headwater.store.commit import Commit, Committed, Verdict
 from headwater.store.store_limits import VERDICTS_MAX
 from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
 
-
 NO_SESSION: Final = SessionId("")
 """The session of no commit."""
 

@@ -26,7 +26,7 @@ _AS_IT_IS: Final = CONTAINERS | {bool, bytes, NoneType}
 _OTHERS: Final = frozenset({Remove, Move, Increment})
 
 
-def check_operation(operation: Operation) -> None:  # noqa: C901  # every write passes here: in one piece
+def check_operation(operation: Operation) -> None:  # noqa: C901, PLR0912  # every write passes here: in one piece
     """Raise AddressError unless the operation can be applied, encoded and decoded again."""
     kind = type(operation)
     if kind is PatchDoc:

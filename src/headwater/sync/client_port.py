@@ -78,7 +78,7 @@ def named_in(frame: Watch | Pull | AskObservations | AskChanged | Ping) -> list[
 
 def transact(submission: Submission) -> Transact:
     """The frame of a commit."""
-    commit = submission.commit
+    commit = submission.name_reads()
     return Transact(
         commit.local_seq,
         commit.operations,

@@ -48,7 +48,7 @@ class Stage(Desk):
 
     def last(self) -> Commit:
         """The newest commit that was sent."""
-        return self.waiting[-1].commit
+        return self.waiting[-1].name_reads()
 
     def now(self, name: str) -> Any:
         """What is visible here, as built-in containers."""

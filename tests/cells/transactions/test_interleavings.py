@@ -62,7 +62,7 @@ def without_leanings(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_copies_of_savepoints(monkeypatch: pytest.MonkeyPatch) -> None:
     def roll_back(tx: Transaction, point: tuple[int, dict[object, tuple[object, bool, list[object]]]]) -> None:
         for doc, draft in tx._drafts.items():
-            before = (draft.mark.value, False, [])
+            before: tuple[object, bool, list[object]] = (draft.mark.value, False, [])
             draft.value, draft.whole, draft.ops = point[1].get(doc) or before  # type: ignore[assignment]
 
     monkeypatch.setattr(Transaction, "roll_back", roll_back)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from headwater.cells.journal import Mark
+from headwater.cells.pending_commit import Mark
 from headwater.cells.transaction_states import Status
 from headwater.errors import StoreFullError
 from headwater.store.commit import Conflict, Operation, PendingRead, Read
@@ -129,16 +129,17 @@ def test_transaction_goes_with_the_layer_it_rests_on() -> None:
     assert tx.is_rejected
 
 
-def test_every_read_of_a_document_carries_the_mark_of_the_first_look() -> None:
+def test_every_read_of_a_document_carries_one_mark_and_is_named_as_it_was_compared() -> None:
+    """What another has written meanwhile was found to leave the reads as they were."""
     stage = Stage(a={"n": 0, "m": 0, "k": 0})
-    basis = stage.here.seq
     tx = stage.begin()
     tx.read(A, ("n",))
     stage.meanwhile(edit("a", increment("m")))
     tx.read(A, ("k",))
     tx.set(B, (), 1)
     tx.commit()
-    assert reads_of(stage.last()) == [Read(A, ("n",), basis), Read(A, ("k",), basis)]
+    now = stage.here.seq
+    assert reads_of(stage.last()) == [Read(A, ("n",), now), Read(A, ("k",), now)]
     assert len({entry.mark for entry in tx.journal if entry.doc == A}) == 1
 
 

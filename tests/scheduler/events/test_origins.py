@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 
-from headwater.cells.transaction_states import TransactionSignal
 from headwater.core import Status, Transaction
 from headwater.errors import StoreFullError, WriteError
 from headwater.scheduler.events.handler_reads import READ_ONLY
@@ -234,9 +233,10 @@ def test_a_transaction_that_is_found_pending_can_be_named(ann: Clerk) -> None:
     found: list[bool] = []
 
     class Watched(Transaction):
-        def _signal(self, signal: TransactionSignal) -> None:
-            super()._signal(signal)
-            found.append(self.status is not Status.PENDING or self.local_seq is not None)
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "status":
+                found.append(self.status is not Status.PENDING or self.local_seq is not None)
 
     tx = Watched(ann.replica, "work")
     put(tx, "a", 1)

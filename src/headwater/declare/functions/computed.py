@@ -189,19 +189,20 @@ class Computed(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901, PLR0911, PLR0912  # the hot path
         frame = CONTEXT.get()
         if frame is not None and frame.tx is not None and not args and not kwargs:
-            home, tx = frame.space, frame.tx
+            here = frame.tx
             # As for a cell: read before in this transaction, and nothing was written since.
-            memo = tx.memo
+            memo = here.memo
             if self in memo:
                 return memo[self]  # type: ignore[return-value]  # a cast is a call
-            if not tx.wrote and home.owner is self._app and not home.needs_check:
+            space = frame.space
+            if not here.wrote and space.owner is self._app and not space.needs_check:
                 # As below, for a current result: nearly every read of a run.
-                node = home.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
+                node = space.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
                 if (
                     node is not None
-                    and node.failed_at <= tx.failures
+                    and node.failed_at <= here.failures
                     and not node.spec.is_async
-                    and home.scheduler.is_current(node)  # type: ignore[attr-defined]
+                    and space.scheduler.is_current(node)  # type: ignore[attr-defined]
                 ):
                     value = memo[self] = self._result._read_in(frame)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
                     return value  # type: ignore[return-value]

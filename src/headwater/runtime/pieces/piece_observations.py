@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from headwater.cells.journal import ReadKey
+from headwater.cells.pending_commit import ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.computed import Computed

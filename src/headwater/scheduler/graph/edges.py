@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from headwater.cells.journal import Mark, ReadKey
+from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.scheduler.graph.liveness import Liveness
 from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.graph.order import Ranks

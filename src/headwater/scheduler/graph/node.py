@@ -8,13 +8,13 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from headwater.cells.journal import ReadKey
+from headwater.cells.pending_commit import ReadKey
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
 from headwater.scheduler.graph.gate import Gate
 from headwater.store.observations import Arguments
 from headwater.values.ids import DocKey
-from headwater.values.transitions import Transitions
+from headwater.values.transition_table import Transitions
 from headwater.values.tree import Path, Value, freeze
 
 if TYPE_CHECKING:
@@ -60,25 +60,27 @@ class NodeSignal(Enum):
     FED = "filled-from-outside"
 
 
-NODE_TRANSITIONS: Final = Transitions[NodeStatus, NodeSignal]({
-    # Clean before the call, not after: a change that lands while the function runs can make it invalid again (I3).
-    (NodeStatus.NEVER_RAN, NodeSignal.STARTED): NodeStatus.CLEAN,
-    (NodeStatus.INVALID, NodeSignal.STARTED): NodeStatus.CLEAN,
-    (NodeStatus.CLEAN, NodeSignal.CHANGED): NodeStatus.INVALID,
-    (NodeStatus.INVALID, NodeSignal.CHANGED): NodeStatus.INVALID,
-    # Declared reads of a node that never ran do not invalidate it, but a failure it has seen does.
-    (NodeStatus.NEVER_RAN, NodeSignal.CHANGED): NodeStatus.NEVER_RAN,
-    (NodeStatus.CLEAN, NodeSignal.DISCARDED): NodeStatus.INVALID,
-    (NodeStatus.INVALID, NodeSignal.DISCARDED): NodeStatus.INVALID,
-    # An earlier opening, or another runtime, has run it, and its observation is still valid.
-    (NodeStatus.NEVER_RAN, NodeSignal.RESTORED): NodeStatus.CLEAN,
-    (NodeStatus.INVALID, NodeSignal.RESTORED): NodeStatus.CLEAN,
-    # It never runs: the content of its document is its result.
-    (NodeStatus.NEVER_RAN, NodeSignal.FED): NodeStatus.CLEAN,
-    # As if it had never been started: no reader can have used a result that never existed.
-    (NodeStatus.CLEAN, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
-    (NodeStatus.INVALID, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
-})
+NODE_TRANSITIONS: Final = Transitions[NodeStatus, NodeSignal](
+    {
+        # Clean before the call, not after: a change that lands while the function runs can make it invalid again (I3).
+        (NodeStatus.NEVER_RAN, NodeSignal.STARTED): NodeStatus.CLEAN,
+        (NodeStatus.INVALID, NodeSignal.STARTED): NodeStatus.CLEAN,
+        (NodeStatus.CLEAN, NodeSignal.CHANGED): NodeStatus.INVALID,
+        (NodeStatus.INVALID, NodeSignal.CHANGED): NodeStatus.INVALID,
+        # Declared reads of a node that never ran do not invalidate it, but a failure it has seen does.
+        (NodeStatus.NEVER_RAN, NodeSignal.CHANGED): NodeStatus.NEVER_RAN,
+        (NodeStatus.CLEAN, NodeSignal.DISCARDED): NodeStatus.INVALID,
+        (NodeStatus.INVALID, NodeSignal.DISCARDED): NodeStatus.INVALID,
+        # An earlier opening, or another runtime, has run it, and its observation is still valid.
+        (NodeStatus.NEVER_RAN, NodeSignal.RESTORED): NodeStatus.CLEAN,
+        (NodeStatus.INVALID, NodeSignal.RESTORED): NodeStatus.CLEAN,
+        # It never runs: the content of its document is its result.
+        (NodeStatus.NEVER_RAN, NodeSignal.FED): NodeStatus.CLEAN,
+        # As if it had never been started: no reader can have used a result that never existed.
+        (NodeStatus.CLEAN, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
+        (NodeStatus.INVALID, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
+    }
+)
 
 NO_CAUSES: Final[dict[DocPath, None]] = {}
 """Shared by all nodes without causes; never written to."""

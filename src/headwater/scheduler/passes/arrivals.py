@@ -74,7 +74,7 @@ class Arrivals:
             self._waiting.pop((doc, node), None)
             return
         # Its likely next reads are fetched together, instead of one run for each of them.
-        for value in tx.snapshots().values():
+        for value in map(tx.snapshot_of, tx.docs):
             for other in linked(value):
                 self._replica.is_missing(other)
         # The function may catch the error and return a result, which then depends on something that is no read.

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from headwater.cells.journal import SHALLOW_BIT, Mark, ReadKey
+from headwater.cells.pending_commit import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from headwater.cells.journal import ReadKey
+from headwater.cells.pending_commit import ReadKey
 from headwater.cells.run_result import commit_result, put_result
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import BREADTH

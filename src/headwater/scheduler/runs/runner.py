@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from headwater.cells.journal import Mark, ReadKey
+from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.run_result import commit_result
 from headwater.cells.transaction import Transaction

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from headwater.cells.journal import SHALLOW_BIT
+from headwater.cells.pending_commit import SHALLOW_BIT
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.failing import recorded_failures
 from headwater.scheduler.runs.persistence import ADOPTED

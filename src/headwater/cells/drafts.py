@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.cells.context import ContextFrame
-from headwater.cells.journal import EditInputs, Entry, Mark
+from headwater.cells.journal import EditInputs, Entry
+from headwater.cells.pending_commit import Mark
 from headwater.cells.replica import Replica
 from headwater.errors import AddressError
 from headwater.store.commit import Conflict, DeleteDoc, Operation, PatchDoc, SetDoc
@@ -48,8 +49,8 @@ def operations_of(seen: dict[DocKey, Mark], drafts: dict[DocKey, Draft]) -> list
 def marks_of(seen: dict[DocKey, Mark], checked: list[Entry], replica: Replica) -> dict[DocKey, Mark] | Conflict:
     """For each document that was read, the version to name in the commit; or the conflict if a read is outdated.
 
-    That is the version of the snapshot, unless this process has since written what was read, with the same result: then
-    the current version is named, because the store would reject the older one.
+    That is the version of the snapshot, unless what was read has been written since, with the same result: then the
+    current version is named, because the store would reject the older one.
     """
     marks: dict[DocKey, Mark] = {}
     now: dict[DocKey, Mark] = {}

@@ -1,0 +1,53 @@
+"""Observations of runs that had nothing to write, until a commit carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from headwater.store.commit import Commit, NewObservation, PendingRead, Read
+from headwater.values.ids import BranchId, DocKey, LocalSeq, SessionId
+
+
+class UnsentObservations:
+    """Observations of runs that had nothing to write, until a commit carries them; the last one per document."""
+
+    __slots__ = ("_branch", "_found", "_session")
+
+    def __init__(self, session: SessionId, branch: BranchId) -> None:
+        self._session = session
+        self._branch = branch
+        self._found: dict[DocKey, NewObservation] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def put(self, doc: DocKey, body: bytes, reads: Iterable[Read | PendingRead]) -> None:
+        """Store an observation with the next commit, if its reads are then still current."""
+        marks = tuple(reads)
+        confirmed = tuple(mark for mark in marks if type(mark) is Read)
+        pending = tuple(mark for mark in marks if type(mark) is PendingRead)
+        basis = Commit(self._session, LocalSeq(0), (), confirmed, pending, (), self._branch)
+        self._found[doc] = NewObservation(doc, body, basis)
+
+    def drop(self, doc: DocKey) -> None:
+        """Drop the observation of a document."""
+        self._found.pop(doc, None)
+
+    def take(self) -> tuple[NewObservation, ...]:
+        """All observations that no commit has carried yet. They are removed here."""
+        notes, self._found = tuple(self._found.values()), {}
+        return notes
+
+    def take_based_on(self, is_undecided: Callable[[LocalSeq], bool]) -> tuple[NewObservation, ...]:
+        """Those of runs that read no undecided commit: the store would reject the others, which stay here."""
+        notes, self._found = self._found, {}
+        for doc, note in notes.items():
+            layers = (layer for read in note.basis.pending_reads for layer in read.layers)
+            if any(is_undecided(LocalSeq(each)) for first, last in layers for each in range(first, last + 1)):
+                self._found[doc] = note
+        return tuple(note for doc, note in notes.items() if doc not in self._found)
+
+    def put_back(self, notes: Iterable[NewObservation]) -> None:
+        """The store had no room for these. A later run of the same function has replaced its own."""
+        for note in notes:
+            self._found.setdefault(note.doc, note)
