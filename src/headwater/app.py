@@ -122,8 +122,8 @@ class App(Declarer):
     def _declared_functions(self) -> Mapping[str, Function]:
         return self._functions
 
-    def _check_function(self, name: str, fn: Callable[..., object]) -> None:
-        if is_async(fn) and any(isinstance(home, PlainRuntime) for home in list(self._homes)):
+    def _check_async(self, name: str) -> None:
+        if any(isinstance(home, PlainRuntime) for home in list(self._homes)):
             # It is open already, in plain code.
             raise self._needs_loop(name)
 
@@ -168,7 +168,7 @@ class App(Declarer):
 
     def _declare(self, name: str, thing: object, where: str) -> None:
         builder = CURRENT_BUILDER.get()
-        if isinstance(builder, Declarer) and getattr(builder.owner, "owner", None) is self:
+        if builder is not None and isinstance(builder, Declarer) and getattr(builder.owner, "owner", None) is self:
             message = f"{where}: app {self.name!r} declares nothing while pattern {builder.name}() builds"
             verb = where.replace("app.", "p.", 1).partition("(")[0].partition(" ")[0]
             raise DeclarationError(f"{message}; use {verb}", app=self.name, name=name)

@@ -33,6 +33,7 @@ _SHALLOW: Final = Depth.SHALLOW
 _SCALARS: Final = frozenset({int, str, float, bool})
 MISSING: Final = object()
 """Marks a missing value where None is a value."""
+_NOTHING_READ: Final[tuple[object, object]] = (MISSING, None)
 
 FIX_ADVICE: Final = (
     ". Write the whole anew (cell.value = ...; headwater set), or declare a type that takes what is stored"
@@ -91,7 +92,7 @@ class Readable(HandleCopies):
         # The outermost containing value with rules, found at the first write; most have none.
         self._guard: object = MISSING
         # The tree of the last read and its loaded value: an unchanged value is the same object again.
-        self._last: tuple[object, object] = (MISSING, None)
+        self._last: tuple[object, object] = _NOTHING_READ
         # Made on demand; most cells have none.
         self._parts: dict[str, Slot] | None = None
 

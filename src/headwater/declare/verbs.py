@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from headwater.cells.document_class import Doc
 from headwater.cells.reading import Readable
@@ -15,11 +15,18 @@ from headwater.declare.events.declared_reads import DeclaredRead
 from headwater.declare.events.handler import AsyncHandler, Handler, Stream, make_handler
 from headwater.declare.functions.choices import ChoiceVerbs
 from headwater.declare.functions.computed import Computed
-from headwater.declare.functions.function_code import is_async, is_generator, method_of, signature_of
+from headwater.declare.functions.function_code import (
+    NO_PARAMETERS,
+    is_async,
+    is_generator,
+    method_of,
+    signature_of,
+)
 from headwater.declare.functions.function_options import (
     COMPUTED_OPTIONS,
     HANDLER_OPTIONS,
     MATERIALIZER_OPTIONS,
+    NO_OPTIONS,
     SINK_OPTIONS,
     Writable,
     check_options,
@@ -92,8 +99,8 @@ class Declarer(ValueVerbs, ListVerbs, ChoiceVerbs):
         """The functions declared so far, by name."""
 
     @abstractmethod
-    def _check_function(self, name: str, fn: Callable[..., object]) -> None:
-        """Reject a function that could not run. Raises DeclarationError."""
+    def _check_async(self, name: str) -> None:
+        """Reject an async function that could not run. Raises DeclarationError."""
 
     @overload
     def computed(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Computed[P, R]: ...
@@ -167,9 +174,11 @@ class Declarer(ValueVerbs, ListVerbs, ChoiceVerbs):
     ) -> Computed[..., Any]:
         chosen = self._function_name(fn, name, kind)
         where = f"@{self.verb}.{kind} {chosen}()"
-        check_options(where, options, COMPUTED_OPTIONS)
         is_materializer = kind == "materializer"
-        declared = parse_options(where, is_async=is_async(fn), is_materializer=is_materializer, **options)
+        declared = NO_OPTIONS
+        if options:
+            check_options(where, options, COMPUTED_OPTIONS)
+            declared = parse_options(where, is_async=is_async(fn), is_materializer=is_materializer, **options)
         for other in self._declared_functions().values() if declared.writes or declared.materializes else ():
             if (
                 not isinstance(other, Handler)
@@ -258,7 +267,7 @@ class Declarer(ValueVerbs, ListVerbs, ChoiceVerbs):
 
         def declared(function: Callable[[], None]) -> Computed[[], None]:
             chosen = self._function_name(function, name, "materializer")
-            if signature_of(function).parameters:
+            if signature_of(function) is not NO_PARAMETERS:
                 message = f"@{self.verb}.materializer {chosen}() takes parameters, and nothing passes them"
                 raise DeclarationError(f"{message}; read cells instead", name=chosen)
             return self._computed(function, name, options, "materializer")
@@ -330,15 +339,19 @@ class Declarer(ValueVerbs, ListVerbs, ChoiceVerbs):
 
     def _sink(self, fn: Callable[[], object], name: str | None, options: dict[str, Any]) -> Sink:
         chosen = self._function_name(fn, name, "sink")
-        if signature_of(fn).parameters:
+        if signature_of(fn) is not NO_PARAMETERS:
             message = f"@{self.verb}.sink {chosen}() takes parameters, and nothing passes them; read cells instead"
             raise DeclarationError(message, name=chosen)
-        check_options(f"@{self.verb}.sink {chosen}()", options, SINK_OPTIONS)
-        declared = parse_options(f"@{self.verb}.sink {chosen}()", is_async=is_async(fn), **options)
-        if self.verb == "app":
+        where = f"@{self.verb}.sink {chosen}()"
+        declared = NO_OPTIONS
+        if options:
+            check_options(where, options, SINK_OPTIONS)
+            declared = parse_options(where, is_async=is_async(fn), **options)
+        if declared.is_quiet and self.verb == "app":
+            # Any other sink runs at each opening, whether it looks changed or not.
             record_containers(fn)
         made = Sink(self.owner, fn, chosen, self._id(chosen), declared)
-        self._declare(chosen, made, f"@{self.verb}.sink {chosen}()")
+        self._declare(chosen, made, where)
         self._start(chosen, made)
         return made
 
@@ -533,13 +546,13 @@ class Declarer(ValueVerbs, ListVerbs, ChoiceVerbs):
         found = name or getattr(fn, "__name__", "")
         if not found or found == "<lambda>":
             raise DeclarationError(f"@{self.verb}.{kind} needs a name for {fn!r}: give it one with name=...")
-        if kind != "resource":
+        if kind != "resource" and is_async(fn):
             # A resource is async, and needs no event loop of the author.
-            self._check_function(found, fn)
-        return cast("str", found)
+            self._check_async(found)
+        return found
 
     def _id(self, name: str) -> str:
-        if not isinstance(cast("object", name), str) or not name:
+        if not isinstance(name, str) or not name:  # type: ignore[redundant-expr]  # an author may pass anything
             raise NameRefusedError(f"{name!r} is not a name within {self.verb}: text is expected", name=name)
         doc = f"{self.prefix}{name}"
         doc_key(doc)

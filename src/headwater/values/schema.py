@@ -145,12 +145,14 @@ class Schema:
     @property
     def has_handles(self) -> bool:
         """This is a handle, or contains one."""
-        return self._scan()[0]
+        facts = self._facts
+        return self._scan()[0] if facts is None else facts[0]
 
     @property
     def may_hold_links(self) -> bool:
         """This is Any, or contains it: the tree must be scanned for links."""
-        return self._scan()[1]
+        facts = self._facts
+        return self._scan()[1] if facts is None else facts[1]
 
     def _scan(self) -> tuple[bool, bool]:
         if self._facts is None:

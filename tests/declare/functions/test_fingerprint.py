@@ -134,8 +134,8 @@ def test_global_that_is_loaded_counts(body: str) -> None:
 def test_name_of_a_class_body_is_no_name_that_may_come() -> None:
     code = compile("def f():\n class A:\n  x = 1\n  y = x, z", "<unit>", "exec").co_consts[0]
     assert {"x", "z"} <= set(bytecode.global_names(code))
-    assert "z" in bytecode.required_names(code)
-    assert "x" not in bytecode.required_names(code)
+    assert "z" in bytecode.names_of(code).required
+    assert "x" not in bytecode.names_of(code).required
 
 
 # -- generated functions ---------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dis import hasjrel, opmap, opname
 from functools import cache
 from types import CodeType
-from typing import Final
+from typing import Final, NamedTuple
 
 _CACHE: Final = 0
+_IMPORT: Final = opmap["IMPORT_NAME"]
 _EXTENDED: Final = opmap["EXTENDED_ARG"]
 _LOAD_ATTR: Final = opmap["LOAD_ATTR"]
 _LOAD_GLOBAL: Final = opmap["LOAD_GLOBAL"]
@@ -148,16 +149,36 @@ def is_first_constant_used(code: CodeType) -> bool:
     return any(not step.argument and step.operation in _LOAD_CONSTANT for step in _steps(code))
 
 
+class CodeNames(NamedTuple):
+    """What code, with the code nested in it, loads from outside."""
+
+    loaded: tuple[str, ...]
+    """The globals and builtins; in the body of a class also its own names."""
+    required: tuple[str, ...]
+    """The same without names that the body of a class assigns."""
+    importing: tuple[CodeType, ...]
+    """The code that imports."""
+
+
 @cache
+def names_of(code: CodeType) -> CodeNames:
+    """The names that code loads. Looked at once: all functions that one `def` makes share their code."""
+    loaded, required = (tuple(dict.fromkeys(_loaded(code, with_own=own))) for own in (True, False))
+    return CodeNames(loaded, required, tuple(_importing(code)))
+
+
 def global_names(code: CodeType) -> tuple[str, ...]:
     """The globals and builtins that code loads, and nested code; in the body of a class also its own names."""
-    return tuple(dict.fromkeys(_loaded(code, with_own=True)))
+    return names_of(code).loaded
 
 
-@cache
-def required_names(code: CodeType) -> tuple[str, ...]:
-    """The same without names that the body of a class assigns."""
-    return tuple(dict.fromkeys(_loaded(code, with_own=False)))
+def _importing(code: CodeType) -> Iterator[CodeType]:
+    """Code that imports, and nested code that does."""
+    if _IMPORT in code.co_code[::2]:
+        yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _importing(constant)
 
 
 def _loaded(code: CodeType, *, with_own: bool) -> Iterator[str]:
@@ -174,4 +195,4 @@ def _loaded(code: CodeType, *, with_own: bool) -> Iterator[str]:
             yield from _loaded(constant, with_own=with_own)
 
 
-__all__ = ["global_names", "is_first_constant_used", "portable_code", "required_names"]
+__all__ = ["global_names", "is_first_constant_used", "names_of", "portable_code"]

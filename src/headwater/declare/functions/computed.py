@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import BoundArguments
-from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.context import CONTEXT, ContextFrame, Owner, find
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.arguments import restored_arguments, stored_arguments
 from headwater.declare.functions.enclosing_piece import EnclosingPiece
-from headwater.declare.functions.function_code import NO_PARAMETERS, is_async, signature_of
+from headwater.declare.functions.fingerprint import Fingerprints, FunctionFingerprint
+from headwater.declare.functions.function_code import NO_PARAMETERS, is_async, return_type_of, signature_of
 from headwater.declare.functions.function_options import FunctionOptions, check_returns_nothing, returned_error
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, arguments_text, key_of
 from headwater.declare.functions.invocation import Invocation
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, SchemaError, UsageError
-from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
+from headwater.scheduler.graph.node import DocPath, Node, NodeKind, NodeSpec
 from headwater.scheduler.runs.seen_failures import note_call, note_waiting
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.store.observations import Arguments
@@ -55,10 +56,8 @@ class Computed(Generic[P, R]):
         self.__name__ = name
         self._app = app
         self.options = options
-        found = signature_of(fn)
-        # One shared object for all functions without parameters: there may be a hundred thousand of them.
-        self._signature = found if found.parameters else NO_PARAMETERS
-        self._parametrised = bool(found.parameters)
+        self._signature = signature_of(fn)
+        self._parametrised = self._signature is not NO_PARAMETERS
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
         self._is_typed = True
@@ -100,10 +99,7 @@ class Computed(Generic[P, R]):
         if self._result is None:
             where = f"the result of {self.name}()"
             try:
-                has_hints = bool(getattr(self.__wrapped__, "__annotations__", True))
-                hints = get_type_hints(self.__wrapped__, include_extras=True) if has_hints else {}
-                hint = hints.get("return", Any)
-                self._is_typed = "return" in hints
+                hint, self._is_typed = return_type_of(self.__wrapped__)
             except NameError as error:
                 message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
                 raise DeclarationError(message, name=self.name) from None
@@ -147,19 +143,26 @@ class Computed(Generic[P, R]):
     def fingerprint_in(self, space: FunctionPort) -> bytes:
         """Its fingerprint: the code, and everything besides documents that its results depend on."""
         self._resolve()
-        fingerprints = space.fingerprints if self.enclosing_piece is None else self.enclosing_piece.fingerprints
+        around = self.enclosing_piece
+        return self.fingerprint_by(space.fingerprints if around is None else around.fingerprints)
+
+    def fingerprint_by(self, fingerprints: Fingerprints) -> bytes:
+        """Its fingerprint in a session. Its type is resolved."""
         return fingerprints.of(self.__wrapped__, self._type, self.options.version)
 
     def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
         options = self.options
-        sides, envelope = options.write_surface(space)
         around = self.enclosing_piece
-        fingerprints = None if around is None else around.fingerprints
+        outputs: tuple[DocKey, ...] = (doc_key(doc),)
+        envelope: tuple[DocPath, ...] = ()
+        if options.writes or options.materializes:
+            sides, envelope = options.write_surface(space)
+            outputs += sides
         return NodeSpec(
             name=name,
             fn=fn,
             kind=NodeKind.COMPUTATION,
-            outputs=(doc_key(doc), *sides),
+            outputs=outputs,
             side_write_envelope=envelope,
             eager=options.eager,
             store=self._store,
@@ -171,7 +174,7 @@ class Computed(Generic[P, R]):
             debounce_ms=options.debounce_ms,
             throttle_ms=options.throttle_ms,
             change_group=options.change_group,
-            fingerprint=lambda: (fingerprints or space.fingerprints).of(self.__wrapped__, self._type, options.version),
+            fingerprint=FunctionFingerprint(self, space.fingerprints if around is None else around.fingerprints),
             is_instance=self._parametrised,
             piece="" if around is None else around.title,
             parent=None if around is None else around.parent,

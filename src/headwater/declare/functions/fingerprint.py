@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
-from dis import get_instructions, opmap
+from dis import get_instructions
 from enum import Enum
 from fractions import Fraction
 from hashlib import blake2b
@@ -34,7 +34,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -44,12 +44,7 @@ from headwater.cells.document_class import Doc, DocHandle
 from headwater.cells.document_field import DocField
 from headwater.cells.document_operations import identity_key
 from headwater.cells.reading import Readable
-from headwater.declare.functions.bytecode import (
-    global_names,
-    is_first_constant_used,
-    portable_code,
-    required_names,
-)
+from headwater.declare.functions.bytecode import is_first_constant_used, names_of, portable_code
 from headwater.declare.functions.function_options import FunctionOptions
 from headwater.values.schema import Schema
 from headwater.values.schema_ruled import RuledSchema
@@ -63,7 +58,6 @@ _SCALARS: Final = frozenset({int, str, float, bool, bytes, complex, type(None)})
 _DESCRIPTORS: Final = (MemberDescriptorType, GetSetDescriptorType, WrapperDescriptorType, MethodDescriptorType)
 _TOLD: Final = (Decimal, Fraction, datetime, date, time, timedelta, tzinfo, UUID, Pattern, PurePath, range, slice)
 """Values whose repr is complete."""
-_IMPORT: Final = opmap["IMPORT_NAME"]
 _MEANT: Final = 0x3FF
 """The flags of code that say how it is called. The others name features of the unit that it was compiled in."""
 
@@ -81,11 +75,33 @@ def _exists(known: dict[str, Any], name: str) -> bool:
 
 
 def _hash(words: Iterable[bytes | str]) -> bytes:
+    told = words if isinstance(words, list) else list(words)
     try:
-        body = _encode(list(words))
+        body = _encode(told)
     except UnicodeEncodeError:
-        body = repr(list(words)).encode(errors="backslashreplace")
+        body = repr(told).encode(errors="backslashreplace")
     return blake2b(body, digest_size=FINGERPRINT_BYTES).digest()
+
+
+class Fingerprinted(Protocol):
+    """A declared function."""
+
+    def fingerprint_by(self, fingerprints: Fingerprints) -> bytes:
+        """Its fingerprint: the code, and everything besides documents that its results depend on."""
+        ...
+
+
+class FunctionFingerprint:
+    """Asks for the fingerprint of a declared function in one session. A closure would take seven times the memory."""
+
+    __slots__ = ("_fingerprints", "_function")
+
+    def __init__(self, function: Fingerprinted, fingerprints: Fingerprints) -> None:
+        self._function = function
+        self._fingerprints = fingerprints
+
+    def __call__(self) -> bytes:
+        return self._function.fingerprint_by(self._fingerprints)
 
 
 class Fingerprints:
@@ -104,8 +120,12 @@ class Fingerprints:
         self._missing: list[tuple[dict[str, Any], str]] = []
         # Functions that use such names: valid as long as none of them exists.
         self._partial: dict[FunctionType, tuple[tuple[bytes | str, ...], list[tuple[dict[str, Any], str]], bytes]] = {}
-        # By function, with the other parts of its fingerprint.
-        self._finished: dict[FunctionType, tuple[tuple[bytes | str, ...], bytes]] = {}
+        # By the other parts of a fingerprint, and by function.
+        self._finished: dict[tuple[bytes | str, ...], dict[FunctionType, bytes]] = {}
+        # The same by the other parts as given, if these are texts and plain types.
+        self._finished_plain: dict[tuple[str | Schema, ...], dict[FunctionType, bytes]] = {}
+        # The names of plain types.
+        self._plain_types: dict[Schema, str] = {}
         # Types of values that could not be compared.
         self.unknown: dict[str, None] = {}
 
@@ -119,20 +139,27 @@ class Fingerprints:
 
         A value that the program changes while it runs, such as a list that a function appends to, is no change of code.
         """
+        known = self._finished_plain.get(besides)
+        if known is not None and type(fn) is FunctionType and (taken := known.get(fn)) is not None:
+            return taken
         package = (getattr(fn, "__module__", None) or "").partition(".")[0]
-        told = tuple(each if isinstance(each, str) else self._type(each, package) for each in besides)
+        told = tuple([each if isinstance(each, str) else self._type(each, package) for each in besides])
         if type(fn) is not FunctionType:
             return _hash((_RUNTIME, *told, *self._parts(fn, package, is_ours=True)))
-        taken = self._finished.get(fn)
-        if taken is not None and taken[0] == told:
-            return taken[1]
+        finished = self._finished.get(told)
+        if finished is None:
+            finished = self._finished[told] = {}
+        if known is None and all(isinstance(each, str) or each in self._plain_types for each in besides):
+            self._finished_plain[besides] = finished
+        if (taken := finished.get(fn)) is not None:
+            return taken
         partial = self._partial.get(fn)
         if partial is not None and partial[0] == told and not any(_exists(*each) for each in partial[1]):
             return partial[2]
         before, self._missing = len(self._visited), []
-        found = _hash((_RUNTIME, *told, *self._function(fn, package)))
+        found = _hash([_RUNTIME, *told, *self._function(fn, package)])
         if not self._missing:
-            self._finished[fn] = (told, found)
+            finished[fn] = found
             return found
         for key in list(self._visited)[before:]:
             # A name does not exist yet: visit the function again when it does.
@@ -153,13 +180,17 @@ class Fingerprints:
         if met is None:
             # For a value that contains itself.
             self._visited[key] = (value, b"within")
-            met = self._visited[key] = (value, _hash(self._parts(value, package, is_ours=is_ours)))
+            is_own = kind is FunctionType and (is_ours or self._is_of(package, value.__module__))
+            parts = self._function(value, package) if is_own else self._parts(value, package, is_ours=is_ours)
+            met = self._visited[key] = (value, _hash(parts))
         return met[1]
 
     def _type(self, schema: Schema, package: str) -> bytes | str:
         """A declared type: by its name, and by the classes that it consists of."""
-        is_plain = schema.is_leaf and not schema.has_handles and schema.bare is schema
-        return schema.expected if is_plain else self._of(schema, package)
+        plain = self._plain_types.get(schema)
+        if plain is None and schema.is_leaf and not schema.has_handles and schema.bare is schema:
+            plain = self._plain_types[schema] = schema.expected
+        return self._of(schema, package) if plain is None else plain
 
     def _parts(self, value: Any, package: str, *, is_ours: bool) -> Iterator[bytes | str]:  # noqa: ANN401, C901, PLR0912  # one branch for each kind
         if isinstance(value, CodeType):
@@ -219,24 +250,23 @@ class Fingerprints:
         # A list, not a generator: each opening calls this for each function.
         code = fn.__code__
         parts = ["function", self._of(code, package)]
-        if fn.__defaults__:
-            parts.append(self._of(fn.__defaults__, package))
-        if fn.__kwdefaults__:
-            parts.append(self._of(fn.__kwdefaults__, package))
+        if fn.__defaults__ or fn.__kwdefaults__:
+            parts += [self._of(defaults, package) for defaults in (fn.__defaults__, fn.__kwdefaults__) if defaults]
         for cell in fn.__closure__ or ():
             try:
                 parts.append(self._of(cell.cell_contents, package))
             except ValueError:
                 parts.append("empty")
-        known = fn.__globals__
-        for name in global_names(code):
+        known, names = fn.__globals__, names_of(code)
+        for name in names.loaded:
             if name in known:
                 found = known[name]
                 parts += (name, self._of(found, package))
                 if isinstance(found, ModuleType) and self._is_of(package, found.__name__):
                     parts += self._attributes(found, code, package)
-        self._missing += [(known, name) for name in required_names(code) if not _exists(known, name)]
-        for user in _importing(code):
+        if names.required:
+            self._missing += [(known, name) for name in names.required if not _exists(known, name)]
+        for user in names.importing:
             parts += self._imported(user, known.get("__package__") or "", package)
         return parts
 
@@ -345,15 +375,6 @@ class Fingerprints:
         for name in names:
             yield str(name)
             yield self._of(getattr(value, name, None), package)
-
-
-def _importing(code: CodeType) -> Iterator[CodeType]:
-    """Code that imports, and nested code that does."""
-    if _IMPORT in code.co_code[::2]:
-        yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _importing(constant)
 
 
 def _names(code: CodeType) -> Iterator[str]:

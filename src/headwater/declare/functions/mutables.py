@@ -6,7 +6,7 @@ program changes before that makes the function look changed at each start. This 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Sized
 from itertools import islice
 from types import FunctionType
 from typing import Final
@@ -26,10 +26,8 @@ _declared: Final[WeakKeyDictionary[Callable[..., object], dict[str, tuple[object
 
 def record_containers(fn: Callable[..., object]) -> None:
     """Record the state of the containers that a declared function uses."""
-    if type(fn) is FunctionType:
-        found = {name: (value, _state_of(value)) for name, value in _used(fn)}
-        if found:
-            _declared[fn] = found
+    if type(fn) is FunctionType and (used := _used(fn)):
+        _declared[fn] = {name: (value, _state_of(value)) for name, value in used}
 
 
 def changed_containers(fn: Callable[..., object] | None) -> list[str]:
@@ -44,26 +42,24 @@ def _state_of(value: object) -> str:
     return f"{length} {safe_repr(list(islice(items, COMPARED_MAX)))}"  # type: ignore[call-overload]  # one of _KINDS
 
 
-def _used(fn: FunctionType) -> Iterator[tuple[str, object]]:
+def _used(fn: FunctionType) -> list[tuple[str, object]]:
     """Containers in the closure and the globals of a function, and of the functions of its module that it names."""
-    todo, seen = [fn], {fn.__code__}
+    found: list[tuple[str, object]] = []
+    todo, seen = [fn], {id(fn.__code__)}
     while todo:
         each = todo.pop()
-        known = each.__globals__
-        closed = zip(each.__code__.co_freevars, each.__closure__ or (), strict=False)
-        values = [(name, cell.cell_contents) for name, cell in closed if _is_filled(cell)]
-        values += [(name, known[name]) for name in global_names(each.__code__) if name in known]
+        code, known = each.__code__, each.__globals__
+        values: list[tuple[str, object]] = []
+        for name, cell in zip(code.co_freevars, each.__closure__ or (), strict=False):
+            try:
+                values.append((name, cell.cell_contents))
+            except ValueError:  # the name is not assigned yet
+                continue
+        values += [(name, known[name]) for name in global_names(code) if name in known]
         for name, value in values:
             if type(value) in _KINDS:
-                yield name, value
-            elif type(value) is FunctionType and value.__globals__ is known and value.__code__ not in seen:
-                seen.add(value.__code__)
+                found.append((name, value))
+            elif type(value) is FunctionType and value.__globals__ is known and id(value.__code__) not in seen:
+                seen.add(id(value.__code__))
                 todo.append(value)
-
-
-def _is_filled(cell: object) -> bool:
-    try:
-        cell.cell_contents  # type: ignore[attr-defined]  # noqa: B018  # raises if it is empty
-    except ValueError:
-        return False
-    return True
+    return found

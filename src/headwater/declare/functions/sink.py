@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from headwater.cells.context import Owner, find
 from headwater.declare.functions.enclosing_piece import EnclosingPiece
+from headwater.declare.functions.fingerprint import Fingerprints, FunctionFingerprint
 from headwater.declare.functions.function_code import is_async
 from headwater.declare.functions.function_options import FunctionOptions
 from headwater.declare.functions.function_port import FunctionPort
@@ -44,12 +45,17 @@ class Sink:
 
     def fingerprint_in(self, space: FunctionPort) -> bytes:
         """Its fingerprint: the code, and everything besides documents that its runs depend on."""
-        fingerprints = space.fingerprints if self.enclosing_piece is None else self.enclosing_piece.fingerprints
+        around = self.enclosing_piece
+        return self.fingerprint_by(space.fingerprints if around is None else around.fingerprints)
+
+    def fingerprint_by(self, fingerprints: Fingerprints) -> bytes:
+        """Its fingerprint in a session."""
         return fingerprints.of(self.__wrapped__, self.options.version)
 
     def spec_in(self, space: FunctionPort) -> NodeSpec:
         """The facts about its node in an open space."""
         options, around = self.options, self.enclosing_piece
+        fingerprints = space.fingerprints if around is None else around.fingerprints
         return NodeSpec(
             name=self.name,
             fn=self.__wrapped__,
@@ -62,7 +68,7 @@ class Sink:
             no_auto_debounce=not options.auto_debounce,
             change_group=options.change_group,
             # Usually there is none: a new process has a new screen, so the sink runs.
-            fingerprint=(lambda: self.fingerprint_in(space)) if options.is_quiet else None,
+            fingerprint=FunctionFingerprint(self, fingerprints) if options.is_quiet else None,
             stored_as=doc_key(self._doc),
             piece="" if around is None else around.title,
             parent=None if around is None else around.parent,

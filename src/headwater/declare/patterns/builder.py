@@ -13,7 +13,6 @@ from headwater.cells.context import CONTEXT, ContextFrame, Owner
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.enclosing_piece import EnclosingPiece
-from headwater.declare.functions.function_code import is_async
 from headwater.declare.patterns.pattern import Pattern
 from headwater.declare.patterns.piece import Piece
 from headwater.declare.patterns.piece_plan import PiecePlan
@@ -145,7 +144,7 @@ class Builder(Declarer):
     def _declared_functions(self) -> Mapping[str, Function]:
         return self.functions
 
-    def _check_function(self, name: str, fn: Callable[..., object]) -> None:
-        if is_async(fn) and not self.space.can_await:
+    def _check_async(self, name: str) -> None:
+        if not self.space.can_await:
             message = f"{name}() of pattern {self.name}() is async and needs an event loop"
             raise DeclarationError(f"{message}: open the app with `async with app.aopen(...)`", name=name)
