@@ -190,8 +190,9 @@ class Scheduler:
 
     def register(self, spec: NodeSpec) -> Node:
         """Add a node. A computation runs when a live node reads it, an effect in the next pass."""
-        node = self.registry.add(spec, self.runner.innermost)
-        self._settle.adopt(node)
+        maker = self.runner.innermost
+        node = self.registry.add(spec, maker)
+        self._settle.adopt(node, maker)
         return node
 
     def remove(self, node: Node) -> None:
@@ -207,6 +208,10 @@ class Scheduler:
         """Invalidate the readers of a computation: another function makes its result from now on."""
         self.invalidation.failure_changed(node)
         self._tick(True)
+
+    def announce(self, node: Node) -> None:
+        """The same for a new node: mostly, its result has no readers yet, and there is nothing to do."""
+        self._settle.announce(node)
 
     def dispose(self) -> None:
         """Stop: cancel running attempts, drop the queue and the timers."""

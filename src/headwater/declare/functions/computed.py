@@ -185,7 +185,7 @@ class Computed(Generic[P, R]):
         """Notify readers of a declaration that this one replaces, as in a notebook."""
         if self.enclosing_piece is None:
             # The functions of a piece are restored first.
-            space.scheduler.renew(node)
+            space.scheduler.announce(node)
 
     # -- reading -------------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class Graph:
 
     def readers_of(self, doc: DocKey) -> list[Node]:
         """The readers of a document, declared ones included."""
-        found = self.index.of_doc(doc) if doc in self.index else []
+        found = self.index.of_doc(doc) if doc in self.index.docs else []
         if doc in self._declared:
             found = list(dict.fromkeys([*found, *self._declared[doc]]))
         return found
@@ -87,7 +87,8 @@ class Graph:
     def insert(self, node: Node) -> None:
         """Add a node with its outputs and declared reads."""
         for doc in node.outputs:
-            readers = self.readers_of(doc)
+            # Before the node is one of the writers.
+            readers = self.readers_of(doc) if self._declared or doc in self.index.docs else ()
             self.writers[doc] = (*self.writers.get(doc, ()), node)
             for reader in readers:
                 if reader is not node:
@@ -100,23 +101,29 @@ class Graph:
             self.envelopes[place[0]] = (*self.envelopes.get(place[0], ()), (place, node))
             if self.readers_of(place[0]):
                 self.on_awaited(node)
-        for doc in dict.fromkeys(node.spec.declared_reads):
+        for doc in dict.fromkeys(node.spec.declared_reads) if node.spec.declared_reads else ():
             self._declared.setdefault(doc, {})[node] = None
             self._link(node, doc)
 
     def take_out(self, node: Node) -> None:
         """Remove a node with all its edges."""
-        self.apply_reads(node, {})
+        for doc, path, bits in node.reads:
+            self.index.remove(doc, path, bool(bits), node)
+        node.reads = ()
+        if node.spec.declared_reads:
+            self._undeclare(node)
+        if node.above:
+            self._unlink(node, list(node.above))
         self.unread.pop(node, None)
         self.liveness.forget(node)
         for doc in node.outputs:
-            left = tuple(writer for writer in self.writers[doc] if writer is not node)
-            if left:
-                self.writers[doc] = left
+            if len(self.writers[doc]) > 1:
+                self.writers[doc] = tuple(writer for writer in self.writers[doc] if writer is not node)
                 continue
             del self.writers[doc]
-            for reader in self.readers_of(doc):
-                reader.above.pop(doc, None)
+            if self._declared or doc in self.index.docs:
+                for reader in self.readers_of(doc):
+                    reader.above.pop(doc, None)
         for doc, _ in node.spec.side_write_envelope:
             rest = tuple(entry for entry in self.envelopes.get(doc, ()) if entry[1] is not node)
             if rest:
@@ -129,24 +136,33 @@ class Graph:
 
         Unchanged reads keep their position in the index.
         """
+        # Without the versions, which would keep old layers alive.
+        now = tuple(reads)
+        if now == node.reads and not node.spec.declared_reads:
+            # Mostly also in the same order.
+            return False
         old = dict.fromkeys(node.reads)
         if old.keys() == reads.keys() and not node.spec.declared_reads:
             return False
         index = self.index
-        added = [key for key in reads if key not in old]
+        added = [key for key in now if key not in old] if old else list(now)
         for doc, path, bits in added:
             index.add(doc, path, bool(bits), node)
         for doc, path, bits in old:
             if (doc, path, bits) not in reads:
                 index.remove(doc, path, bool(bits), node)
-        # Without the versions, which would keep old layers alive.
-        node.reads = tuple(reads)
+        node.reads = now
+        if node.spec.declared_reads:
+            self._undeclare(node)
+        self._relink(node, added)
+        return True
+
+    def _undeclare(self, node: Node) -> None:
+        """It has run, or was removed: its declared reads are not needed any more."""
         for doc in node.spec.declared_reads:
             declared = self._declared.get(doc)
             if declared is not None and declared.pop(node, node) is None and not declared:
                 del self._declared[doc]
-        self._relink(node, added)
-        return True
 
     def install_reads(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
         """As `apply_reads`, for a node without reads: the reads are those of an earlier opening."""
@@ -172,30 +188,45 @@ class Graph:
         for doc, _, _ in added:
             if doc in self.writers and doc not in node.above:
                 self._link(node, doc)
-        for source in [*self.sources(node), *self.materializers(node)]:
+        for doc in node.above:
+            for source in self.writers[doc]:
+                if source.status is NodeStatus.NEVER_RAN and source is not node:
+                    self.on_awaited(source)
+        for source in self.materializers(node) if self.envelopes else ():
             if source.status is NodeStatus.NEVER_RAN:
                 self.on_awaited(source)
 
     def _unlink(self, node: Node, docs: list[DocKey]) -> None:
-        was_live = node.is_live
+        was_live = node.live_refs > 0
+        released: list[Node] = []
         # All at once, and first: a removed edge must not be found by the search for a root.
         for doc in docs:
             del node.above[doc]
-            if doc not in self.index:
-                self.unread.update((writer, None) for writer in self.writers[doc] if writer.spec.on_unread is not None)
-        if was_live:
-            for writer in [writer for doc in docs for writer in self.writers[doc] if writer is not node]:
-                self.liveness.withdraw(writer)
-        self.ranks.loosen(node)
+            is_read = doc in self.index.docs
+            for writer in self.writers[doc]:
+                if not is_read and writer.spec.on_unread is not None:
+                    self.unread[writer] = None
+                if was_live and writer is not node:
+                    released.append(writer)
+        for writer in released:
+            self.liveness.withdraw(writer)
+        if node.cycle is not None:
+            self.ranks.loosen(node)
 
     def _link(self, node: Node, doc: DocKey) -> None:
-        writers = [writer for writer in self.writers.get(doc, ()) if writer is not node]
-        if writers:
-            self._put_above(node, doc)
+        writers = self.writers.get(doc, ())
+        if node in writers:
+            writers = tuple(writer for writer in writers if writer is not node)
+        if not writers:
+            return
+        self._put_above(node, doc)
+        if len(writers) == 1:
+            self.ranks.link(writers[0], node)
+        else:
             self.ranks.link_all([(writer, node) for writer in writers])
-            for writer in writers:
-                if node.is_live:
-                    self.liveness.grant(writer)
+        for writer in writers:
+            if node.live_refs:
+                self.liveness.grant(writer)
 
     @staticmethod
     def _put_above(node: Node, doc: DocKey) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -86,7 +86,8 @@ NO_CAUSES: Final[dict[DocPath, None]] = {}
 """Shared by all nodes without causes; never written to."""
 NO_FAILURES: Final[dict[DocKey, bytes]] = {}
 """Shared by all runs that saw no failure; never written to."""
-_NOTHING_ABOVE: Final[dict[DocKey, None]] = {}
+NOTHING_ABOVE: Final[dict[DocKey, None]] = {}
+"""Shared by all nodes that read no result; never written to."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -167,10 +168,10 @@ class Node:
     # signal(): see TRANSITIONS.
     status: NodeStatus = NodeStatus.NEVER_RAN
     # invalidation adds; the runner takes them when it starts, and gives them back if the attempt does not count (I8).
-    invalid_causes: dict[DocPath, None] = field(default_factory=lambda: NO_CAUSES)
+    invalid_causes: dict[DocPath, None]
     # graph.apply_reads(): the reads of the last run; and the documents among them that some node writes.
     reads: tuple[ReadKey, ...] = ()
-    above: dict[DocKey, None] = field(default_factory=lambda: _NOTHING_ABOVE)
+    above: dict[DocKey, None]
     # liveness: own reasons to be live (an effect, eager, a materializer, provisional, a pull), and these
     # together with one for each document that a live node reads of it. Zero means dormant (I2).
     demand: int = 0
@@ -211,7 +212,7 @@ class Node:
     # persistence: the number of its last run whose observation is stored apart from a result.
     noted_run: int = 0
     # persistence: the failures that the last stored run has read, by the documents of the results.
-    seen_failures: dict[DocKey, bytes] = field(default_factory=lambda: NO_FAILURES)
+    seen_failures: dict[DocKey, bytes]
     # persistence: the fingerprint of how its last run failed, in an earlier opening; until it has run here.
     known_failure: bytes | None = None
     # persistence: the number of adopted runs of other runtimes. adoption: the last observation of such a run.

@@ -55,6 +55,13 @@ class _Place(Generic[R]):
         # A single one is stored without a dict, which would take more memory than everything else.
         self.kids: _Place[R] | dict[Step, _Place[R]] | None = None
 
+    def put(self, shallow: bool, group: Group[R]) -> None:  # noqa: FBT001  # a part of the read
+        """Set the readers of one depth."""
+        if shallow:
+            self.shallow = group
+        else:
+            self.deep = group
+
     def kid(self, step: Step) -> _Place[R] | None:
         kids = self.kids
         if isinstance(kids, dict):
@@ -104,17 +111,18 @@ class ReaderIndex(Generic[R]):
 
     def add(self, doc: DocKey, path: Path, shallow: bool, reader: R) -> None:  # noqa: FBT001  # a part of the read
         """Add a read. Idempotent."""
-        place = self._roots.get(doc) or self._roots.setdefault(doc, _Place(""))
+        place = self._roots.get(doc)
+        if place is None:
+            place = self._roots[doc] = _Place("")
         for step in path:
             place = place.kid(step) or place.grow(step)
-        depth = "shallow" if shallow else "deep"
-        group: Group[R] = getattr(place, depth)
+        group = place.shallow if shallow else place.deep
         if isinstance(group, dict):
             self._count += reader not in group
             group[reader] = None
         elif group != reader:
             self._count += 1
-            setattr(place, depth, reader if group is None else {group: None, reader: None})
+            place.put(shallow, reader if group is None else {group: None, reader: None})
 
     def remove(self, doc: DocKey, path: Path, shallow: bool, reader: R) -> None:  # noqa: FBT001  # as above
         """Remove a read. Idempotent."""
@@ -126,16 +134,15 @@ class ReaderIndex(Generic[R]):
                 place = place.kid(step)
         if place is None:
             return
-        depth = "shallow" if shallow else "deep"
-        group: Group[R] = getattr(place, depth)
+        group = place.shallow if shallow else place.deep
         if isinstance(group, dict):
             self._count -= reader in group
             group.pop(reader, None)
             if len(group) == 1:
-                setattr(place, depth, *group)
+                place.put(shallow, next(iter(group)))
         elif group is not None and group == reader:
             self._count -= 1
-            setattr(place, depth, None)
+            place.put(shallow, None)
         while place.deep is place.shallow is place.kids is None:
             if not way:
                 del self._roots[doc]

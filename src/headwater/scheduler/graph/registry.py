@@ -9,7 +9,17 @@ from typing import Final
 
 from headwater.errors import UsageError
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Node, NodeKind, NodeSignal, NodeSpec, titled
+from headwater.scheduler.graph.node import (
+    NO_CAUSES,
+    NO_FAILURES,
+    NOTHING_ABOVE,
+    DocPath,
+    Node,
+    NodeKind,
+    NodeSignal,
+    NodeSpec,
+    titled,
+)
 from headwater.scheduler.trace import NodeRegistered, NodeRemoved, Trace
 from headwater.values.shrink import shrunk
 
@@ -55,18 +65,27 @@ class Registry:
         self._count += 1
         position, self._position = self._position or self._count, 0
         effect = spec.kind is NodeKind.EFFECT
+        name, outputs, envelope = spec.name, spec.outputs, spec.side_write_envelope
+        # An instance of a function with parameters is named with its arguments.
+        title = name if name.endswith(")") else f"{name}()"
+        surface: tuple[DocPath, ...] = ()
+        if envelope or len(outputs) > 1:
+            surface = (*((doc, ()) for doc in outputs[1:]), *envelope)
         node = Node(
             spec=spec,
-            name=spec.name,
-            # An instance of a function with parameters is named with its arguments.
-            title=titled(spec.name if spec.name.endswith(")") else f"{spec.name}()", spec.piece),
+            name=name,
+            title=titled(title, spec.piece) if spec.piece else title,
             fn=spec.fn,
             order=self._count,
             position=position,
-            tier=EFFECT_TIER if effect else IDLE_TIER if spec.side_write_envelope else COMPUTATION_TIER,
-            outputs=spec.outputs,
-            surface=(*((doc, ()) for doc in spec.outputs[1:]), *spec.side_write_envelope),
+            tier=EFFECT_TIER if effect else IDLE_TIER if envelope else COMPUTATION_TIER,
+            outputs=outputs,
+            surface=surface,
             parent=spec.parent or parent,
+            # Given here: a default that is a dict would be made by a call for each node.
+            invalid_causes=NO_CAUSES,
+            above=NOTHING_ABOVE,
+            seen_failures=NO_FAILURES,
         )
         self.nodes[node] = None
         self._configure(node)
@@ -127,5 +146,5 @@ class Registry:
                 f"computation {spec.name} has no output; name the document that takes its result, or make it an effect"
             )
             raise UsageError(message, node=spec.name)
-        if len(set(spec.outputs)) != len(spec.outputs):
+        if len(spec.outputs) > 1 and len(set(spec.outputs)) != len(spec.outputs):
             raise UsageError(f"computation {spec.name} names an output twice", node=spec.name)

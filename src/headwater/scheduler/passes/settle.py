@@ -101,9 +101,13 @@ class Settle:
         if node.spec.on_dormant is not None:
             node.spec.on_dormant()
 
-    def adopt(self, node: Node) -> None:
+    def announce(self, node: Node) -> None:
+        """A new node makes a result: its readers, if any, run again."""
+        if self._invalidation.failure_changed(node):
+            self._tick(True)
+
+    def adopt(self, node: Node, maker: Node | None) -> None:
         """A node made by a live node is live until it has run and this pass is over."""
-        maker = self._runner.innermost
         if maker is not None and maker.is_live and node.spec.kind is NodeKind.COMPUTATION:
             self.lent[node] = None
             self._graph.liveness.lend(node)

@@ -23,6 +23,7 @@ class StoredGateSettings:
 
     def __init__(self) -> None:
         self._found: dict[DocKey, GateSettings] = {}
+        self.is_empty = True
 
     def record(self, node: Node, debounce_ms: float | None, throttle_ms: float | None) -> tuple[DocKey, bytes] | None:
         """Record a setting. Returns the row to store; None for a node without a name in the store."""
@@ -31,6 +32,7 @@ class StoredGateSettings:
             return None
         settings = GateSettings(debounce_ms, throttle_ms, spec.debounce_ms, spec.throttle_ms)
         self._found[key] = settings
+        self.is_empty = False
         return key, encode_observation(b"", (), Extra(gate=settings))
 
     def load(self, listing: Listing) -> bool:
@@ -41,6 +43,7 @@ class StoredGateSettings:
             if observation is not None and observation.extra is not None and observation.extra.gate is not None:
                 # A setting of this opening is newer.
                 self._found.setdefault(row.doc, observation.extra.gate)
+                self.is_empty = False
         return bool(rows)
 
     def of(self, node: Node) -> tuple[float | None, float | None]:

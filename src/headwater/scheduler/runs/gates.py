@@ -45,6 +45,9 @@ class Gates:
 
     def configure(self, node: Node) -> None:
         """Set the declared gates; or the settings of the node that this one replaces."""
+        spec = node.spec
+        if spec.debounce_ms is None and spec.throttle_ms is None and node.gate is None and self.settings.is_empty:
+            return
         debounce_ms, throttle_ms = self.settings.of(node)
         self.tracks_changes = self.tracks_changes or debounce_ms is not None
         if debounce_ms is not None or throttle_ms is not None:

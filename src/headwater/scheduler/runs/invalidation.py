@@ -186,17 +186,18 @@ class Invalidation:
         self.failures += 1
         node.failed_at = node.failed_at or self.failures
 
-    def failure_changed(self, node: Node, source: Transaction | None = None) -> None:
+    def failure_changed(self, node: Node, source: Transaction | None = None) -> bool:
         """A computation fails, no longer fails, or fails with another error: callers get something else.
 
-        Readers are notified as of a change of the whole document. Runs and transactions that have called it and are not
-        over yet find it by themselves (`seen_failures.other_outcome`).
+        Readers are notified as of a change of the whole document. Returns whether there are any. Runs and transactions
+        that have called it and are not over yet find it by themselves (`seen_failures.other_outcome`).
         """
         self.failures += 1
         node.failed_at = self.failures
-        changes = tuple(Change(doc, (), ABSENT, _SOMETHING) for doc in node.outputs[:1] if doc in self._graph.index)
-        if changes:
-            self.inbox.append(Notification(Kind.COMMIT, changes, source))
+        if not node.outputs or node.outputs[0] not in self._graph.index.docs:
+            return False
+        self.inbox.append(Notification(Kind.COMMIT, (Change(node.outputs[0], (), ABSENT, _SOMETHING),), source))
+        return True
 
 
 def _named(change: Kind | str) -> str:

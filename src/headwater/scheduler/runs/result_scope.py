@@ -20,6 +20,12 @@ EVERYBODYS: Final = "space/"
 
 def narrowest(reads: Mapping[ReadKey, object]) -> str:
     """The narrowest scope that was read, if it is not the space: the scope of the result."""
+    for doc, _, _ in reads:
+        if not doc.startswith(EVERYBODYS):
+            break
+    else:
+        # Nearly every run.
+        return ""
     narrow = {doc.partition("/")[0] for doc, _, _ in reads if not doc.startswith(EVERYBODYS)}
     return max(narrow, key=lambda instance: BREADTH[instance.partition(":")[0]], default="")
 
