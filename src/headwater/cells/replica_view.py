@@ -87,7 +87,8 @@ class ReplicaView:
     def _load(self, doc: DocKey) -> Document:
         check_doc(doc)
         found = self._upstream.load(doc, self.seq) or StoredDocument(ABSENT, NEVER)
-        record = self._documents[doc] = Document(found.value, found.seq, found.value)
+        # Given, not left to the default: that is made by a call.
+        record = self._documents[doc] = Document(found.value, found.seq, found.value, NO_LAYERS)
         return record
 
     def is_layered(self, doc: DocKey) -> bool:

@@ -66,6 +66,10 @@ class Revision(msgspec.Struct, frozen=True, gc=False):
     weight: int
 
 
+_NO_REVISIONS: Final[list[Revision]] = []
+"""Never appended to."""
+
+
 class Tail:
     """The log after the last fold: rows that are durable already, and an index of them by document.
 
@@ -102,7 +106,9 @@ class Tail:
 
     def revisions(self, branch: BranchId, doc: DocKey) -> list[Revision]:
         """The revisions of one document, oldest first."""
-        return self.by_document().get(branch, {}).get(doc, [])
+        index = self._index if self._indexed == len(self.entries) else self.by_document()
+        on_branch = index.get(branch)
+        return _NO_REVISIONS if on_branch is None else on_branch.get(doc, _NO_REVISIONS)
 
 
 class Documents:

@@ -36,6 +36,7 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     touches: Touches
 
 
+_NEWEST: Final = Seq(2**63 - 1)
 _NONE_RECENT: Final[list[Recent]] = []
 """Shared by all documents that were only read, and therefore never appended to."""
 
@@ -59,7 +60,7 @@ class DocState:
     others: Seq
     author: SessionId = NO_SESSION
     # Writes after `floor`, oldest first; the index contains the first `indexed` of them.
-    recent: list[Recent] = field(default_factory=lambda: _NONE_RECENT)
+    recent: list[Recent] = field(kw_only=True)
     indexed: int = 0
     index: TouchIndex | None = None
     # Set by every use, cleared by the eviction sweep.
@@ -140,14 +141,18 @@ class StateCache:
         return state
 
     def _load(self, branch: BranchId, doc: DocKey) -> DocState:
-        newest = Seq(2**63 - 1)
-        found = self._documents.at(branch, doc, newest)
-        row = self._backend.head(branch, doc) if found.seq else None
-        size, since = (row.size, row.since) if row is not None else (0, 0)
-        if row is None and found.value is not ABSENT and self._documents.branch(branch).parent is not None:
-            # Inherited: no row of this branch has its size.
+        row = self._backend.head(branch, doc)
+        later = self._documents.tail.revisions(branch, doc)
+        is_inherited = self._documents.branch(branch).parent is not None
+        if row is None and not later and not is_inherited:
+            # Never written: the first read of most results, and of most cells.
+            return DocState(ABSENT, NEVER, 0, 0, 0, NEVER, NEVER, recent=_NONE_RECENT)
+        found = self._documents.at(branch, doc, _NEWEST)
+        size, since = (row.size, row.since) if row is not None and found.seq else (0, 0)
+        if (row is None or not found.seq) and found.value is not ABSENT and is_inherited:
+            # No row of this branch has its size.
             size = len(encode(found.value))
-        weight = sum(revision.weight for revision in self._documents.tail.revisions(branch, doc))
+        weight = sum([revision.weight for revision in later])
         return DocState(
             value=found.value,
             seq=found.seq,
@@ -156,6 +161,7 @@ class StateCache:
             since_bytes=since + weight,
             floor=found.seq,
             others=found.seq,
+            recent=_NONE_RECENT,
         )
 
     def drop(self, branch: BranchId, doc: DocKey) -> None:

@@ -67,10 +67,11 @@ def check_doc(doc: DocKey) -> None:
         raise NameRefusedError(f"{doc!r} is not the key of a document; make it with doc_key(...)", doc=doc)
     if scope != "space":
         split_key(doc)
-    try:
-        SCALARS[str](doc)
-    except RefusedError as refused:
-        raise NameRefusedError(f"{doc!r} is not the key of a document: {refused.reason}", doc=doc) from None
+    if not doc.isascii():
+        try:
+            SCALARS[str](doc)
+        except RefusedError as refused:
+            raise NameRefusedError(f"{doc!r} is not the key of a document: {refused.reason}", doc=doc) from None
 
 
 def _check_scalar(operation: Operation, value: object) -> None:
