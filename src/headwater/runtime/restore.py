@@ -19,7 +19,7 @@ from headwater.declare.functions.mutables import changed_containers
 from headwater.errors import HeadwaterError, UnavailableError
 from headwater.runtime.run_cache import RunCache
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.runs.persistence import CHANGED_CODE, NOTHING, Resumed
+from headwater.scheduler.runs.persistence import CALLS_KEY, CHANGED_CODE, NOTHING, Resumed
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.store.backend import ObservationRow
 from headwater.store.observations import Arguments
@@ -162,8 +162,10 @@ class Restorer:
         batch, todo, unmade = dict.fromkeys(nodes), list(nodes), set[Node]()
         while todo:
             node = todo.pop()
-            row = self._row_of(node, found)
-            calls = [] if row is None else persistence.calls_of(node, row, found)
+            row = found.rows.get(node.spec.stored_as or node.outputs[0]) or self._row_of(node, found)
+            if row is None or CALLS_KEY not in row.body:
+                continue
+            calls = persistence.calls_of(node, row, found)
             made = self._remake(calls) if calls else []
             if made is None:
                 unmade.add(node)
@@ -174,7 +176,7 @@ class Restorer:
                     todo.append(each)
         persistence.restore_all(batch, found, self._is_changed, unmade)
         self._hold_reads(batch)
-        for node in batch:
+        for node in batch if persistence.missed else ():
             missed = persistence.missed.get(node.id)
             if missed is not None and missed.reason == CHANGED_CODE and (names := changed_containers(node.spec.origin)):
                 used = f"it uses {', '.join(names)}, which the program has changed since the function was declared"

@@ -67,7 +67,9 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     row = documents.branch(branch)
     while True:
         views.append((row.name, through))
-        stored = {doc: each for doc, each in _observations(engine, row.name, prefix).items() if each.seq <= through}
+        stored = _observations(engine, row.name, prefix)
+        if through < engine.head:
+            stored = {doc: each for doc, each in stored.items() if each.seq <= through}
         # Own rows hide inherited ones.
         if row.name != branch:
             inherited |= stored.keys() - rows.keys()
@@ -115,10 +117,12 @@ def _all_heads(engine: Engine, views: Iterable[tuple[BranchId, Seq]]) -> dict[Do
     """The heads of a branch and its ancestors, each up to its fork."""
     heads: dict[DocKey, tuple[Seq, bool] | None] = {}
     for name, through in views:
-        newest_of = {doc: (seq, live) for doc, seq, live in engine.backend.head_seqs(name)}
+        found: dict[DocKey, tuple[Seq, bool] | None]
+        found = {doc: (seq, live) for doc, seq, live in engine.backend.head_seqs(name)}
         for doc, revisions in engine.documents.tail.by_document().get(name, {}).items():
-            newest_of[doc] = (revisions[-1].seq, type(revisions[-1].operations[-1]) is not DeleteDoc)
-        found = {doc: head if head[0] <= through else None for doc, head in newest_of.items()}
+            found[doc] = (revisions[-1].seq, type(revisions[-1].operations[-1]) is not DeleteDoc)
+        if through < engine.head:
+            found = {doc: head if head is not None and head[0] <= through else None for doc, head in found.items()}
         heads = found | heads if heads else found
     return heads
 

@@ -46,7 +46,7 @@ from headwater.cells.document_operations import identity_key
 from headwater.cells.reading import Readable
 from headwater.declare.functions.bytecode import is_first_constant_used, names_of, portable_code
 from headwater.declare.functions.function_options import FunctionOptions
-from headwater.values.schema import Schema
+from headwater.values.schema import ANY, Schema
 from headwater.values.schema_ruled import RuledSchema
 
 FINGERPRINT_BYTES: Final = 8
@@ -124,8 +124,8 @@ class Fingerprints:
         self._finished: dict[tuple[bytes | str, ...], dict[FunctionType, bytes]] = {}
         # The same by the other parts as given, if these are texts and plain types.
         self._finished_plain: dict[tuple[str | Schema, ...], dict[FunctionType, bytes]] = {}
-        # The names of plain types.
-        self._plain_types: dict[Schema, str] = {}
+        # The parts of plain types in a fingerprint: their names.
+        self._plain_types: dict[Schema, bytes | str] = {}
         # Types of values that could not be compared.
         self.unknown: dict[str, None] = {}
 
@@ -188,6 +188,9 @@ class Fingerprints:
     def _type(self, schema: Schema, package: str) -> bytes | str:
         """A declared type: by its name, and by the classes that it consists of."""
         plain = self._plain_types.get(schema)
+        if plain is None and schema is ANY:
+            # It has no classes, which could count differently in another package.
+            plain = self._plain_types[schema] = self._of(schema, package)
         if plain is None and schema.is_leaf and not schema.has_handles and schema.bare is schema:
             plain = self._plain_types[schema] = schema.expected
         return self._of(schema, package) if plain is None else plain

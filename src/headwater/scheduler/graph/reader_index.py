@@ -120,6 +120,10 @@ class ReaderIndex(Generic[R]):
         if isinstance(group, dict):
             self._count += reader not in group
             group[reader] = None
+        elif group is None and not shallow:
+            # Most reads: the only one of its place.
+            self._count += 1
+            place.deep = reader
         elif group != reader:
             self._count += 1
             place.put(shallow, reader if group is None else {group: None, reader: None})

@@ -28,6 +28,11 @@ class FailingNodes:
         self._nodes: dict[Node, None] = {}
         self._prune_at = FAILING_MIN
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no node has failed."""
+        return not self._nodes
+
     def add(self, node: Node) -> None:
         """Add a node whose last run failed."""
         self._nodes[node] = None

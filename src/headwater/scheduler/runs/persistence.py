@@ -46,12 +46,15 @@ from headwater.store.observations import (
 from headwater.store.resumption import Listing
 from headwater.values.address import Depth, address_text
 from headwater.values.author_text import same_message
-from headwater.values.ids import DocKey, Seq
+from headwater.values.ids import NEVER, DocKey, Seq
 from headwater.values.notifications import Kind
 from headwater.values.tree import ABSENT, Maybe, Path, same
 
 Changed: TypeAlias = Callable[[DocKey, list[tuple[Path, Depth]], Seq], bool]
 """Whether a commit after a seq has changed one of these places of a document, or may have."""
+
+_Found: TypeAlias = dict[Node, tuple[ObservationRow, Observation]]
+"""Nodes with their rows."""
 
 SINCE: Final = "while not open"
 """The cause of a node that is restored as invalid: a change while the space was not open."""
@@ -69,7 +72,10 @@ UNMADE: Final = "a function that it called with arguments does not exist any mor
 CHANGED_CODE: Final = "its code, or something that it uses, has changed"
 """The reason of a fresh node with another fingerprint."""
 
-_CALLS: Final = b"\xa1c"
+_UNWRITTEN: Final = (NEVER, False)
+"""The head of a document that was never written."""
+
+CALLS_KEY: Final = b"\xa1c"
 """The key of `Extra.calls` as stored: it is in every body with calls, and in few others."""
 
 
@@ -271,8 +277,6 @@ class Persistence:
 
         Empty if the row is not valid for this node. Their nodes must exist before the node is restored.
         """
-        if _CALLS not in row.body:
-            return []
         observation, _ = self._valid(node, row, listing)
         if observation is None or observation.extra is None or observation.extra.error is not None:
             return []
@@ -286,20 +290,15 @@ class Persistence:
 
         `unmade`: nodes whose calls cannot be repeated.
         """
-        rows = [(listing.rows.pop(_key(node), None), node) for node in nodes if node.spec.fingerprint is not None]
-        # Nodes that ran first are mostly above the others: so most ranks need no change.
-        rows.sort(key=lambda each: 0 if each[0] is None else each[0].seq)
-        restored: dict[Node, tuple[ObservationRow, Observation]] = {}
-        for row, node in rows:
-            if node in unmade:
-                self._tell(node, "fresh", UNMADE)
-                continue
-            observation = self._restore(node, row, listing)
-            if row is not None and observation is not None:
-                restored[node] = (row, observation)
+        rows = self._rows_in_turn(nodes, listing)
+        restored, unchanged = self._restore_rows(rows, listing, unmade)
         # All failures of the rows are known now, and can be compared with those that readers have seen.
+        if self.failing.is_empty:
+            self.restored += len(unchanged)
+        else:
+            restored |= unchanged
         outdated = {node: self._since(node, *found, listing, changed) for node, found in restored.items()}
-        for _, node in rows:
+        for _, node in rows if not self.failing.is_empty else ():
             if node.known_failure is not None:
                 self._tell_readers_before(node, restored)
         for node, causes in outdated.items():
@@ -309,6 +308,48 @@ class Persistence:
                 self._gates.at_once(node)
                 # If it is observed already, it was put aside for its delay.
                 self._invalidation.offer_again(node)
+
+    def _restore_rows(
+        self, rows: list[tuple[ObservationRow | None, Node]], listing: Listing, unmade: Collection[Node]
+    ) -> tuple[_Found, _Found]:
+        """Restore nodes. Returns those whose rows are valid; separately those with nothing but unchanged reads."""
+        restored: _Found = {}
+        unchanged: _Found = {}
+        for row, node in rows:
+            if node in unmade:
+                self._tell(node, "fresh", UNMADE)
+                continue
+            observation = self._restore(node, row, listing)
+            if row is None or observation is None:
+                continue
+            # A trace has all of them, in one order.
+            is_plain = observation.extra is None and not self._trace.on
+            quick = is_plain and self._is_unchanged(node, row.seq, listing)
+            (unchanged if quick else restored)[node] = (row, observation)
+        return restored, unchanged
+
+    @staticmethod
+    def _rows_in_turn(nodes: Iterable[Node], listing: Listing) -> list[tuple[ObservationRow | None, Node]]:
+        """The rows of nodes, in the order of their runs: what ran first is mostly above, so most ranks stay."""
+        found: list[tuple[Seq, int, ObservationRow | None, Node]] = []
+        take = listing.rows.pop
+        for node in nodes:
+            spec = node.spec
+            if spec.fingerprint is not None:
+                row = take(spec.stored_as or node.outputs[0], None)
+                # With its number, so that no two are compared by more than numbers.
+                found.append((NEVER if row is None else row.seq, len(found), row, node))
+        found.sort()
+        return [(row, node) for _, _, row, node in found]
+
+    def _is_unchanged(self, node: Node, seq: Seq, listing: Listing) -> bool:
+        """Whether none of its reads was written after its run."""
+        heads, is_layered = listing.heads, self._replica.is_layered
+        for doc, _, _ in node.reads:
+            head = heads.get(doc, _UNWRITTEN)
+            if head is None or head[0] > seq or is_layered(doc):
+                return False
+        return True
 
     def outdate(self, node: Node, doc: DocKey) -> None:
         """A restored node was not notified of changes of a read: it has to run."""
@@ -346,7 +387,8 @@ class Persistence:
 
     def _install(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
         self._graph.install_reads(node, reads)
-        self._invalidation.forget(node)
+        if node.runs or node in self._invalidation.invalid:
+            self._invalidation.forget(node)
         # I7: as if it had just run; and if a read has changed since, as if it had been notified.
         node.signal(NodeSignal.RESTORED)
         node.restored = True
@@ -426,19 +468,32 @@ class Persistence:
         if row is None:
             return None, NOTHING
         observation = decode_observation(row.body)
-        if observation is None or not is_sound(observation):
+        if observation is None or (observation.extra is not None and not is_sound(observation)):
             return None, "what is kept of it cannot be read"
         code = node.spec.fingerprint
         if code is None or observation.fingerprint != code():
             return None, CHANGED_CODE
+        is_plain = observation.extra is None and self._is_result_of(node, row.seq, listing)
+        miss = "" if is_plain else self._other_result(node, row, observation, listing)
+        return (None, miss) if miss else (observation, "")
+
+    def _other_result(self, node: Node, row: ObservationRow, observation: Observation, listing: Listing) -> str:
+        """Why its documents are not those of the stored run; empty if they are."""
         has_failed = observation.extra is not None and observation.extra.error is not None
         if node.outputs and not has_failed and not listing.exists(node.outputs[0]):
-            return None, "its result is gone"
+            return "its result is gone"
         for doc in node.outputs:
             if self._is_newer(doc, row.seq, listing):
                 by = "by another program, or by a later run that cannot be kept"
-                return None, f"{address_text(doc)} was written after the run that is kept, {by}"
-        return observation, ""
+                return f"{address_text(doc)} was written after the run that is kept, {by}"
+        return ""
+
+    def _is_result_of(self, node: Node, seq: Seq, listing: Listing) -> bool:
+        """Whether its only output exists, and is surely that of a run: so for nearly every node."""
+        if len(node.outputs) != 1:
+            return False
+        head = listing.heads.get(node.outputs[0])
+        return head is not None and head[1] and head[0] <= seq and not self._replica.is_layered(node.outputs[0])
 
     def _tell(self, node: Node, outcome: str, reason: str) -> None:
         self.missed[node.id] = Resumed(node.id, outcome, reason)
@@ -448,8 +503,12 @@ class Persistence:
 
 def reads_of(observation: Observation) -> tuple[ReadKey, ...]:
     """The reads in the form of the journal: the next run is compared with them."""
+    reads = observation.reads
+    if len(reads) == 1 and not isinstance(reads[0], tuple):
+        # One whole document: most runs.
+        return ((reads[0], (), 0),)
     found: dict[ReadKey, None] = {}
-    for read in observation.reads:
+    for read in reads:
         doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
         found[doc, path, SHALLOW_BIT if shallow else 0] = None
     return tuple(found)
