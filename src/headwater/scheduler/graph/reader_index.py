@@ -1,7 +1,7 @@
 """A trie of reads per document: which readers a change concerns.
 
-Each document has a trie of the paths that are read in it. A change is walked down the trie together with the values
-before and after; where both are the same object, nothing below is compared.
+Each document has a trie of the paths that are read in it, unless one reader reads it whole. A change is walked down the
+trie together with the values before and after; where both are the same object, nothing below is compared.
 
 `values.overlap.is_touched` is the rule for one read. `match` applies the same rule to all reads at once, because every
 write comes here. While both sides are containers, the walk continues below. Where only one is, every read below is
@@ -95,10 +95,11 @@ class _Place(Generic[R]):
 
 
 class ReaderIndex(Generic[R]):
-    """All reads, by place. Readers are compared with `==`; None and dicts cannot be readers."""
+    """All reads, by place. Readers are compared with `==`; None, dicts and places cannot be readers."""
 
     def __init__(self) -> None:
-        self._roots: dict[DocKey, _Place[R]] = {}
+        # A document that is read whole by one reader, as most are, has that reader instead of a trie.
+        self._roots: dict[DocKey, _Place[R] | R] = {}
         self._count = 0
         self.docs: Final[KeysView[DocKey]] = self._roots.keys()  # a live view; faster to ask than the index
         self.visits = 0  # the number of places that `match` has visited
@@ -111,33 +112,48 @@ class ReaderIndex(Generic[R]):
 
     def add(self, doc: DocKey, path: Path, shallow: bool, reader: R) -> None:  # noqa: FBT001  # a part of the read
         """Add a read. Idempotent."""
-        place = self._roots.get(doc)
-        if place is None:
-            place = self._roots[doc] = _Place("")
+        root = self._roots.get(doc)
+        if root is None and not path and not shallow:
+            self._roots[doc] = reader
+            self._count += 1
+            return
+        place: _Place[R]
+        if isinstance(root, _Place):
+            place = root
+        else:
+            place = _Place("")
+            place.deep = root
+            self._roots[doc] = place
         for step in path:
             place = place.kid(step) or place.grow(step)
         group = place.shallow if shallow else place.deep
         if isinstance(group, dict):
             self._count += reader not in group
             group[reader] = None
-        elif group is None and not shallow:
-            # Most reads: the only one of its place.
-            self._count += 1
-            place.deep = reader
         elif group != reader:
             self._count += 1
             place.put(shallow, reader if group is None else {group: None, reader: None})
 
     def remove(self, doc: DocKey, path: Path, shallow: bool, reader: R) -> None:  # noqa: FBT001  # as above
         """Remove a read. Idempotent."""
-        place = self._roots.get(doc)
+        root = self._roots.get(doc)
+        if isinstance(root, _Place):
+            if self._remove_at(root, path, shallow, reader):
+                self._drop_root(doc)
+        elif root is not None and root == reader and not path and not shallow:
+            self._count -= 1
+            self._drop_root(doc)
+
+    def _remove_at(self, root: _Place[R], path: Path, shallow: bool, reader: R) -> bool:  # noqa: FBT001  # as above
+        """Remove a read, and the places that it leaves without readers. Returns whether the root is one of them."""
+        place: _Place[R] | None = root
         way: list[_Place[R]] = []
         for step in path:
             if place is not None:
                 way.append(place)
                 place = place.kid(step)
         if place is None:
-            return
+            return False
         group = place.shallow if shallow else place.deep
         if isinstance(group, dict):
             self._count -= reader in group
@@ -149,23 +165,31 @@ class ReaderIndex(Generic[R]):
             place.put(shallow, None)
         while place.deep is place.shallow is place.kids is None:
             if not way:
-                del self._roots[doc]
-                if not self._roots:
-                    self._roots.clear()  # a dict does not shrink by itself
-                return
+                return True
             step, place = place.step, way.pop()
             place.drop(step)
+        return False
+
+    def _drop_root(self, doc: DocKey) -> None:
+        del self._roots[doc]
+        if not self._roots:
+            self._roots.clear()  # a dict does not shrink by itself
 
     def of_doc(self, doc: DocKey) -> list[R]:
         """The readers of anything in a document, each once."""
         root = self._roots.get(doc)
+        if not isinstance(root, _Place):
+            return [] if root is None else [root]
         groups: list[Group[R]] = []
-        _take_all([] if root is None else [root], groups)
+        _take_all([root], groups)
         return _each_once(groups)
 
     def entries(self) -> Iterator[tuple[DocKey, Path, bool, R]]:
         """All reads, in the order of adding: for inspection."""
         for doc, root in list(self._roots.items()):
+            if not isinstance(root, _Place):
+                yield doc, (), False, root
+                continue
             todo: list[tuple[Path, _Place[R]]] = [((), root)]
             for path, place in todo:
                 for group, shallow in ((place.deep, False), (place.shallow, True)):
@@ -180,8 +204,12 @@ class ReaderIndex(Generic[R]):
         before, after = change.before, change.after
         if place is None or before is after:
             return []
+        if not isinstance(place, _Place):
+            # By far the most common case: a document is one value, and one reader reads it whole.
+            self.visits += 1
+            return [] if before == after and same(before, after) else [place]
         if place.kids is place.shallow is None:
-            # By far the most common case: a document is one value, and is read whole.
+            # The same, with several readers.
             self.visits += 1
             if before == after and same(before, after):
                 return []
