@@ -69,8 +69,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _m(
         "result_overwritten",
-        "scheduler.runs.persistence:Persistence._valid",
+        "scheduler.runs.persistence:Persistence._other_result",
         "self._is_newer(doc, row.seq, listing)",
+        "False",
+        "I7",
+    ),
+    _m(
+        "result_overwritten_quickly",
+        "scheduler.runs.persistence:Persistence._is_result_of",
+        "head[0] <= seq",
+        "True",
+        "I7",
+    ),
+    _m(
+        "changed_since_unseen_quickly",
+        "scheduler.runs.persistence:Persistence._is_unchanged",
+        "head is None or head[0] > seq or is_layered(doc)",
         "False",
         "I7",
     ),

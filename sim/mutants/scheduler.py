@@ -27,7 +27,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "failure_untold",
         "scheduler.runs.invalidation:Invalidation.failure_changed",
-        "if changes:\n    self.inbox.append(Notification(Kind.COMMIT, changes, source))",
+        "self.inbox.append(Notification(Kind.COMMIT, (Change(node.outputs[0], (), ABSENT, _SOMETHING),), source))",
         "pass",
         "I1",
         PROGRAM,

@@ -55,8 +55,8 @@ class Readable(HandleCopies):
         "_parent",
         "_parts",
         "_path",
+        "_place",
         "_schema",
-        "_scope",
         "_takes_handles",
     )
 
@@ -80,7 +80,8 @@ class Readable(HandleCopies):
         self._owner = owner
         # The key, if it is the same in every opening; that of a user's or session's document is not.
         self._doc: DocKey | None = key if key is not None else doc_key(doc) if scope == "space" else None
-        self._scope = (doc, scope)
+        # The document and its scope, where the key does not say both.
+        self._place = None if scope == "space" else (doc, scope)
         self._path = path
         self._schema = schema
         self._handles = schema.has_handles
@@ -95,6 +96,14 @@ class Readable(HandleCopies):
         self._last: tuple[object, object] = _NOTHING_READ
         # Made on demand; most cells have none.
         self._parts: dict[str, Slot] | None = None
+
+    @property
+    def _scope(self) -> tuple[str, str]:
+        """The document and its scope."""
+        if self._place is not None:
+            return self._place
+        assert self._doc is not None
+        return self._doc.partition("/")[2], "space"
 
     @property
     def address(self) -> str:

@@ -29,6 +29,7 @@ from headwater.scheduler.graph.node import NodeSpec
 from headwater.values.address import doc_key
 from headwater.values.codec import encode
 from headwater.values.hints import freeze_with, infer
+from headwater.values.ids import DocKey
 from headwater.values.link import link_to, parse_link
 from headwater.values.schema import Schema, short
 from headwater.values.tree import Maybe, Value, same
@@ -118,7 +119,7 @@ class Choice(Computed[[], T]):
 
     def _resolve(self) -> Cell[Any]:
         if self._result is None:
-            self._result = Cell(self._app, self._doc)
+            self._result = Cell(self._app, "", key=self._key)
         return self._result
 
     def _store(self, value: object) -> Value:
@@ -127,10 +128,10 @@ class Choice(Computed[[], T]):
     def register(self, space: FunctionPort) -> None:
         """Register its node in an open space."""
         self._resolve()
-        spec = self._spec(space, self.name, lambda: self._chosen().reference(), self._doc)
+        spec = self._spec(space, self.name, lambda: self._chosen().reference(), self._key)
         self._renew(space, space.add_node(self, spec))
 
-    def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+    def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: DocKey) -> NodeSpec:
         spec = super()._spec(space, name, fn, doc)
         fingerprints = space.fingerprints if self.enclosing_piece is None else self.enclosing_piece.fingerprints
         asked = self._condition
@@ -160,7 +161,7 @@ class Choice(Computed[[], T]):
     def _stored(self, home: FunctionPort, tx: Transaction | None) -> Maybe:
         """The stored reference: the read is recorded, the link is not followed."""
         source: ReadSource = home.untracked if tx is None else tx
-        doc = doc_key(self._doc)
+        doc = self._key
         stored = source.read(doc)
         link = parse_link(stored)
         if link is not None and link.doc == self._doc and link.scope is not None:

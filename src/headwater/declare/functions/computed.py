@@ -61,7 +61,7 @@ class Computed(Generic[P, R]):
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
         self._is_typed = True
-        self._doc = doc
+        self._key = doc_key(doc)
         # Set by the builder of a pattern.
         self.enclosing_piece: EnclosingPiece | None = None
 
@@ -90,6 +90,11 @@ class Computed(Generic[P, R]):
         return self._doc
 
     @property
+    def _doc(self) -> str:
+        # Of a document of the space.
+        return self._key.partition("/")[2]
+
+    @property
     def is_parametrised(self) -> bool:
         """Whether the function has parameters."""
         return self._parametrised
@@ -107,7 +112,7 @@ class Computed(Generic[P, R]):
                 check_returns_nothing(self.name, hint)
                 hint = None
             self._type = schema_of(hint, where=where)
-            self._result = Cell(self._app, self._doc, schema=self._type)
+            self._result = Cell(self._app, "", schema=self._type, key=self._key)
         return self._result
 
     def check(self) -> None:
@@ -138,7 +143,7 @@ class Computed(Generic[P, R]):
     def spec_in(self, space: FunctionPort) -> NodeSpec:
         """The facts about its node in an open space."""
         self._resolve()
-        return self._spec(space, self.name, self.__wrapped__, self._doc)
+        return self._spec(space, self.name, self.__wrapped__, self._key)
 
     def fingerprint_in(self, space: FunctionPort) -> bytes:
         """Its fingerprint: the code, and everything besides documents that its results depend on."""
@@ -150,10 +155,10 @@ class Computed(Generic[P, R]):
         """Its fingerprint in a session. Its type is resolved."""
         return fingerprints.of(self.__wrapped__, self._type, self.options.version)
 
-    def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+    def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: DocKey) -> NodeSpec:
         options = self.options
         around = self.enclosing_piece
-        outputs: tuple[DocKey, ...] = (doc_key(doc),)
+        outputs: tuple[DocKey, ...] = (doc,)
         envelope: tuple[DocPath, ...] = ()
         if options.writes or options.materializes:
             sides, envelope = options.write_surface(space)
@@ -320,7 +325,7 @@ class Computed(Generic[P, R]):
     def _successor(self, home: FunctionPort) -> Computed[..., Any] | None:
         """The function that replaced this one, as in a notebook: a caller with the old object means the new one."""
         declared = [each for each in (*home.nodes, *home.instances) if isinstance(each, Computed) and each is not self]
-        return next((each for each in declared if each._doc == self._doc), None)  # noqa: SLF001  # one of its kind
+        return next((each for each in declared if each._key == self._key), None)  # noqa: SLF001  # one of its kind
 
     def _instance(self, home: FunctionPort, *args: P.args, **kwargs: P.kwargs) -> Instance | None:
         """The node for these arguments, made at need; None if they have no key, or do not fit."""
@@ -335,17 +340,17 @@ class Computed(Generic[P, R]):
         found = home.instances_of(self).get(key)
         if found is None:
             doc = Instances.doc_of(self._doc, key)
-            found = home.add_instance(self, key, lambda: self._make_instance(home, doc, bound))
+            found = home.add_instance(self, key, lambda: self._make_instance(home, doc_key(doc), bound))
         return found
 
-    def _make_instance(self, home: FunctionPort, doc: str, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
+    def _make_instance(self, home: FunctionPort, doc: DocKey, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
         self._resolve()
         fn = self.__wrapped__
         given, named = bound.args, bound.kwargs
         label = f"{self.name}({arguments_text(bound.arguments)})"
         spec = self._spec(home, label, lambda: fn(*given, **named), doc)
         spec.called_with = stored_arguments(fn, self._app, bound)
-        return spec, Cell(self._app, doc, schema=self._type)
+        return spec, Cell(self._app, "", schema=self._type, key=doc)
 
     def restored_call(self, home: FunctionPort, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
         """A function that makes the node of a call that an earlier session recorded; None if it cannot be made.
@@ -354,11 +359,10 @@ class Computed(Generic[P, R]):
         """
         bound = restored_arguments(self.__wrapped__, self._signature, self._app, home, stored)
         key = None if bound is None else key_of(bound.arguments)
-        name = "" if key is None else Instances.doc_of(self._doc, key)
-        if bound is None or key is None or doc_key(name) != doc:
+        if bound is None or key is None or doc_key(Instances.doc_of(self._doc, key)) != doc:
             return None
         instances = home.instances_of(self)
-        return lambda: (instances.get(key) or instances.put(key, *self._make_instance(home, name, bound))).node
+        return lambda: (instances.get(key) or instances.put(key, *self._make_instance(home, doc, bound))).node
 
     def node_in(self, home: FunctionPort, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space; with parameters, the node for these arguments, if any."""

@@ -22,8 +22,9 @@ from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import NotReadyError, SchemaError
 from headwater.scheduler.graph.node import NodeSpec
 from headwater.scheduler.scheduler_limits import RUNS_MAX
-from headwater.values.address import Depth, doc_key
+from headwater.values.address import Depth
 from headwater.values.codec import encode
+from headwater.values.ids import DocKey
 from headwater.values.tree import ABSENT, Array, Maybe, Path, Value, array_of, is_array, is_link, same
 
 R = TypeVar("R")
@@ -59,7 +60,7 @@ class ComputedList(Computed[[], list[R]]):
 
     def _resolve(self) -> Cell[Any]:
         if self._result is None:
-            self._result = Cell(self._app, self._doc)
+            self._result = Cell(self._app, "", key=self._key)
         return self._result
 
     def _store(self, value: object) -> Value:
@@ -73,10 +74,10 @@ class ComputedList(Computed[[], list[R]]):
         for part in self._parts_of_list():
             part.register(space)
         self._resolve()
-        spec = self._spec(space, self.name, lambda: self._run(space), self._doc)
+        spec = self._spec(space, self.name, lambda: self._run(space), self._key)
         self._renew(space, space.add_node(self, spec))
 
-    def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+    def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: DocKey) -> NodeSpec:
         spec = super()._spec(space, name, fn, doc)
         spec.origin = self._origin
         # No fingerprint: only a run of the list makes its elements again. Each element has a fingerprint.
@@ -192,7 +193,7 @@ class ComputedList(Computed[[], list[R]]):
     def _stored(self, home: FunctionPort, tx: Transaction | None, path: Path = (), depth: Depth = _DEEP) -> Maybe:
         """References: the read is recorded, no link is followed."""
         source: ReadSource = home.untracked if tx is None else tx
-        doc = doc_key(self._doc)
+        doc = self._key
         if is_link(source.document(doc)):
             # Made of values that are scoped to a user, the list is scoped to that user.
             place = Traverse(source, home.scope).resolve(doc, ())

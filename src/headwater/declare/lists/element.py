@@ -127,10 +127,11 @@ class Element(Computed[..., R]):
         given = (row.index,) if self.takes_index else ()
         fn = self._call_element_async if is_async(self.__wrapped__) else self._call_element
         label = f"{self.name}({row.entry.label[:ARGUMENT_TEXT_MAX]})"
-        spec = self._spec(home, label, lambda: fn(row.entry, given), row.doc)
+        doc = doc_key(row.doc)
+        spec = self._spec(home, label, lambda: fn(row.entry, given), doc)
         # The element may be a result of another list. Its node is restored first, so that this one need not run.
         spec.made_before = row.entry.prepare(home)
-        return spec, Cell(self._app, row.doc, schema=self._type)
+        return spec, Cell(self._app, "", schema=self._type, key=doc)
 
     def _call_element(self, entry: ElementEntry, given: tuple[int, ...]) -> object:
         element = entry.read()
@@ -161,7 +162,7 @@ class Predicate(Element[bool]):
     def _resolve(self) -> Cell[Any]:
         if self._result is None:
             self._type = schema_of(bool)
-            self._result = Cell(self._app, self._doc, schema=self._type)
+            self._result = Cell(self._app, "", schema=self._type, key=self._key)
         return self._result
 
     def _convert(self, value: object) -> object:
@@ -189,7 +190,7 @@ class Spread(Element[list[R]]):
                 self._result = None
                 message = f"{self.name}() returns {self._type.expected} for an element; a list is expected"
                 raise DeclarationError(message, name=self.name)
-            self._result = Cell(self._app, self._doc, schema=self._type)
+            self._result = Cell(self._app, "", schema=self._type, key=self._key)
         return self._result
 
     def _convert(self, value: object) -> object:

@@ -205,10 +205,11 @@ class Node:
     store_failures: int = 0
     # runner: why its last commit could not be stored, until one is.
     store_error: HeadwaterError | None = None
-    # persistence: whether it was restored; its last stored observation, and that in its stored form,
-    # or its digest.
+    # persistence: whether it was restored; its last stored observation in its stored form, or its digest; and the reads
+    # of that observation.
     restored: bool = False
-    recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
+    recorded: bytes | None = None
+    recorded_reads: tuple[ReadKey, ...] = ()
     # persistence: the number of its last run whose observation is stored apart from a result.
     noted_run: int = 0
     # persistence: the failures that the last stored run has read, by the documents of the results.

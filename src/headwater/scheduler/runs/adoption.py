@@ -106,8 +106,8 @@ class Adoption:
     def _known(self, node: Node, code: bytes) -> Iterator[bytes]:
         if node.peer_observation is not None:
             yield node.peer_observation
-        if node.recorded is not None and len(node.recorded[1]) != DIGEST_BYTES:
-            yield node.recorded[1]
+        if node.recorded is not None and len(node.recorded) != DIGEST_BYTES:
+            yield node.recorded
         body = self._persistence.body_again(node, code) if node.reads else None
         if body is not None:
             yield body

@@ -214,11 +214,11 @@ class Persistence:
         if code is None:
             return None
         recorded, failures = node.recorded, self.failing.above(node)
-        is_as_before = recorded is not None and recorded[0] is node.reads and failures == node.seen_failures
+        is_as_before = node.recorded_reads is node.reads and failures == node.seen_failures
         if recorded is not None and is_as_before and not whole and not tx.reads_outside:
-            if len(recorded[1]) != DIGEST_BYTES:
-                node.recorded = recorded = (node.reads, digest_of(recorded[1]))
-            return recorded[1]
+            if len(recorded) != DIGEST_BYTES:
+                node.recorded = recorded = digest_of(recorded)
+            return recorded
         node.recorded, node.seen_failures = None, failures
         if node.result_scope or tx.reads_outside or node.status is not NodeStatus.CLEAN:
             # Invalid already: a failure that it has read may be over, and no document shows that.
@@ -227,7 +227,7 @@ class Persistence:
         if extra is None:
             return None
         body = encode_observation(code(), node.reads, extra)
-        node.recorded = (node.reads, digest_of(body))
+        node.recorded, node.recorded_reads = digest_of(body), node.reads
         return body
 
     def _extra(self, node: Node) -> Extra | None:
@@ -382,7 +382,7 @@ class Persistence:
         if row.doc not in listing.inherited:
             # A row of another branch cannot be referred to on this one. The digest of a row of this branch is
             # computed when needed: most nodes never run again.
-            node.recorded = (node.reads, row.body)
+            node.recorded, node.recorded_reads = row.body, node.reads
         return observation
 
     def _install(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
@@ -441,12 +441,12 @@ class Persistence:
         self,
         node: Node,
         reads: tuple[ReadKey, ...],
-        recorded: tuple[tuple[ReadKey, ...], bytes],
+        recorded: bytes,
         told: dict[DocKey, bytes],
     ) -> None:
         """Install the observation of another node of the same function, which is still valid."""
         self._install(node, reads)
-        node.recorded, node.seen_failures = (node.reads, recorded[1]), told
+        node.recorded, node.recorded_reads, node.seen_failures = recorded, node.reads, told
         self._count_restored(node)
         self.note_again(node)
 
@@ -454,7 +454,7 @@ class Persistence:
         """Install the reads of a run of another runtime, which have the same values here."""
         self._graph.install_reads(node, reads)
         self._invalidation.adopt(node)
-        node.recorded, node.seen_failures = (node.reads, body), self.failing.above(node)
+        node.recorded, node.recorded_reads, node.seen_failures = body, node.reads, self.failing.above(node)
         node.adopted += 1
         if self._trace.on:
             self._trace.emit(NodeRestored(self._now(), node.id, ADOPTED, "another runtime has run it"))

@@ -338,7 +338,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     kept = node.recorded
     yield (
         "what was kept of it is what it can be known by",
-        kept is None or (spec.fingerprint is not None and bool(kept[1])),
+        kept is None or (spec.fingerprint is not None and bool(kept)),
     )
     yield (
         "what was restored has been run, if not here",
@@ -519,7 +519,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     ),
     **dict.fromkeys(("pass_number", "pass_runs", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("store_failures", "store_error"), records_are_whole),
-    **dict.fromkeys(("restored", "recorded", "noted_run", "adopted"), records_are_whole),
+    **dict.fromkeys(("restored", "recorded", "recorded_reads", "noted_run", "adopted"), records_are_whole),
     **dict.fromkeys(("peer_observation", "seen_failures", "known_failure"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "changed_at", "run_changed_at"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
