@@ -293,10 +293,13 @@ class Persistence:
         rows = self._rows_in_turn(nodes, listing)
         restored, unchanged = self._restore_rows(rows, listing, unmade)
         # All failures of the rows are known now, and can be compared with those that readers have seen.
-        if self.failing.is_empty:
-            self.restored += len(unchanged)
-        else:
+        if not self.failing.is_empty:
             restored |= unchanged
+        elif self._trace.on:
+            for node in unchanged:
+                self._count_restored(node)
+        else:
+            self.restored += len(unchanged)
         outdated = {node: self._since(node, *found, listing, changed) for node, found in restored.items()}
         for _, node in rows if not self.failing.is_empty else ():
             if node.known_failure is not None:
@@ -322,9 +325,7 @@ class Persistence:
             observation = self._restore(node, row, listing)
             if row is None or observation is None:
                 continue
-            # A trace has all of them, in one order.
-            is_plain = observation.extra is None and not self._trace.on
-            quick = is_plain and self._is_unchanged(node, row.seq, listing)
+            quick = observation.extra is None and self._is_unchanged(node, row.seq, listing)
             (unchanged if quick else restored)[node] = (row, observation)
         return restored, unchanged
 
