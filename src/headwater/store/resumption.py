@@ -21,7 +21,11 @@ from headwater.values.overlap import touches
 from headwater.values.tree import ABSENT, Path
 
 FEW: Final = 500
-"""Up to so many rows, documents are looked up one by one. For more, one scan of all documents is cheaper."""
+"""Up to so many rows, documents may be looked up one by one. For more, one scan of all documents is cheaper."""
+
+HEADS_EACH: Final = 8
+"""A space with at most so many documents for each row is listed: a row names two or more, and each of these takes one
+to three statements if it is looked up."""
 
 
 @dataclass(slots=True)
@@ -81,6 +85,8 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     found = Listing(branch, engine.head, rows, {}, frozenset(inherited))
     if len(rows) > FEW:
         found.heads = _all_heads(engine, views)
+    elif rows and len(views) == 1 and (known := _listed_heads(engine, branch, HEADS_EACH * len(rows))) is not None:
+        found.heads = known
     else:
         # Few rows in a space with many documents.
         for each in rows.values():
@@ -119,12 +125,30 @@ def _all_heads(engine: Engine, views: Iterable[tuple[BranchId, Seq]]) -> dict[Do
     for name, through in views:
         found: dict[DocKey, tuple[Seq, bool] | None]
         found = {doc: (seq, live) for doc, seq, live in engine.backend.head_seqs(name)}
-        for doc, revisions in engine.documents.tail.by_document().get(name, {}).items():
-            found[doc] = (revisions[-1].seq, type(revisions[-1].operations[-1]) is not DeleteDoc)
+        found.update(_tail_heads(engine, name))
         if through < engine.head:
             found = {doc: head if head is not None and head[0] <= through else None for doc, head in found.items()}
         heads = found | heads if heads else found
     return heads
+
+
+def _listed_heads(engine: Engine, branch: BranchId, most: int) -> dict[DocKey, tuple[Seq, bool] | None] | None:
+    """The heads of a branch without ancestors; None if there are more of them. One statement, and each is checked."""
+    # Of all branches, as far as it is counted: a listing of a large space begins with counting it.
+    if int(engine.backend.meta("heads") or 0) > most:
+        return None
+    rows = engine.backend.heads(branch, "", DocKey(""), most + 1)
+    found: dict[DocKey, tuple[Seq, bool] | None] = {row.doc: (row.seq, row.live) for row in rows}
+    found.update(_tail_heads(engine, branch))
+    return None if len(found) > most else found
+
+
+def _tail_heads(engine: Engine, branch: BranchId) -> dict[DocKey, tuple[Seq, bool]]:
+    """The heads of documents that were written after the last fold."""
+    return {
+        doc: (revisions[-1].seq, type(revisions[-1].operations[-1]) is not DeleteDoc)
+        for doc, revisions in engine.documents.tail.by_document().get(branch, {}).items()
+    }
 
 
 def heads_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
