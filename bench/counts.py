@@ -1,4 +1,4 @@
-"""Table `counts`: what one write, run, event, workflow run and restored node take, in counts that every machine has.
+"""Table `counts`: what a write, run, event, workflow run and node take, in counts that every machine has.
 
 `bench/limits.toml` holds them, and may only shrink: `./hw bench counts --lower` writes down what has become less. Each
 unit waits until all of it is decided, so what is done behind the caller counts as well.
@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import count as count_from
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -112,7 +113,7 @@ def event() -> Counts:
     def add(number: int) -> None:
         cell.value += number
 
-    return _of_file(app, lambda: add.send(1))
+    return _of_file(app, lambda _: add.send(1))
 
 
 def workflow_run() -> Counts:
@@ -130,6 +131,21 @@ def restored_node() -> Counts:
     return {"commits": 0, **_share(_opening(RESTORED), _opening(2 * RESTORED), RESTORED)}
 
 
+def created_and_removed() -> Counts:
+    """A cell, a computed and a sink that are declared in an open space, run, and are removed."""
+    app, numbers = hw.App("counts"), count_from(1)
+
+    def work(space: hw.Space) -> None:
+        number = next(numbers)
+        cell = app.cell(f"cell{number}", number)
+        computed = app.computed(name=f"computed{number}")(_plus_one(cell))
+        sink = app.sink(name=f"sink{number}")(_asks(computed))
+        space._runtime.drop(sink)
+        space._runtime.drop(computed)
+
+    return _of_file(app, work)
+
+
 UNITS: Final[dict[str, Callable[[], Counts]]] = {
     "write_alone": write_alone,
     "write_observed": write_observed,
@@ -138,7 +154,22 @@ UNITS: Final[dict[str, Callable[[], Counts]]] = {
     "event": event,
     "workflow_run": workflow_run,
     "restored_node": restored_node,
+    "created_and_removed": created_and_removed,
 }
+
+
+def _plus_one(cell: hw.Cell[int]) -> Callable[[], int]:
+    def plus_one() -> int:
+        return cell.value + 1
+
+    return plus_one
+
+
+def _asks(computed: Callable[[], int]) -> Callable[[], None]:
+    def ask() -> None:
+        computed()
+
+    return ask
 
 
 def _chain(app: hw.App, cell: hw.Cell[int], length: int) -> None:
@@ -155,20 +186,20 @@ def _chain(app: hw.App, cell: hw.Cell[int], length: int) -> None:
 
 
 def _of_writes(app: hw.App, cell: hw.Cell[int]) -> Counts:
-    def write() -> None:
+    def write(_space: hw.Space) -> None:
         cell.value += 1
 
     return _of_file(app, write)
 
 
-def _of_file(app: hw.App, work: Work) -> Counts:
+def _of_file(app: hw.App, work: Callable[[hw.Space], object]) -> Counts:
     """On a file: what is counted in memory has no statements, and is otherwise the same but for less."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-bench-"))
         space = stack.enter_context(app.open(str(Path(folder) / "space.db")))
 
         def until_decided() -> None:
-            work()
+            work(space)
             space.sync()
 
         return _all_of(space, until_decided)
