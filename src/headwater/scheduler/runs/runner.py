@@ -369,8 +369,12 @@ class Runner:
         assert isinstance(node, Node)
         if tx.is_rejected:
             self._persistence.rejected(node)
-        if node.removed or node.commit is not tx:
+        if node.commit is not tx:
             # A later run has written since, or there was nothing to write.
+            return
+        if node.removed:
+            # Each holds the other: released here, both go without the collector.
+            node.commit = None
             return
         if not tx.is_rejected:
             # Release it.
