@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import BoundArguments
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.context import CONTEXT, ContextFrame, Owner, find
@@ -22,7 +22,7 @@ from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, arguments_text, key_of
 from headwater.declare.functions.invocation import Invocation
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, SchemaError, UsageError
-from headwater.scheduler.graph.node import DocPath, Node, NodeKind, NodeSpec
+from headwater.scheduler.graph.node import DocPath, Node, NodeKind, NodeSpec, NodeStatus
 from headwater.scheduler.runs.seen_failures import note_call, note_waiting
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.store.observations import Arguments
@@ -35,6 +35,8 @@ from headwater.values.tree import ABSENT, Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_CLEAN: Final = NodeStatus.CLEAN
 
 COMPUTED = "{}() is computed and may not write {{}}; move the write to a @app.handler"
 """The message for a computed function that writes, for `Transaction.read_only`."""
@@ -208,6 +210,7 @@ class Computed(Generic[P, R]):
                 node = space.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
                 if (
                     node is not None
+                    and node.status is _CLEAN
                     and node.failed_at <= here.failures
                     and not node.spec.is_async
                     and space.scheduler.is_current(node)  # type: ignore[attr-defined]
@@ -292,7 +295,7 @@ class Computed(Generic[P, R]):
         if tx is None and home.inbox:
             home.catch_up()
         try:
-            if tx is None or not home.scheduler.is_current(node):
+            if tx is None or node.status is not _CLEAN or not home.scheduler.is_current(node):
                 home.pull(node, in_run=tx is not None and tx.node is not None)
         except Exception:
             if tx is not None:

@@ -177,7 +177,7 @@ class Puller:
         known = set(above)
         # Also for nodes that did not run: a run may have registered a new writer of their reads.
         for reader in above if self._invalidation.invalid else ran:
-            for other in [*self._graph.sources(reader), *self._graph.materializers(reader)]:
+            for other in self._sources(reader):
                 if other in known or other.attempt is not None or self._is_excused(other):
                     continue
                 if other.status is not NodeStatus.CLEAN or self._invalidation.invalid:
@@ -241,13 +241,20 @@ class Puller:
 
     def upstream(self, node: Node) -> list[Node]:
         """The node and all nodes above it, each after its sources."""
+        if not node.above and not self._graph.envelopes:
+            return [node]
         # By rank; within cycles, in the order of registration.
         found = {node: None}
         todo = [node]
         while todo:
-            current = todo.pop()
-            for other in [*self._graph.sources(current), *self._graph.materializers(current)]:
+            for other in self._sources(todo.pop()):
                 if other not in found:
                     found[other] = None
                     todo.append(other)
         return sorted(found, key=lambda other: (other.rank, other.position))
+
+    def _sources(self, node: Node) -> list[Node]:
+        """The writers of its reads, with materializers that may write them."""
+        graph = self._graph
+        found = list(graph.sources(node)) if node.above else []
+        return found + graph.materializers(node) if graph.envelopes else found
