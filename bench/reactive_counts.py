@@ -66,7 +66,7 @@ def _dormant(table: Table) -> None:
     """Each has run once, because somebody asked; nobody looks at it any more."""
     app = hw.App("bench")
     cells = [app.cell(f"cell{number}", 0) for number in range(1000)]
-    computeds = [app.computed(name=f"computed{n}")(_plus_one(cells[n % 1000])) for n in range(100_000)]
+    computeds = [app.computed(name=f"computed{n}")(plus_one(cells[n % 1000])) for n in range(100_000)]
 
     def write() -> None:
         for cell in cells:
@@ -102,7 +102,7 @@ def _looks(space: hw.Space, work: Callable[[], None]) -> int:
     return looks
 
 
-def _plus_one(cell: hw.Cell[int]) -> Callable[[], int]:
+def plus_one(cell: hw.Cell[int]) -> Callable[[], int]:
     def plus_one() -> int:
         return cell.value + 1
 
@@ -202,7 +202,7 @@ def _live_writes(count: int) -> float | None:
     """For each card that comes or goes: one after the other, and then all at once."""
     app = hw.App("bench")
     shown = app.cell("shown", list(range(count)))
-    cards = [app.computed(name=f"card{n}")(_plus_one(app.cell(f"title{n}", n))) for n in range(count)]
+    cards = [app.computed(name=f"card{n}")(plus_one(app.cell(f"title{n}", n))) for n in range(count)]
 
     @app.sink
     def board() -> None:
@@ -239,7 +239,7 @@ def computation_bytes(*, traced: bool) -> float:
     """What one takes, with its result in the memory store. The cells it reads and the function are there before."""
     app = hw.App("bench")
     cells = [app.cell(f"cell{number}", 0) for number in range(COMPUTATIONS)]
-    functions = [_plus_one(cell) for cell in cells]
+    functions = [plus_one(cell) for cell in cells]
     with app.open("memory:") as space:
         for cell in cells:
             cell.value += 1

@@ -92,8 +92,9 @@ class Readable(HandleCopies):
         self._parent = parent
         # The outermost containing value with rules, found at the first write; most have none.
         self._guard: object = MISSING
-        # The tree of the last read and its loaded value: an unchanged value is the same object again.
-        self._last: tuple[object, object] = _NOTHING_READ
+        # The tree of the last read and its loaded value: an unchanged value is the same object again. A tree that is
+        # its own loaded value, as a number is, stands alone: no tree is a tuple.
+        self._last: object = _NOTHING_READ
         # Made on demand; most cells have none.
         self._parts: dict[str, Slot] | None = None
 
@@ -143,7 +144,10 @@ class Readable(HandleCopies):
         # The commonest case of `_read_anywhere`, at half the cost.
         tree = tx.read(doc, self._path)
         last = self._last
-        if last[0] is tree:
+        loaded: object
+        if last is tree:
+            loaded = tree
+        elif isinstance(last, tuple) and last[0] is tree:
             loaded = last[1]
         elif type(tree) not in _SCALARS:
             loaded = self._load(space, Traverse(tx, space.scope, 0), doc, tree)
@@ -172,7 +176,12 @@ class Readable(HandleCopies):
         else:
             tree = source.read(doc, self._path, _DEEP, flags)
             last = self._last
-            loaded = last[1] if last[0] is tree else self._load(space, Traverse(source, space.scope, flags), doc, tree)
+            if last is tree:
+                loaded = tree
+            elif isinstance(last, tuple) and last[0] is tree:
+                loaded = last[1]
+            else:
+                loaded = self._load(space, Traverse(source, space.scope, flags), doc, tree)
         if self._is_memoized and not flags and isinstance(source, Transaction):
             source.memo[self] = loaded
         return loaded
@@ -204,7 +213,7 @@ class Readable(HandleCopies):
             message = f"cannot read {where}: {refused.reason}{FIX_ADVICE}"
             raise SchemaError(message, doc=doc, path=self._path, reason=refused.reason) from None
         if not linked:
-            self._last = (read, loaded)
+            self._last = read if loaded is read else (read, loaded)
         return loaded
 
     def _absent(self, traverse: Traverse, doc: DocKey) -> Value:

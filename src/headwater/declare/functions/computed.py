@@ -15,8 +15,9 @@ from headwater.cells.context import CONTEXT, ContextFrame, Owner, find
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.arguments import restored_arguments, stored_arguments
 from headwater.declare.functions.enclosing_piece import EnclosingPiece
-from headwater.declare.functions.fingerprint import Fingerprints, FunctionFingerprint
+from headwater.declare.functions.fingerprint import Fingerprints
 from headwater.declare.functions.function_code import NO_PARAMETERS, is_async, return_type_of, signature_of
+from headwater.declare.functions.function_fingerprint import FunctionFingerprint
 from headwater.declare.functions.function_options import FunctionOptions, check_returns_nothing, returned_error
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, arguments_text, key_of

@@ -34,7 +34,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -81,27 +81,6 @@ def _hash(words: Iterable[bytes | str]) -> bytes:
     except UnicodeEncodeError:
         body = repr(told).encode(errors="backslashreplace")
     return blake2b(body, digest_size=FINGERPRINT_BYTES).digest()
-
-
-class Fingerprinted(Protocol):
-    """A declared function."""
-
-    def fingerprint_by(self, fingerprints: Fingerprints) -> bytes:
-        """Its fingerprint: the code, and everything besides documents that its results depend on."""
-        ...
-
-
-class FunctionFingerprint:
-    """Asks for the fingerprint of a declared function in one session. A closure would take seven times the memory."""
-
-    __slots__ = ("_fingerprints", "_function")
-
-    def __init__(self, function: Fingerprinted, fingerprints: Fingerprints) -> None:
-        self._function = function
-        self._fingerprints = fingerprints
-
-    def __call__(self) -> bytes:
-        return self._function.fingerprint_by(self._fingerprints)
 
 
 class Fingerprints:
@@ -166,6 +145,10 @@ class Fingerprints:
             del self._visited[key]
         self._partial[fn] = (told, self._missing, found)
         return found
+
+    def is_final(self, fn: Callable[..., object]) -> bool:
+        """Whether `of` has answered for good: it is a function, and all names that it uses exist."""
+        return type(fn) is FunctionType and fn not in self._partial
 
     def _of(self, value: Any, package: str, *, is_ours: bool = False) -> bytes | str:  # noqa: ANN401  # any value
         kind = type(value)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from headwater.cells.context import Owner, find
 from headwater.declare.functions.enclosing_piece import EnclosingPiece
-from headwater.declare.functions.fingerprint import Fingerprints, FunctionFingerprint
+from headwater.declare.functions.fingerprint import Fingerprints
 from headwater.declare.functions.function_code import is_async
+from headwater.declare.functions.function_fingerprint import FunctionFingerprint
 from headwater.declare.functions.function_options import FunctionOptions
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import UsageError

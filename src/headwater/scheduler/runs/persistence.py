@@ -23,7 +23,7 @@ from headwater.cells.pending_commit import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import DocPath, Node, NodeSignal, NodeStatus
+from headwater.scheduler.graph.node import NODE_TRANSITIONS, DocPath, Node, NodeSignal, NodeStatus
 from headwater.scheduler.runs.failing import FailingNodes, called_doc, recorded_failures
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
@@ -71,6 +71,9 @@ UNMADE: Final = "a function that it called with arguments does not exist any mor
 
 CHANGED_CODE: Final = "its code, or something that it uses, has changed"
 """The reason of a fresh node with another fingerprint."""
+
+_NEVER_RAN: Final = NodeStatus.NEVER_RAN
+_RESTORED: Final = NodeSignal.RESTORED
 
 _UNWRITTEN: Final = (NEVER, False)
 """The head of a document that was never written."""
@@ -391,7 +394,11 @@ class Persistence:
         if node.runs or node in self._invalidation.invalid:
             self._invalidation.forget(node)
         # I7: as if it had just run; and if a read has changed since, as if it had been notified.
-        node.signal(NodeSignal.RESTORED)
+        if node.status is _NEVER_RAN:
+            # As the table says; nearly all are.
+            node.status = NODE_TRANSITIONS[_NEVER_RAN, _RESTORED]
+        else:
+            node.signal(_RESTORED)
         node.restored = True
 
     @staticmethod

@@ -1,0 +1,38 @@
+"""How the node of a declared function asks for the fingerprint of the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from headwater.declare.functions.fingerprint import Fingerprints
+
+
+class Fingerprinted(Protocol):
+    """A declared function."""
+
+    @property
+    def __wrapped__(self) -> Callable[..., object]: ...
+
+    def fingerprint_by(self, fingerprints: Fingerprints) -> bytes:
+        """Its fingerprint: the code, and everything besides documents that its results depend on."""
+        ...
+
+
+class FunctionFingerprint:
+    """Asks for the fingerprint of a declared function in one session. A closure would take seven times the memory."""
+
+    __slots__ = ("_fingerprints", "_function", "_taken")
+
+    def __init__(self, function: Fingerprinted, fingerprints: Fingerprints) -> None:
+        self._function = function
+        self._fingerprints = fingerprints
+        self._taken: bytes | None = None
+
+    def __call__(self) -> bytes:
+        if self._taken is not None:
+            return self._taken
+        found = self._function.fingerprint_by(self._fingerprints)
+        if self._fingerprints.is_final(self._function.__wrapped__):
+            self._taken = found
+        return found
