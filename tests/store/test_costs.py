@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+import apsw
 import pytest
 
 from headwater.host.space_files import open_space
 from headwater.store import engine
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import Commit, SetDoc, Submission
 from headwater.store.conflict import Write, first_unseen
@@ -129,3 +131,23 @@ def test_read_through_many_layers_looks_no_further_back_than_the_last_whole_writ
         assert here.read(docs[1]) == 59
     assert len(looked) > 20
     assert max(looked) <= 1
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_statement_is_planned_once_whatever_values_it_gets(tmp_path: Path, kind: str) -> None:
+    """The condition could be that of a partial index: without the setting, it is planned again for each value."""
+    backend = MemoryBackend() if kind == "memory" else SqliteBackend(str(tmp_path / "space.db"))
+    planned: list[object] = []
+
+    def note(*asked: object) -> int:
+        planned.append(asked)
+        return apsw.SQLITE_OK
+
+    backend.tables._db.authorizer = note  # asked whenever a statement is planned
+    query = "select id from flow_event where topic = ? and status = ?"
+    backend.tables.execute(query, (1, "consumed"))
+    assert planned
+    planned.clear()
+    backend.tables.execute(query, (2, "pending"))
+    assert not planned
+    backend.close()

@@ -19,7 +19,7 @@ from headwater.store.backend import (
     ReplayRow,
     SnapshotRow,
 )
-from headwater.store.backends.sqlite_tables import SqliteTables
+from headwater.store.backends.sqlite_tables import SqliteTables, keep_plans
 from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
 from headwater.store.features import with_feature
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -47,6 +47,7 @@ class MemoryBackend:
     def tables(self) -> SqliteTables:
         if self._tables is None:
             db = apsw.Connection(":memory:")
+            keep_plans(db)
             db.execute(f"pragma foreign_keys = on; {WORKFLOW_TABLES_3} {WORKFLOW_STEP_4}")
             self._tables = SqliteTables(db, _explained)
         return self._tables

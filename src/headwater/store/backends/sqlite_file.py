@@ -33,6 +33,7 @@ from headwater.machine import machine
 from headwater.store.backends import sqlite_schema
 from headwater.store.backends.checksums import sum_of
 from headwater.store.backends.sqlite_schema import check_schema
+from headwater.store.backends.sqlite_tables import keep_plans
 from headwater.store.backends.sqlite_wal import lost_transactions, make_durable
 from headwater.store.features import check_known
 
@@ -150,6 +151,7 @@ def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
     db.execute("pragma temp_store = memory")
     db.execute("pragma trusted_schema = off")
     db.execute("pragma cell_size_check = on")
+    keep_plans(db)
     # Checkpoints are our own step (see `SqliteBackend._write`): an automatic one that fails would report the commit
     # before it, which is durable by then, as failed.
     db.execute("pragma wal_autocheckpoint = 0")

@@ -16,6 +16,11 @@ SAVEPOINT: Final = "beside"
 """The savepoint of a table transaction: one at a time."""
 
 
+def keep_plans(db: apsw.Connection) -> None:
+    """Plan each statement once. Else SQLite plans a cached statement again for new values that an index might suit."""
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+
+
 class SqliteTables:
     """The tables, in the file of the space or in a database in memory."""
 
