@@ -12,7 +12,7 @@ from headwater.errors import DeclarationError, TransitionError
 from headwater.workflow import run_rows
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.planner import Flags, flags_after_restart
-from headwater.workflow.rows import EffectOutcome, FlowRow, RunRow, RunStatus
+from headwater.workflow.rows import EffectOutcome, EventStatus, FlowRow, RunRow, RunStatus
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_rows import set_flow, set_handler
 from headwater.workflow.workflow_spec import FlowSpec
@@ -181,6 +181,6 @@ def _holds(tables: WorkflowTables, run_id: int, topic: int) -> bool:
 
 def _give_up(tables: WorkflowTables, flow: FlowRow, head: RunRow) -> FlowRow:
     """End the chain, because a person forced the deployment. The events it holds are skipped."""
-    run_rows.release(tables, head, "skipped", "skipped")
+    run_rows.release(tables, head, EventStatus.SKIPPED, "skipped")
     run_rows.mark(tables, head, cancelled=1)
     return set_flow(tables, flow, head=None, retry_at=None, block=None, block_kind=None, failures=0)

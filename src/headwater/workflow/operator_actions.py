@@ -16,6 +16,7 @@ from headwater.workflow.rows import (
     CallRow,
     CallStatus,
     EffectOutcome,
+    EventStatus,
     FailureKind,
     FlowRow,
     InputRow,
@@ -242,7 +243,7 @@ def cancel(tables: WorkflowTables, run_id: int) -> RunRow:
     if run.error_kind == FailureKind.ASK and (flow.block_kind == "ask" or run.approval is not None):
         # The run holds its plan and its events. As after a rejection, `next` gets the answer.
         return run_rows.mark(tables, _decline(tables, flow, run), cancelled=1)
-    run_rows.release(tables, run, "skipped", "skipped")
+    run_rows.release(tables, run, EventStatus.SKIPPED, "skipped")
     tables.execute(
         "update flow_event set status = 'skipped' where status = 'pending' and id in "
         "(select event from flow_take where run = ?)",

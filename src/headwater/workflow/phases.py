@@ -45,7 +45,7 @@ class RunPosition(msgspec.Struct, frozen=True):
     outcome: EffectOutcome
 
     def __str__(self) -> str:
-        return f"{self.phase.value}, {self.status.value}, outcome {self.outcome.value}"
+        return f"{self.phase}, {self.status}, outcome {self.outcome}"
 
 
 class StepRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,15 +142,31 @@ STEPS: Final[dict[RunStep, tuple[StepRule, ...]]] = {
 }
 
 
+def _targets() -> dict[tuple[RunStep, RunPhase, RunStatus, EffectOutcome], RunPosition]:
+    """The rules, unfolded: where each step leads from each position that allows it."""
+    return {
+        (step, phase, status, outcome): RunPosition(rule.phase or phase, rule.status or status, rule.outcome or outcome)
+        for step, rules in STEPS.items()
+        # The first rule that fits counts, so it is written last.
+        for rule in reversed(rules)
+        for phase in rule.phases
+        for status in rule.statuses
+        for outcome in rule.outcomes
+    }
+
+
+_TARGETS: Final = _targets()
+
+
 def apply_step(place: RunPosition, what: RunStep, whose: str = "a run") -> RunPosition:
     """The position after a step. Raises TransitionError.
 
     W2: no rule leads to an earlier phase, and none leaves a final status.
     """
-    for rule in STEPS[what]:
-        if place.phase in rule.phases and place.status in rule.statuses and place.outcome in rule.outcomes:
-            return RunPosition(rule.phase or place.phase, rule.status or place.status, rule.outcome or place.outcome)
-    raise TransitionError(f"{whose} cannot be {what.value}: it is {place}", place=place, step=what.value)
+    target = _TARGETS.get((what, place.phase, place.status, place.outcome))
+    if target is None:
+        raise TransitionError(f"{whose} cannot be {what.value}: it is {place}", place=place, step=what.value)
+    return target
 
 
 class Restart(Enum):
@@ -179,5 +195,5 @@ def restart_of(outcome: EffectOutcome) -> Restart:
 
 
 def position_of(run: RunRow) -> RunPosition:
-    """The position of a run, from its row."""
-    return RunPosition(RunPhase(run.phase), RunStatus(run.status), EffectOutcome(run.outcome))
+    """The position of a run, from its row. The words of a row that was read are equal to the members."""
+    return RunPosition(run.phase, run.status, run.outcome)

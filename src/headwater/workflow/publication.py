@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headwater.errors import EventReusedError, NotFoundError
-from headwater.workflow.rows import FlowRow, RunRow
+from headwater.workflow.rows import EventStatus, FlowRow, RunRow
 from headwater.workflow.tables import WorkflowTables
 
 
@@ -27,34 +27,40 @@ class Publication(msgspec.Struct, frozen=True):
 def publish(tables: WorkflowTables, event: Publication, run: RunRow | None = None) -> bool:
     """Publish an event and return whether it is new. D8: the payload of a pending event is replaced, of others not."""
     flow, topic = _topic(tables, event)
-    query = "select id, status, payload from flow_event where topic = ? and message = ?"
-    known = tables.one(query, topic, event.message)
-    if known is None:
-        values = (topic, event.message, event.payload, None if run is None else run.id, tables.now)
-        event_id: int = tables.insert(
-            "insert into flow_event(topic, message, payload, status, created_by, created_at) "
-            "values (?, ?, ?, 'pending', ?, ?) returning id",
-            *values,
-        )[0]
-        tables.recount(flow.id)
+    query = (
+        "insert into flow_event(topic, message, payload, status, created_by, created_at) "
+        "values (?, ?, ?, 'pending', ?, ?) on conflict do nothing returning id"
+    )
+    added = tables.one(query, topic, event.message, event.payload, None if run is None else run.id, tables.now)
+    if added is None:
+        event_id = _again(tables, flow, topic, event)
+    else:
+        event_id = added[0]
+        tables.count_new(flow.id, event.topic)
         tables.published[flow.id, event.topic] = None
         tables.touch(flow.id)
-    else:
-        event_id = known[0]
-        if event.is_pinned and known[2] != event.payload:
-            message = (
-                f"cannot publish {event.message!r} to {event.flow}.{event.topic}: an event with this id was published "
-                "with another payload; use another id for another event"
-            )
-            raise EventReusedError(message, topic=event.topic, event=event.message)
-        if known[1] == "pending" and known[2] != event.payload:
-            newest = "(select coalesce(max(id), 0) from flow_run)"
-            tables.write(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
-            # W10: a consumer that saw the event and left it runs again.
-            tables.published[flow.id, event.topic] = None
-            tables.touch(flow.id)
     _cause(tables, flow, event, event_id, run)
-    return known is None
+    return added is not None
+
+
+def _again(tables: WorkflowTables, flow: FlowRow, topic: int, event: Publication) -> int:
+    """Publish an event whose id the topic has already. Returns the number of the event."""
+    query = "select id, status, payload from flow_event where topic = ? and message = ?"
+    event_id: int
+    event_id, status, payload = tables.execute(query, topic, event.message)[0]
+    if event.is_pinned and payload != event.payload:
+        message = (
+            f"cannot publish {event.message!r} to {event.flow}.{event.topic}: an event with this id was published "
+            "with another payload; use another id for another event"
+        )
+        raise EventReusedError(message, topic=event.topic, event=event.message)
+    if status == EventStatus.PENDING and payload != event.payload:
+        newest = "(select coalesce(max(id), 0) from flow_run)"
+        tables.put(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
+        # W10: a consumer that saw the event and left it runs again.
+        tables.published[flow.id, event.topic] = None
+        tables.touch(flow.id)
+    return event_id
 
 
 def _topic(tables: WorkflowTables, event: Publication) -> tuple[FlowRow, int]:
@@ -72,7 +78,7 @@ def _topic(tables: WorkflowTables, event: Publication) -> tuple[FlowRow, int]:
 def _cause(tables: WorkflowTables, flow: FlowRow, event: Publication, event_id: int, run: RunRow | None) -> None:
     """An event of a consumer has the inputs of its run. Every other event is an input of its own."""
     if run is not None and run.kind == "consumer":
-        tables.write(
+        tables.put(
             "insert into flow_cause select distinct ?, cause.input from flow_take as take "
             "join flow_cause as cause on cause.event = take.event where take.run = ? on conflict do nothing",
             event_id,
@@ -80,9 +86,9 @@ def _cause(tables: WorkflowTables, flow: FlowRow, event: Publication, event_id: 
         )
         return
     source = event.source or event.topic
-    tables.write(
+    added = tables.one(
         "insert into flow_input(flow, source, message, title, created_by, created_at) values (?, ?, ?, ?, ?, ?) "
-        "on conflict do nothing",
+        "on conflict do nothing returning id",
         flow.id,
         source,
         event.message,
@@ -90,7 +96,10 @@ def _cause(tables: WorkflowTables, flow: FlowRow, event: Publication, event_id: 
         None if run is None else run.id,
         tables.now,
     )
-    tables.write(
+    if added is not None:
+        tables.put("insert into flow_cause values (?, ?)", event_id, added[0])
+        return
+    tables.put(
         "insert into flow_cause select ?, id from flow_input where flow = ? and source = ? and message = ? "
         "on conflict do nothing",
         event_id,

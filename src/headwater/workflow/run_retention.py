@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from headwater.errors import InvariantError
 from headwater.workflow.rows import RunRow
 from headwater.workflow.set_aside import HELD
 from headwater.workflow.tables import WorkflowTables
@@ -15,9 +16,11 @@ BATCH: Final = 1024
 
 def is_due(tables: WorkflowTables, run: RunRow) -> bool:
     """Once for every so many run ids. Ids are shared by all workflows, so one workflow may get only odd ids."""
-    before = tables.one("select max(id) from flow_run where flow = ? and id < ?", run.flow, run.id)
-    assert before is not None
-    return (before[0] or 0) // PRUNE_EVERY != run.id // PRUNE_EVERY
+    # A run that has just finished is the newest of its workflow.
+    newest, before = tables.newest(run.flow)
+    if newest != run.id:
+        raise InvariantError(f"run {run.id} was finished after run {newest} had begun", run=run)
+    return before // PRUNE_EVERY != run.id // PRUNE_EVERY
 
 
 def prune(tables: WorkflowTables, flow: int, keep: int) -> int:

@@ -6,9 +6,8 @@ Every change of a run's position goes through the table of `phases`; constraints
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +18,7 @@ from headwater.workflow.phases import RunStep, apply_step, position_of
 from headwater.workflow.rows import (
     RUN,
     EffectOutcome,
+    EventStatus,
     FlowRow,
     HandlerKind,
     ResolvedBy,
@@ -31,6 +31,41 @@ from headwater.workflow.tables import WorkflowTables
 
 _PARKED: Final = "select event from flow_take where run = ? and disposition = 'parked'"
 
+_BLANK: Final = RunRow(
+    id=0,
+    flow=0,
+    handler="",
+    kind="consumer",
+    retry_of=None,
+    chain=0,
+    attempt=1,
+    crashes=0,
+    why=RunCause.EVENT,
+    version=0,
+    phase=RunPhase.PREPARING,
+    status=RunStatus.ACTIVE,
+    outcome=EffectOutcome.NONE,
+    offered=0,
+    taken=0,
+    title="",
+    ask=0,
+    approval=None,
+    cancelled=0,
+    prepare_result=None,
+    mutation_result=None,
+    effect_of=None,
+    error_kind=None,
+    error=None,
+    error_details=None,
+    created_at=Millis(0),
+    updated_at=Millis(0),
+    aside=None,
+    service=None,
+)
+"""What a run has that has not begun."""
+
+_INSERT: Final = f"insert into flow_run({RUN}) values ({', '.join('?' * len(RunRow.__struct_fields__))})"
+
 # --- runs -----------------------------------------------------------------------------------------------------
 
 
@@ -38,17 +73,7 @@ def insert(
     tables: WorkflowTables, flow: FlowRow, handler: str, kind: HandlerKind, why: RunCause, *, offered: int = 0
 ) -> RunRow:
     """Insert the first attempt of a chain."""
-    return _insert(
-        tables,
-        flow,
-        handler=handler,
-        kind=kind,
-        why=why,
-        offered=offered,
-        attempt=1,
-        phase=RunPhase.PREPARING,
-        outcome=EffectOutcome.NONE,
-    )
+    return _insert(tables, flow, handler=handler, kind=kind, why=why, offered=offered)
 
 
 def insert_after(
@@ -56,7 +81,7 @@ def insert_after(
 ) -> RunRow:
     """Insert the next attempt of a chain: from the beginning, or with the plan and the result of the call."""
     crashes = before.crashes if before.status == RunStatus.CRASHED else 0
-    common: dict[str, object] = {
+    common: dict[str, Any] = {
         "handler": before.handler,
         "kind": before.kind,
         "why": why,
@@ -67,7 +92,7 @@ def insert_after(
         "approval": before.approval,
     }
     if not keeps:
-        return _insert(tables, flow, **common, offered=offered, phase=RunPhase.PREPARING, outcome=EffectOutcome.NONE)
+        return _insert(tables, flow, **common, offered=offered)
     taken = before.taken
     if before.aside is not None:
         # A person may have skipped some of the events in between.
@@ -90,30 +115,23 @@ def insert_after(
     return run
 
 
-def _insert(tables: WorkflowTables, flow: FlowRow, **values: object) -> RunRow:
-    values |= {
-        "flow": flow.id,
-        "version": flow.version,
-        "status": RunStatus.ACTIVE,
-        "created_at": tables.now,
-        "updated_at": tables.now,
-    }
-    chain = values.pop("chain", None)
-    given = [*map(_plain, values.values()), *([] if chain is None else [chain])]
-    query = _insertion(tuple(values), is_first=chain is None)
-    run = tables.remember_run(RunRow(*tables.insert(query, *given)))
-    if chain is None and run.chain != run.id:
-        raise InvariantError(f"run {run.id} begins chain {run.chain}", run=run)
+def _insert(tables: WorkflowTables, flow: FlowRow, *, chain: int | None = None, **values: object) -> RunRow:
+    """Insert a run. The other fields are those of a run that has not begun."""
+    run_id, (before, _), now = tables.next_run(), tables.newest(flow.id), tables.now
+    run = msgspec.structs.replace(
+        _BLANK,
+        id=run_id,
+        flow=flow.id,
+        version=flow.version,
+        # A chain is named by its first run.
+        chain=run_id if chain is None else chain,
+        created_at=now,
+        updated_at=now,
+        **values,
+    )
+    tables.put(_INSERT, *msgspec.structs.astuple(run))
     tables.touch(flow.id)
-    return run
-
-
-@cache
-def _insertion(names: tuple[str, ...], *, is_first: bool) -> str:
-    # A chain is named by its first run.
-    chain = "(select coalesce(max(id), 0) + 1 from flow_run)" if is_first else "?"
-    marks = ", ".join("?" * len(names))
-    return f"insert into flow_run({', '.join(names)}, chain) values ({marks}, {chain}) returning {RUN}"
+    return tables.remember_new_run(run, before)
 
 
 def move(tables: WorkflowTables, run: RunRow, *steps: RunStep, **columns: object) -> RunRow:
@@ -128,9 +146,9 @@ def move(tables: WorkflowTables, run: RunRow, *steps: RunStep, **columns: object
         "updated_at": tables.now,
         **columns,
     }
-    given = [*map(_plain, values.values()), run.id, before.phase.value, before.status.value, before.outcome.value]
     # W2: if another transaction has moved the run, nothing is written.
-    if tables.write(f"{_update(tuple(values))} and phase = ? and status = ? and outcome = ?", *given) != 1:
+    given = (*values.values(), run.id, before.phase, before.status, before.outcome)
+    if tables.write(_move(tuple(values)), *given) != 1:
         raise InvariantError(f"run {run.id} is no longer {before}", run=run.id)
     return tables.remember_run(msgspec.structs.replace(run, **values))
 
@@ -140,15 +158,17 @@ def _update(names: tuple[str, ...]) -> str:
     return f"update flow_run set {', '.join(f'{name} = ?' for name in names)} where id = ?"
 
 
+@cache
+def _move(names: tuple[str, ...]) -> str:
+    return f"{_update(names)} and phase = ? and status = ? and outcome = ?"
+
+
 def mark(tables: WorkflowTables, run: RunRow, **columns: object) -> RunRow:
     """Write fields without a step: an approval, a request to cancel."""
-    tables.write(_update(tuple(columns)), *map(_plain, columns.values()), run.id)
+    tables.put(_update(tuple(columns)), *columns.values(), run.id)
+    if "aside" in columns:
+        tables.forget_runs_to_resume(run.flow)
     return tables.remember_run(msgspec.structs.replace(run, **columns))
-
-
-def _plain(value: object) -> object:
-    """Enum members as their values, which are what the database stores."""
-    return value.value if isinstance(value, Enum) else value
 
 
 # --- calls ----------------------------------------------------------------------------------------------------
@@ -162,7 +182,7 @@ def key_of(flow: FlowRow, run_id: int) -> str:
 def write_call(tables: WorkflowTables, flow: FlowRow, run: RunRow, operation: str, params: bytes) -> str:
     """W6: store the call before it leaves."""
     key = key_of(flow, run.id)
-    tables.write(
+    tables.put(
         "insert into flow_call(run, operation, params, key, status, at) values (?, ?, ?, ?, 'in_flight', ?)",
         run.id,
         operation,
@@ -175,7 +195,7 @@ def write_call(tables: WorkflowTables, flow: FlowRow, run: RunRow, operation: st
 
 def resolve_call(tables: WorkflowTables, run: RunRow, by: ResolvedBy, *, result: bytes | None, error: str = "") -> None:
     """Store the outcome of a call, once."""
-    tables.write(
+    tables.put(
         "update flow_call set status = ?, result = ?, error = ?, next_at = null, resolved_by = ?, resolved_at = ? "
         "where run = ?",
         "failed" if result is None else "applied",
@@ -208,20 +228,24 @@ def reserve(tables: WorkflowTables, run: RunRow, events: Iterable[int], topics: 
     """W9: reserve all of these events, or refuse the plan."""
     count = 0
     allowed = list(topics)
-    among = ", ".join("?" * len(allowed))
+    query = _reserve(len(allowed))
     for event in events:
-        query = (
-            "update flow_event set status = 'reserved', reserved_by = ? "
-            f"where id = ? and status = 'pending' and changed < ? and topic in ({among})"
-        )
-        if tables.write(query, run.id, event, run.id, *allowed) != 1:
+        attempt = tables.one(query, run.id, event, run.id, *allowed)
+        if attempt is None:
             raise _refusal(tables, run, event, allowed)
-        tables.write(
-            "insert into flow_take select ?, id, attempt, 'reserved' from flow_event where id = ?", run.id, event
-        )
+        tables.put("insert into flow_take values (?, ?, ?, 'reserved')", run.id, event, attempt[0])
         count += 1
-    tables.recount(run.flow)
+    tables.count_moved(run.flow, count, EventStatus.PENDING, EventStatus.RESERVED)
     return count
+
+
+@cache
+def _reserve(topics: int) -> str:
+    among = ", ".join("?" * topics)
+    return (
+        "update flow_event set status = 'reserved', reserved_by = ? where id = ? and status = 'pending' "
+        f"and changed < ? and topic in ({among}) returning attempt"
+    )
 
 
 def _refusal(tables: WorkflowTables, run: RunRow, event: int, topics: list[int]) -> TransitionError | LogicError:
@@ -239,9 +263,11 @@ def _refusal(tables: WorkflowTables, run: RunRow, event: int, topics: list[int])
     return LogicError(message, event=event, run=run.id)
 
 
-def release(tables: WorkflowTables, run: RunRow, status: str = "pending", disposition: str = "released") -> int:
+def release(
+    tables: WorkflowTables, run: RunRow, status: EventStatus = EventStatus.PENDING, disposition: str = "released"
+) -> int:
     """Release the events of a run with a new status. The disposition of each in this run is stored."""
-    again = 1 if status == "pending" else 0
+    again = 1 if status == EventStatus.PENDING else 0
     count = tables.write(
         "update flow_event set status = ?, reserved_by = null, attempt = attempt + ? where reserved_by = ?",
         status,
@@ -249,8 +275,8 @@ def release(tables: WorkflowTables, run: RunRow, status: str = "pending", dispos
         run.id,
     )
     if count:
-        tables.recount(run.flow)
-        tables.write(
+        tables.count_moved(run.flow, count, EventStatus.RESERVED, status)
+        tables.put(
             "update flow_take set disposition = ? where run = ? and disposition = 'reserved'", disposition, run.id
         )
         tables.touch(run.flow)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headwater.workflow import run_rows
-from headwater.workflow.rows import RUN, FlowRow, Intent, RunRow
+from headwater.workflow.rows import RUN, EventStatus, FlowRow, Intent, RunRow
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_rows import set_flow
 
@@ -33,7 +33,7 @@ WITH_A_RUN: Final = (
 def put_aside(tables: WorkflowTables, flow: FlowRow, run: RunRow, **columns: object) -> RunRow:
     """End the chain here. The events of the run are parked, and continue only together with this run."""
     run = run_rows.mark(tables, run, aside="kept", **columns)
-    run_rows.release(tables, run, "parked", "parked")
+    run_rows.release(tables, run, EventStatus.PARKED, "parked")
     none = {"head": None, "retry_at": None, "block": None, "block_kind": None, "failures": 0, "repairing": 0}
     set_flow(tables, flow, **none)
     return run
@@ -73,12 +73,14 @@ def want_again(tables: WorkflowTables, flow: FlowRow, wanted: Iterable[RunRow]) 
 
 def waits(tables: WorkflowTables, flow: FlowRow) -> RunRow | None:
     """The oldest run that is marked to continue, has its handler in the program, and has events left."""
+    if flow.intent != Intent.ACTIVE or flow.block is not None or not tables.has_runs_to_resume(flow.id):
+        return None
     query = (
         f"select {RUN} from flow_run as run where flow = ? and aside = 'again' and {HELD} and exists (select 1 from "
         "flow_handler as handler where handler.flow = run.flow and handler.kind = run.kind "
         "and handler.name = run.handler and not handler.gone) order by id limit 1"
     )
-    row = tables.one(query, flow.id) if flow.intent == Intent.ACTIVE and flow.block is None else None
+    row = tables.one(query, flow.id)
     return None if row is None else RunRow(*row)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from headwater.errors import NotFoundError
 from headwater.store.commit import Tables
@@ -25,6 +26,7 @@ from headwater.workflow.rows import (
     TOPIC,
     CallRow,
     EventRow,
+    EventStatus,
     FlowRow,
     HandlerKind,
     HandlerRow,
@@ -42,6 +44,9 @@ _ACTIVE: Final = "active"
 _HANDLERS: Final = "handlers"
 _TOPICS: Final = "topics"
 _TOPIC_IDS: Final = "topic ids"
+_NEXT_RUN: Final = "next run"
+_NEWEST: Final = "newest"
+_AGAIN: Final = "again"
 
 _PENDING: Final = (
     "select id, ?, message, payload, status, attempt, created_at from flow_event "
@@ -61,7 +66,7 @@ class WorkflowTables:
 
     def __init__(self, raw: Tables, now: Millis, look: Callable[[DocKey], Maybe] = _nothing) -> None:
         self.raw = raw
-        self.cache = raw.known
+        self.cache: dict[tuple[str, Any], Any] = raw.known
         self.now = now
         self.look = look
         # Workflows whose status document has to be updated.
@@ -88,9 +93,9 @@ class WorkflowTables:
         self.raw.execute(query, values)
         return self.raw.changed
 
-    def insert(self, query: str, *values: object) -> tuple[Any, ...]:
-        """Insert one row, and return what the statement returns."""
-        return self.raw.execute(query, values)[0]
+    def put(self, query: str, *values: object) -> None:
+        """The same, where the number of rows is known."""
+        self.raw.execute(query, values)
 
     def one(self, query: str, *values: object) -> tuple[Any, ...] | None:
         """The only row of a query, or None."""
@@ -155,6 +160,41 @@ class WorkflowTables:
             self.cache[_ACTIVE, run.flow] = None
         return run
 
+    def next_run(self) -> int:
+        """The id of the next run of any workflow. Ids are not used again: the newest run is never deleted."""
+        found: int | None = self.cache.get((_NEXT_RUN, ""))
+        if found is None:
+            found = self.execute("select coalesce(max(id), 0) + 1 from flow_run")[0][0]
+            self.cache[_NEXT_RUN, ""] = found
+        return found
+
+    def newest(self, flow_id: int) -> tuple[int, int]:
+        """The newest run of a workflow, and the run before it; 0 if there is none."""
+        found: tuple[int, int] | None = self.cache.get((_NEWEST, flow_id))
+        if found is None:
+            rows = self.execute("select id from flow_run where flow = ? order by id desc limit 2", flow_id)
+            newest, before = (*(row[0] for row in rows), 0, 0)[:2]
+            found = self.cache[_NEWEST, flow_id] = (newest, before)
+        return found
+
+    def remember_new_run(self, run: RunRow, before: int) -> RunRow:
+        """Add a run that was inserted to the cache, and the run of its workflow that was the newest until then."""
+        self.cache[_NEWEST, run.flow] = (run.id, before)
+        self.cache[_NEXT_RUN, ""] = run.id + 1
+        return self.remember_run(run)
+
+    def has_runs_to_resume(self, flow_id: int) -> bool:
+        """Whether a run of a workflow that was set aside is marked to continue."""
+        found: bool | None = self.cache.get((_AGAIN, flow_id))
+        if found is None:
+            query = "select 1 from flow_run where flow = ? and aside = 'again' limit 1"
+            found = self.cache[_AGAIN, flow_id] = self.one(query, flow_id) is not None
+        return found
+
+    def forget_runs_to_resume(self, flow_id: int) -> None:
+        """The mark of a run that was set aside has changed."""
+        self.cache.pop((_AGAIN, flow_id), None)
+
     def refresh_cache(self) -> dict[object, tuple[object, object]]:
         """Reload the cache. Returns the entries that differed, with the rows."""
         before = dict(self.cache)
@@ -167,6 +207,9 @@ class WorkflowTables:
             _HANDLERS: self._handlers,
             _TOPICS: self.topics,
             _TOPIC_IDS: self.topic_ids,
+            _NEXT_RUN: lambda _: self.next_run(),
+            _NEWEST: self.newest,
+            _AGAIN: self.has_runs_to_resume,
         }
         found = {key: ask[key[0]](key[1]) for key in before}
         return {key: (before[key], found[key]) for key in before if before[key] != found[key]}
@@ -223,6 +266,29 @@ class WorkflowTables:
     def recount(self, flow_id: int) -> None:
         """Drop the cached counts of a workflow's topics: events were added or removed."""
         self.cache.pop((_TOPICS, flow_id), None)
+
+    def count_new(self, flow_id: int, topic: str) -> None:
+        """An event was added to a topic. The database counts it, too."""
+        topics: dict[str, TopicRow] | None = self.cache.get((_TOPICS, flow_id))
+        if topics is not None:
+            row = topics[topic]
+            topics[topic] = replace(row, pending=row.pending + 1)
+
+    def count_moved(self, flow_id: int, count: int, before: EventStatus, after: EventStatus) -> None:
+        """Events of a workflow have changed their status. The database counts them, too.
+
+        With several topics, it is not known here which of them the events are in: the counts are read again.
+        """
+        topics: dict[str, TopicRow] | None = self.cache.get((_TOPICS, flow_id))
+        if topics is not None and len(topics) == 1:
+            [row] = topics.values()
+            counts = {"pending": row.pending, "reserved": row.reserved, "parked": row.parked}
+            for status, change in ((before, -count), (after, count)):
+                if status in counts:
+                    counts[status] += change
+            topics[row.name] = replace(row, **counts)
+        else:
+            self.recount(flow_id)
 
     def pending(self, flow_id: int, topics: Sequence[str], limit: int) -> list[EventRow]:
         """The oldest pending events of several topics together."""

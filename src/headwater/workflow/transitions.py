@@ -24,6 +24,7 @@ from headwater.workflow.rows import (
     CallRow,
     EffectOutcome,
     EventRow,
+    EventStatus,
     FailureKind,
     FlowRow,
     HandlerKind,
@@ -389,9 +390,9 @@ def consumed(tables: WorkflowTables, run_id: int, state: bytes | None, spec: Flo
         raise TransitionError(f"run {run_id} was cancelled before it had ended", run=run_id, cancelled=True)
     row = tables.handler(run.flow, "consumer", run.handler)
     if run.outcome == EffectOutcome.SKIPPED:
-        run_rows.release(tables, run, "skipped", "skipped")
+        run_rows.release(tables, run, EventStatus.SKIPPED, "skipped")
     else:
-        run_rows.release(tables, run, "consumed", "consumed")
+        run_rows.release(tables, run, EventStatus.CONSUMED, "consumed")
     _widen(tables, run, row, spec)
     if state is not None:
         set_handler(tables, row, state=state)

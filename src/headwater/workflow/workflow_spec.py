@@ -42,8 +42,14 @@ class FlowSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     def consumer(self, name: str) -> ConsumerSpec:
         """The consumer with this name."""
-        return next(consumer for consumer in self.consumers if consumer.name == name)
+        for consumer in self.consumers:
+            if consumer.name == name:
+                return consumer
+        raise KeyError(name)
 
     def producer(self, name: str) -> ProducerSpec:
         """The producer with this name."""
-        return next(producer for producer in self.producers if producer.name == name)
+        for producer in self.producers:
+            if producer.name == name:
+                return producer
+        raise KeyError(name)
