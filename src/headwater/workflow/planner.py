@@ -12,7 +12,7 @@ import msgspec
 from headwater.values.ids import Millis
 from headwater.workflow.rows import FlowRow, HandlerKind, HandlerRow, Intent, RunCause, TopicRow
 from headwater.workflow.tables import WorkflowTables
-from headwater.workflow.workflow_spec import FlowSpec
+from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec
 
 
 @dataclass(slots=True, eq=False)
@@ -47,12 +47,12 @@ def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) 
     if flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing:
         return IdleUntil()
     topics = tables.topics(flow.id)
-    rows = {(row.kind, row.name): row for row in tables.handlers(flow.id)}
     waiting: list[tuple[int, int, Due]] = []
     times: list[Millis] = []
     for consumer in spec.consumers:
-        row = rows["consumer", consumer.name]
-        due = _consumer_due(tables, row, [topics[name] for name in consumer.topics], flags)
+        row = tables.handler(flow.id, "consumer", consumer.name)
+        # A newer program without this handler may have been opened beside this one.
+        due = None if row.gone else _consumer_due(tables, row, consumer, topics, flags)
         if due is not None:
             waiting.append(due)
         elif row.wake_at is not None:
@@ -61,26 +61,31 @@ def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) 
         # W13: the handler with the oldest event first; handlers without an event after it.
         waiting = [(rank, _oldest(tables, topics, spec, due), due) for rank, _, due in waiting]
     if waiting:
-        return min(waiting, key=lambda each: each[:2])[2]
+        return _first(waiting)
     for producer in spec.producers:
-        row = rows["producer", producer.name]
+        row = tables.handler(flow.id, "producer", producer.name)
         if row.next_run_at is None:
             continue
         times.append(row.next_run_at)
         if row.next_run_at <= tables.now:
             why = RunCause.MANUAL if row.asked else RunCause.SCHEDULE
             waiting.append((row.next_run_at, len(waiting), Due(row, "producer", why)))
-    return min(waiting, key=lambda each: each[:2])[2] if waiting else IdleUntil(min(times, default=None))
+    return _first(waiting) if waiting else IdleUntil(min(times, default=None))
+
+
+def _first(waiting: list[tuple[int, int, Due]]) -> Due:
+    """The lowest rank, and of one rank the lowest order."""
+    return waiting[0][2] if len(waiting) == 1 else min(waiting, key=lambda each: each[:2])[2]
 
 
 def _consumer_due(
-    tables: WorkflowTables, row: HandlerRow, topics: list[TopicRow], flags: Flags
+    tables: WorkflowTables, row: HandlerRow, consumer: ConsumerSpec, topics: dict[str, TopicRow], flags: Flags
 ) -> tuple[int, int, Due] | None:
-    pending = any(topic.pending for topic in topics)
-    is_woken = row.wake_at is not None and row.wake_at <= tables.now
-    if pending and row.name in flags.dirty:
-        return 0, 0, Due(row, "consumer", RunCause.EVENT)
-    if is_woken:
+    if row.name in flags.dirty:
+        for name in consumer.topics:
+            if topics[name].pending:
+                return 0, 0, Due(row, "consumer", RunCause.EVENT)
+    if row.wake_at is not None and row.wake_at <= tables.now:
         return 1, 0, Due(row, "consumer", RunCause.WAKE)
     if row.name in flags.fresh:
         return 2, 0, Due(row, "consumer", RunCause.DEPLOY)

@@ -296,8 +296,7 @@ class WorkflowTables:
         found: list[EventRow] = []
         for name in topics:
             # The index returns them in order.
-            rows = self.execute(_PENDING, name, ids[name], limit)
-            found += [EventRow(*row) for row in rows]
+            found += [EventRow(*row) for row in self.execute(_PENDING, name, ids[name], limit)]
         return found if len(topics) == 1 else sorted(found, key=lambda event: event.id)[:limit]
 
     def oldest(self, topics: Sequence[int]) -> int | None:

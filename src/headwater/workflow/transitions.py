@@ -180,7 +180,10 @@ def _shown(
         return [], 0
     consumer = spec.consumer(row.name)
     topics = tables.topics(flow.id)
-    offered = min(row.span or consumer.peek, sum(topics[name].pending for name in consumer.topics))
+    waiting = 0
+    for name in consumer.topics:
+        waiting += topics[name].pending
+    offered = min(row.span or consumer.peek, waiting)
     return tables.pending(flow.id, consumer.topics, min(offered, PAGE)), offered
 
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from headwater.store.commit import Operation, PatchDoc, SetDoc
 from headwater.values.address import doc_key
-from headwater.values.ids import DocKey
+from headwater.values.ids import DocKey, Millis
 from headwater.values.patch import Add, PatchOp, Remove, Replace
-from headwater.values.tree import ABSENT, Map, Maybe, freeze, is_array, is_map
+from headwater.values.tree import ABSENT, Map, Maybe, freeze, is_array, is_map, map_of
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.rows import EffectOutcome, FailureKind, FlowRow, Intent, RunRow, RunStatus
 from headwater.workflow.tables import WorkflowTables
@@ -39,59 +39,67 @@ def operations(tables: WorkflowTables, flow_id: int) -> list[Operation]:
     ops: list[PatchOp] = []
     for name, value in after.items():
         there: Maybe = before.get(name, ABSENT)
-        if there is ABSENT:
+        if type(value) is dict and is_map(there):
+            _patch_counts(name, there, value, ops)
+        elif there is ABSENT:
             ops.append(Add((name,), freeze(value, name)))
-        elif type(value) is dict and is_map(there):
-            ops += _inside(name, there, value)
         # Texts, numbers and lists of one kind: Python's own comparison is enough.
         elif there != value:
             ops.append(Replace((name,), freeze(value, name)))
-    ops += _recent(tables, before.get("recent"), said)
+    lines = before.get("recent")
+    if said is not None or not is_array(lines):
+        _patch_recent(tables, lines, said, ops)
     return [PatchDoc(key, tuple(ops))] if ops else []
 
 
-def _recent(tables: WorkflowTables, lines: Maybe | None, said: str | None) -> list[PatchOp]:
+def _patch_recent(tables: WorkflowTables, lines: Maybe | None, said: str | None, ops: list[PatchOp]) -> None:
     """The recent activity, newest first: the new line before the others, up to the limit."""
     if not is_array(lines):
         # Only an author's own code can have written a different value there.
-        return [Add(("recent",), freeze([] if said is None else [_line(tables, said)], "recent"))]
-    if said is None:
-        return []
-    gone: list[PatchOp] = [Remove(("recent", index)) for index in range(len(lines) - 1, RECENT - 2, -1)]
-    return [*gone, Add(("recent", 0), freeze(_line(tables, said), "recent"))]
+        ops.append(Add(("recent",), freeze([] if said is None else [_line(tables, said)], "recent")))
+    elif said is not None:
+        ops += [Remove(("recent", index)) for index in range(len(lines) - 1, RECENT - 2, -1)]
+        ops.append(Add(("recent", 0), _line(tables, said)))
 
 
-def _line(tables: WorkflowTables, said: str) -> dict[str, object]:
-    return {"at": tables.now, "text": said}
+def _line(tables: WorkflowTables, said: str) -> Map:
+    return map_of({"at": tables.now, "text": freeze(said, "recent")})
 
 
-def _inside(name: str, before: Map, after: dict[str, int]) -> list[PatchOp]:
+def _patch_counts(name: str, before: Map, after: dict[str, int], ops: list[PatchOp]) -> None:
     """The counts of each topic as separate values: a reader of one is not notified about the others."""
-    ops: list[PatchOp] = [Remove((name, key)) for key in before if key not in after]
+    if not before.keys() <= after.keys():
+        ops += [Remove((name, key)) for key in before if key not in after]
     for key, value in after.items():
         if key not in before:
             ops.append(Add((name, key), value))
         elif before[key] != value:
             ops.append(Replace((name, key), value))
-    return ops
 
 
 def _fields(tables: WorkflowTables, flow: FlowRow) -> dict[str, object]:
-    topics = tables.topics(flow.id)
     active = tables.active(flow.id)
     head = None if flow.head is None else tables.run(flow.head)
     state, sentence = sentence_of(flow, active, head)
-    times = [row.next_run_at for row in tables.handlers(flow.id) if row.next_run_at is not None]
+    pending: dict[str, int] = {}
+    parked = 0
+    for name, topic in tables.topics(flow.id).items():
+        pending[name] = topic.pending + topic.reserved
+        parked += topic.parked
+    next_at: Millis | None = None
+    for row in tables.handlers(flow.id):
+        if row.next_run_at is not None and (next_at is None or row.next_run_at < next_at):
+            next_at = row.next_run_at
     current = active or head
     return {
         "state": state,
         "sentence": sentence,
         "version": flow.version,
-        "next_at": min(times, default=None),
+        "next_at": next_at,
         "retry_at": flow.retry_at,
         "run": None if current is None else current.id,
-        "pending": {name: topic.unfinished for name, topic in topics.items()},
-        "parked": sum(topic.parked for topic in topics.values()),
+        "pending": pending,
+        "parked": parked,
     }
 
 
