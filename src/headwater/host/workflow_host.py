@@ -51,6 +51,10 @@ class Workflows:
         """The workflows that this opening has deployed, by name."""
         return self.hub.of(self._space)
 
+    def deployed(self, name: str) -> Hosted | None:
+        """A workflow that this opening has deployed."""
+        return self.hub.deployed(self._space, name)
+
     def drain(self, limit: int | None = None) -> int:
         """Execute everything that is due in this thread, one run after the other. Returns the number of runs.
 
@@ -62,7 +66,7 @@ class Workflows:
         line = deque(self.names)
         while line and (limit is None or done < limit):
             name = line.popleft()
-            hosted = self.hosted.get(name)
+            hosted = self.deployed(name)
             if hosted is None:
                 # Its workflows are removed when the space is closed.
                 self._space.check_open()
@@ -79,7 +83,9 @@ class Workflows:
                 line.append(name)
             if has_run:
                 # A run of one workflow may publish events for another.
-                line.extend(other for other in self.names if other not in line and other != name)
+                names = self.names
+                if len(names) > 1:
+                    line.extend(other for other in names if other not in line and other != name)
         return done
 
     @property

@@ -135,7 +135,7 @@ class Host:
     def _turn(self, name: str) -> None:
         """Execute one run of one workflow; then other workflows have their turn."""
         self.wakeups += 1
-        hosted = self._workflows.hosted.get(name)
+        hosted = self._workflows.deployed(name)
         if hosted is None:
             self._leave(name, None, more=False)
             return

@@ -27,20 +27,23 @@ class WorkflowTransaction:
         now: Callable[[], Millis],
         on_decided: Callable[[WorkflowTransaction], None],
         mark: Callable[[WorkflowTables], None] = lambda _: None,
+        *steps: TransactionStep,
     ) -> None:
         self._now = now
-        # `on_decided` is called with the decision; `mark` before it, after the steps were applied.
-        self.on_decided = on_decided
+        # `on_decided` is called with the decision; `mark` before it, after the steps have published events.
+        self._on_decided = on_decided
         self._mark = mark
         # The steps and their results, by number. A decided transaction keeps the results only: a step holds a payload.
-        self.steps: dict[int, TransactionStep] = {}
+        self.steps: dict[int, TransactionStep] = dict(enumerate(steps, FIRST_STEP))
         self.results: dict[int, Any] = {}
-        self._next = FIRST_STEP
+        self._next = FIRST_STEP + len(steps)
         self.tables: WorkflowTables | None = None
         # decided(): the decision.
         self.is_decided = False
         self.error: HeadwaterError | None = None
         self.verdict: Verdict | None = None
+        # Set by a caller that waits for the decision. Called last, when all others know it.
+        self.when_decided: Callable[[], None] | None = None
 
     def add(self, step: TransactionStep) -> int:
         """Append a step. Returns its number."""
@@ -55,13 +58,16 @@ class WorkflowTransaction:
     def apply(self, raw: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """Apply all steps in order, then update the status documents."""
         tables = self.tables = WorkflowTables(raw, self._now(), look)
+        results: dict[int, Any] = {}
         try:
-            self.results = {number: step(tables) for number, step in list(self.steps.items())}
+            for number, step in list(self.steps.items()):
+                results[number] = step(tables)
         except HeadwaterError as error:
             self.error = error
             raise
-        self.error = None
-        self._mark(tables)
+        self.results, self.error = results, None
+        if tables.published:
+            self._mark(tables)
         operations: list[Operation] = []
         for flow in tables.touched:
             operations += status_document.operations(tables, flow)
@@ -74,13 +80,15 @@ class WorkflowTransaction:
         self.verdict = verdict
         self.error = error or self.error
         self.is_decided = True
-        self.on_decided(self)
+        self._on_decided(self)
         self.steps, self.tables = {}, None
+        if self.when_decided is not None:
+            self.when_decided()
 
     @property
     def result(self) -> Any:  # noqa: ANN401  # whatever it is
         """The result of the last step."""
-        return self.last(1)[0]
+        return next(reversed(self.results.values()))
 
     def last(self, count: int) -> list[Any]:
         """The results of the last steps."""

@@ -64,7 +64,7 @@ class Hub:
         # Counts of transactions and questions.
         self.transactions = 0
         self.looks = 0
-        self._ids: dict[int, str] = {}
+        self._by_id: dict[int, Hosted] = {}
         self._lock = machine().lock()
         self._recovered = False
 
@@ -72,9 +72,7 @@ class Hub:
 
     def post(self, *steps: TransactionStep, soon: bool = True) -> WorkflowTransaction:
         """Queue a transition without waiting for the disk. It is written soon, or together with the next commit."""
-        transaction = WorkflowTransaction(self.now, self._decided, self._mark)
-        for step in steps:
-            transaction.add(step)
+        transaction = WorkflowTransaction(self.now, self._decided, self._mark, *steps)
         self._storage.submit_tables(transaction)
         if soon:
             self._storage.nudge()
@@ -82,8 +80,7 @@ class Hub:
 
     def do(self, step: Callable[[WorkflowTables], T]) -> T:
         """Apply a transition. It is on disk when this returns. Raises the error that refused it."""
-        transaction = WorkflowTransaction(self.now, self._decided, self._mark)
-        transaction.add(step)
+        transaction = WorkflowTransaction(self.now, self._decided, self._mark, step)
         ended = self.hold(transaction)
         self._storage.submit_tables(transaction)
         self._storage.serve(ended)
@@ -94,12 +91,7 @@ class Hub:
         """The lock that `serve` waits for, after the transaction was sent."""
         ended = machine().lock()
         ended.acquire()
-
-        def release(transaction: WorkflowTransaction) -> None:
-            self._decided(transaction)
-            ended.release()
-
-        transaction.on_decided = release
+        transaction.when_decided = ended.release
         return ended
 
     def serve(self, ended: Lock) -> None:
@@ -146,10 +138,14 @@ class Hub:
         if tables is None or not transaction.is_committed:
             return
         for answer in transaction.results.values():
-            self._take_note(answer)
-        self._mark(tables)
+            if isinstance(answer, RunRow):
+                self._run_moved(answer)
+            elif isinstance(answer, Begun):
+                self._run_begun(answer)
+        if tables.published:
+            self._mark(tables)
         for flow_id in tables.touched:
-            hosted = self._hosted(flow_id)
+            hosted = self._by_id.get(flow_id)
             if hosted is not None:
                 self.ring(hosted.spec.name)
 
@@ -159,37 +155,35 @@ class Hub:
         If the group is rolled back, a consumer finds nothing new.
         """
         for flow_id, topic in tables.published:
-            hosted = self._hosted(flow_id)
+            hosted = self._by_id.get(flow_id)
             if hosted is not None:
                 for consumer in hosted.spec.consumers:
                     if topic in consumer.topics:
                         hosted.flags.dirty.add(consumer.name)
 
-    def _take_note(self, answer: object) -> None:
+    def _run_begun(self, begun: Begun) -> None:
         """W10, D2: clear the flags when the run that checks them begins. Later publications set them again."""
-        if isinstance(answer, Begun):
-            hosted = self._hosted(answer.flow.id)
-            if hosted is not None:
-                flags, name = hosted.flags, answer.run.handler
-                flags.resumed = None
-                if answer.run.phase == RunPhase.PREPARING and answer.run.kind == "consumer":
-                    flags.dirty.discard(name)
-                    flags.fresh.discard(name)
-        elif isinstance(answer, RunRow):
-            hosted = self._hosted(answer.flow)
-            has_ended = answer.kind == "consumer" and answer.status != RunStatus.ACTIVE
-            # D1: events that a run has left or released are checked again, if there are any.
-            if hosted is not None and has_ended and (answer.taken or answer.status != RunStatus.COMMITTED):
-                hosted.flags.dirty.add(answer.handler)
+        hosted = self._by_id.get(begun.flow.id)
+        if hosted is not None:
+            flags, name = hosted.flags, begun.run.handler
+            flags.resumed = None
+            if begun.run.phase == RunPhase.PREPARING and begun.run.kind == "consumer":
+                flags.dirty.discard(name)
+                flags.fresh.discard(name)
 
-    def _hosted(self, flow_id: int) -> Hosted | None:
-        name = self._ids.get(flow_id)
-        return None if name is None else self.hosted.get(name)
+    def _run_moved(self, run: RunRow) -> None:
+        """D1: events that a run has left or released are checked again, if there are any."""
+        if run.status == RunStatus.ACTIVE or run.kind != "consumer":
+            return
+        hosted = self._by_id.get(run.flow)
+        if hosted is not None and (run.taken or run.status != RunStatus.COMMITTED):
+            hosted.flags.dirty.add(run.handler)
 
     def ring(self, name: str) -> None:
         """A workflow may have something to do."""
-        for waker in list(self.wakers):
-            waker.wake(name)
+        if self.wakers:
+            for waker in list(self.wakers):
+                waker.wake(name)
 
     # -- deploying -----------------------------------------------------------------------------------------
 
@@ -204,7 +198,7 @@ class Hub:
                 hosted.flags, hosted.patched = known.flags, known.patched
             self._openings.setdefault(hosted.spec.name, []).append(hosted)
             self.hosted[hosted.spec.name] = hosted
-            self._ids[hosted.flow_id] = hosted.spec.name
+            self._by_id[hosted.flow_id] = hosted
 
     def drop(self, space: object) -> None:
         """A space was closed: remove its workflows, unless another opening has deployed them, too."""
@@ -212,10 +206,16 @@ class Hub:
             for name, openings in list(self._openings.items()):
                 openings[:] = [hosted for hosted in openings if hosted.space is not space]
                 if openings:
-                    self.hosted[name] = openings[-1]
+                    self.hosted[name] = self._by_id[openings[-1].flow_id] = openings[-1]
                 else:
                     del self._openings[name]
-                    self._ids.pop(self.hosted.pop(name).flow_id, None)
+                    self._by_id.pop(self.hosted.pop(name).flow_id, None)
+
+    def deployed(self, space: object, name: str) -> Hosted | None:
+        """A workflow that an opening has deployed, by its name."""
+        hosted = self.hosted.get(name)
+        # Most often, a workflow is open once.
+        return hosted if hosted is None or hosted.space is space else self.of(space).get(name)
 
     def of(self, space: object) -> dict[str, Hosted]:
         """The workflows that an opening has deployed. It executes them in its own space."""

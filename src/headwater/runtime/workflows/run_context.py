@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextvars import Token
 
 from headwater.cells.context import CONTEXT, ContextFrame
 from headwater.cells.transaction import Transaction
@@ -11,17 +10,24 @@ from headwater.runtime.console_port import Voice
 from headwater.runtime.workflows.run_host import RunHost
 
 
-@contextmanager
-def around(space: RunHost, tx: Transaction, run: int) -> Iterator[None]:
-    """Run code with this transaction, and no other context."""
-    console = space.console
-    token = CONTEXT.set(ContextFrame(space, tx, None))
-    if console.listeners:
-        tx.console_source = Voice(tx.name, run)
-        console.run_begins(space)
-    try:
-        yield
-    finally:
-        CONTEXT.reset(token)
-        if console.listeners:
-            console.run_ends(tx)
+class RunContext:
+    """Runs code with this transaction, and no other context."""
+
+    __slots__ = ("_run", "_space", "_token", "_tx")
+
+    def __init__(self, space: RunHost, tx: Transaction, run: int) -> None:
+        self._space = space
+        self._tx = tx
+        self._run = run
+
+    def __enter__(self) -> None:
+        space, tx = self._space, self._tx
+        self._token: Token[ContextFrame | None] = CONTEXT.set(ContextFrame(space, tx, None))
+        if space.console.listeners:
+            tx.console_source = Voice(tx.name, self._run)
+            space.console.run_begins(space)
+
+    def __exit__(self, *_error: object) -> None:
+        CONTEXT.reset(self._token)
+        if self._space.console.listeners:
+            self._space.console.run_ends(self._tx)

@@ -51,7 +51,7 @@ from headwater.runtime.workflows.external_calls import (
     settle,
 )
 from headwater.runtime.workflows.hub import Hosted, Hub
-from headwater.runtime.workflows.run_context import around
+from headwater.runtime.workflows.run_context import RunContext
 from headwater.runtime.workflows.run_ending import Ending
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.runtime.workflows.timed_call import ElapsedError
@@ -197,7 +197,7 @@ class Performance(Ending):
         """Run code in a transaction that only reads."""
         tx = self.space.begin(self._title(), read_only=read_only)
         try:
-            with around(self.space, tx, self.row.id):
+            with RunContext(self.space, tx, self.row.id):
                 return work()
         finally:
             if tx.is_open:
@@ -505,7 +505,7 @@ class Performance(Ending):
         while True:
             tx = space.begin(self._title(), cause=["run", self.hosted.spec.name, self.row.id])
             try:
-                with around(space, tx, self.row.id):
+                with RunContext(space, tx, self.row.id):
                     state = work()
             except BaseException:
                 tx.abort()
