@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
+from typing_extensions import TypeIs
+
 from headwater.errors import LimitError, NameRefusedError
 from headwater.values.address import Address
 from headwater.values.chunked import ChunkedList
@@ -17,10 +19,17 @@ from headwater.values.codec import encode
 from headwater.values.ids import DocId
 from headwater.values.intake import SCALARS
 from headwater.values.link import LinkRecord, parse_link
-from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
+from headwater.values.tree import LINK_TAG, LINK_VERSION, Value, array_of, freeze
+from headwater.values.value_limits import INT_MAX
 
 _DIGEST_BYTES: Final = 20
 """160 bits: 32 letters without padding; a collision is practically impossible."""
+
+_SHORT: Final = 1_000
+"""Characters of a text that is not measured."""
+
+_FEW: Final = 16
+"""Parts of a cause that is not measured. With short texts, it is far below the limit of a value."""
 
 
 def derive_id(kind: str, *cause: object) -> DocId:
@@ -32,13 +41,30 @@ def derive_id(kind: str, *cause: object) -> DocId:
     """
     if not kind or ":" in kind or "/" in kind:
         raise NameRefusedError(f"{kind!r} is not a kind of id: a word without ':' or '/' is expected", kind=kind)
+    parts = (kind, *cause)
+    body = encode(array_of(parts) if _is_plain(parts) else _frozen(kind, cause))
+    letters = b32encode(sha256(body).digest()[:_DIGEST_BYTES]).decode().lower()
+    return DocId(f"{kind}:{letters}")
+
+
+def _is_plain(parts: tuple[object, ...]) -> TypeIs[tuple[str | int, ...]]:
+    """Short texts and small numbers only, as most causes are: they need no check, and are stored as they are."""
+    for each in parts:
+        if type(each) is str:
+            if len(each) > _SHORT or not each.isascii():
+                return False
+        elif type(each) is not int or not 0 <= each <= INT_MAX:
+            return False
+    return len(parts) <= _FEW
+
+
+def _frozen(kind: str, cause: tuple[object, ...]) -> Value:
+    """A cause as a checked value."""
     try:
         parts = [kind, *(each if type(each) in SCALARS else _reduce(each) for each in cause)]
     except RecursionError:
         raise LimitError("cannot derive an id: the cause contains itself or is nested too deep") from None
-    body = encode(freeze(parts, "a cause"))
-    letters = b32encode(sha256(body).digest()[:_DIGEST_BYTES]).decode().lower()
-    return DocId(f"{kind}:{letters}")
+    return freeze(parts, "a cause")
 
 
 def _reduce(cause: object) -> object:
