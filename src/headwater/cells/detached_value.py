@@ -67,5 +67,9 @@ class DetachedValue(Slot):
 
     def from_tree(self, space: SpacePort, source: ReadSource, tree: Value) -> object:
         """The loaded value: of its type, frozen, documents as handles. Raises SchemaError."""
+        last = self._last
+        if last[0] is tree:
+            # Loaded before, and without following a link: the same for every reader.
+            return last[1]
         doc = self._key(space)
         return self._load(space, Traverse(_Overlay(source, doc, self._path, tree), space.scope, 0), doc, tree)
