@@ -141,6 +141,7 @@ class SpaceRuntime(
         self.keeps_types: bool = options.local is None if at_server else lease.path is not None
         self.forces: bool = options.force  # deploy workflows although waiting events would be skipped
         self._workflows: WorkflowHost | None = None
+        self._flows: Hub | None = None
         # Functions may be async here.
         self.can_await: bool = False
         # Another thread or loop runs what becomes due.
@@ -327,7 +328,9 @@ class SpaceRuntime(
     def flows(self) -> Hub:
         """The workflows of this file."""
         self.check_open()
-        return self.parts.workflows().hub_of(self._lease.local, self._wall, self.branch)
+        if self._flows is None:
+            self._flows = self.parts.workflows().hub_of(self._lease.local, self._wall, self.branch)
+        return self._flows
 
     @property
     def workflows(self) -> WorkflowHost:
