@@ -71,10 +71,13 @@ class Hub:
     # -- transitions ---------------------------------------------------------------------------------------
 
     def post(self, *steps: TransactionStep, soon: bool = True) -> WorkflowTransaction:
-        """Queue a transition without waiting for the disk. It is written soon, or together with the next commit."""
+        """Queue a transition without waiting for the disk. It is written soon, or together with the next commit.
+
+        Without a host, nothing waits for it: then it is not worth a switch to the storage's thread.
+        """
         transaction = WorkflowTransaction(self.now, self._decided, self._mark, *steps)
         self._storage.submit_tables(transaction)
-        if soon:
+        if soon and self.wakers:
             self._storage.nudge()
         return transaction
 

@@ -55,7 +55,7 @@ from headwater.runtime.workflows.run_context import RunContext
 from headwater.runtime.workflows.run_ending import Ending
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.runtime.workflows.timed_call import ElapsedError
-from headwater.values.codec import encode
+from headwater.values.codec import decode, encode
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.operator_actions import digest_of, plan_digest
@@ -248,7 +248,8 @@ class Performance(Ending):
             return None
         result = encode(handler.types.data.to_tree(plan.data))
         # A value that changes when it is stored and loaded is found before anything is called with it.
-        self.data = self._open(handler.types.data, result)
+        self.plan = decode(result)
+        self.data = self._data(handler)
         approval = digest_of(result) if plan.ask else None
         acts_itself = handler.has_mutate and not handler.by_call and not self.is_stopping
         kept = Prepared(

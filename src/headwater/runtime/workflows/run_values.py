@@ -10,6 +10,7 @@ from headwater.declare.workflows.plan import Applied, Nothing, Skipped
 from headwater.runtime.workflows.hub import Hub
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.values.codec import decode, encode
+from headwater.values.tree import ABSENT, Maybe
 from headwater.workflow.rows import CallRow, EffectOutcome, RunRow
 from headwater.workflow.transitions import Begun
 
@@ -21,6 +22,8 @@ class Values:
     space: RunHost
     begun: Begun
     row: RunRow
+    # The plan, as it was made here or was stored.
+    plan: Maybe = ABSENT
     # The operation that was called: known if it was called here.
     operation: str = ""
 
@@ -35,7 +38,10 @@ class Values:
         return None if kept is None else self._open(sealed, kept)
 
     def _data(self, handler: ConsumerDeclaration) -> Any:  # noqa: ANN401  # likewise
-        return self._open(handler.types.data, self.row.prepare_result or encode(None))
+        if self.plan is ABSENT:
+            self.plan = decode(self.row.prepare_result or encode(None))
+        # Loaded once for all phases, unless it follows links: then each phase reads what they refer to.
+        return handler.types.data.from_tree(self.space, self.space.untracked, self.plan)
 
     def _outcome(self, handler: ConsumerDeclaration) -> Applied[Any] | Skipped | Nothing:
         match self.row.outcome:
