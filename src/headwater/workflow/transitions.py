@@ -385,12 +385,24 @@ def still_uncertain(tables: WorkflowTables, run_id: int, error: str, tries: int,
 # --- the end --------------------------------------------------------------------------------------------------
 
 
-def consumed(tables: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
-    """W9: the reserved events are consumed in the same transaction as the commit of the run."""
+def consumed(
+    tables: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec, result: bytes | None = None
+) -> RunRow:
+    """W9: the reserved events are consumed in the same transaction as the commit of the run.
+
+    `result`: what its call has returned, if that may not be stored yet. Then it is stored here.
+    """
     run = active(tables, run_id)
     if run.cancelled and run.taken and run.outcome == EffectOutcome.NONE:
         # The run was cancelled first. It has no call, so this was the last moment to cancel.
         raise TransitionError(f"run {run_id} was cancelled before it had ended", run=run_id, cancelled=True)
+    steps = [RunStep.COMMITTED] if run.phase == RunPhase.EMITTING else [RunStep.EMITTING, RunStep.COMMITTED]
+    columns: dict[str, object] = {}
+    if result is not None and run.outcome == EffectOutcome.UNKNOWN:
+        # W3, as in `applied`.
+        run_rows.resolve_call(tables, run, "call", result=result)
+        steps.insert(0, RunStep.APPLIED)
+        columns["mutation_result"] = result
     row = tables.handler(run.flow, "consumer", run.handler)
     if run.outcome == EffectOutcome.SKIPPED:
         run_rows.release(tables, run, EventStatus.SKIPPED, "skipped")
@@ -399,7 +411,7 @@ def consumed(tables: WorkflowTables, run_id: int, state: bytes | None, spec: Flo
     _widen(tables, run, row, spec)
     if state is not None:
         set_handler(tables, row, state=state)
-    run = run_rows.move(tables, run, *([] if run.phase == RunPhase.EMITTING else [RunStep.EMITTING]), RunStep.COMMITTED)
+    run = run_rows.move(tables, run, *steps, **columns)
     if run.taken:
         tables.captions[run.flow] = run_caption(run, tables)
     return _finished(tables, run, spec)

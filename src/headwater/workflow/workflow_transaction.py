@@ -40,6 +40,8 @@ class WorkflowTransaction:
         self.tables: WorkflowTables | None = None
         # decided(): the decision.
         self.is_decided = False
+        self.is_committed = False
+        """It is on disk."""
         self.error: HeadwaterError | None = None
         self.verdict: Verdict | None = None
         # Set by a caller that waits for the decision. Called last, when all others know it.
@@ -52,11 +54,14 @@ class WorkflowTransaction:
         return number
 
     def drop(self, number: int) -> None:
-        """Remove a step: its savepoint was rolled back. Idempotent."""
+        """Remove a step: its savepoint was rolled back, or another transaction does it. Idempotent."""
         self.steps.pop(number, None)
 
     def apply(self, raw: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """Apply all steps in order, then update the status documents."""
+        if not self.steps:
+            # All of them were dropped.
+            return ()
         tables = self.tables = WorkflowTables(raw, self._now(), look)
         results: dict[int, Any] = {}
         try:
@@ -78,6 +83,7 @@ class WorkflowTransaction:
         if self.is_decided:
             return
         self.verdict = verdict
+        self.is_committed = type(verdict) is Committed
         self.error = error or self.error
         self.is_decided = True
         self._on_decided(self)
@@ -93,8 +99,3 @@ class WorkflowTransaction:
     def last(self, count: int) -> list[Any]:
         """The results of the last steps."""
         return list(self.results.values())[-count:]
-
-    @property
-    def is_committed(self) -> bool:
-        """It is on disk."""
-        return type(self.verdict) is Committed

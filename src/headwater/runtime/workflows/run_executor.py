@@ -9,6 +9,7 @@ Length: the phases of a run, in their order; each needs the stored result of the
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypeVar
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 
 from headwater.cells.context import CONTEXT
 from headwater.cells.detached_value import DetachedValue
+from headwater.cells.transaction import Transaction
 from headwater.declare.workflows.consumer import Consumer
 from headwater.declare.workflows.current_run import CURRENT_RUN, HandlerPhase
 from headwater.declare.workflows.failure_classes import LateError, failure_text
@@ -65,6 +67,7 @@ from headwater.workflow.run_recovery import recover
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
 from headwater.workflow.workflow_limits import CONFLICT_MS
+from headwater.workflow.workflow_transaction import FIRST_STEP, WorkflowTransaction
 
 T = TypeVar("T")
 
@@ -95,6 +98,9 @@ class Performance(Ending):
         self.is_emitting = False
         self.doing: HandlerPhase | None = None
         self.seconds: dict[str, float] = dict(self.handler.timeouts.seconds)
+        # The result of the call, while it may not be on disk; and the transaction that writes it alone.
+        self._answer: bytes | None = None
+        self._posted: WorkflowTransaction | None = None
         # The run that begins in the transaction that ends this one, if no other workflow waits.
         self.then: Callable[[str, WorkflowTables], Next] | None = None
         self.followed_by: Next | None = None
@@ -386,8 +392,14 @@ class Performance(Ending):
             return
         # Not awaited: it is on disk with the end of the run, or within moments if that takes longer. If the process
         # ends before that, the state is as if it had ended before the call returned: `reconcile` finds the outcome.
-        self.hub.post(lambda tables: transitions.applied(tables, row_id, kept), soon=False)
+        self._answer = kept
+        self._post_answer()
         self.row = replace(self.row, phase=RunPhase.MUTATED, outcome=EffectOutcome.APPLIED, mutation_result=kept)
+
+    def _post_answer(self) -> None:
+        row_id, kept = self.row.id, self._answer
+        if kept is not None:
+            self._posted = self.hub.post(lambda tables: transitions.applied(tables, row_id, kept), soon=False)
 
     def _undone(self, error: BaseException) -> None:
         """The call certainly did not happen: the next attempt starts from the beginning."""
@@ -491,7 +503,7 @@ class Performance(Ending):
             return types.changed_state(self.begun.state, consumer.state)
 
         def end(tables: Any, state: bytes | None) -> RunRow:  # noqa: ANN401  # a Book
-            return transitions.consumed(tables, self.row.id, state, self.hosted.spec)
+            return transitions.consumed(tables, self.row.id, state, self.hosted.spec, self._answer)
 
         self._land(work, end)
 
@@ -522,22 +534,40 @@ class Performance(Ending):
                 transaction.add(partial(self.then, self.row.handler if self.row.taken else ""))
             # A caller waits for its end: then it is not reported as lost.
             tx.on_settled(lambda _: None)
-            ended = self.hub.hold(transaction)
-            space.commit_block(tx)
-            if not tx.is_rejected:
-                self.hub.serve(ended)
-            if tx.is_rejected or (
-                transaction.is_decided and not transaction.is_committed and transaction.error is None
-            ):
-                if machine().monotonic() > until:
-                    raise TransientError(f"{self._title()} was overtaken by others again and again for 30 s")
-                space.catch_up()
-                machine().sleep(pause * machine().random())  # so that two who are in each other's way part
-                pause = min(pause * 2, 0.25)
-                continue
-            self.hub.settled(transaction)
-            if self.then is None:
-                self.row = transaction.result
-            else:
-                self.row, self.followed_by = transaction.last(2)
-            return
+            if self._posted is not None:
+                # The end of the run stores the result as well, if it is not on disk yet.
+                self._posted.drop(FIRST_STEP)
+            try:
+                is_overtaken = self._commit(tx, transaction)
+            except BaseException:
+                self._keep_answer()
+                raise
+            if not is_overtaken:
+                break
+            self._keep_answer()
+            if machine().monotonic() > until:
+                raise TransientError(f"{self._title()} was overtaken by others again and again for 30 s")
+            space.catch_up()
+            machine().sleep(pause * machine().random())  # so that two who are in each other's way part
+            pause = min(pause * 2, 0.25)
+        if self.then is None:
+            self.row = transaction.result
+        else:
+            self.row, self.followed_by = transaction.last(2)
+
+    def _commit(self, tx: Transaction, transaction: WorkflowTransaction) -> bool:
+        """Commit the end of the run, and wait for the disk. Returns whether a value that it read has changed."""
+        ended = self.hub.hold(transaction)
+        self.space.commit_block(tx)
+        if not tx.is_rejected:
+            self.hub.serve(ended)
+        if tx.is_rejected or (transaction.is_decided and not transaction.is_committed and transaction.error is None):
+            return True
+        self.hub.settled(transaction)
+        return False
+
+    def _keep_answer(self) -> None:
+        """The end of the run was not stored: the result of the call is stored without it, if that is possible."""
+        if self._posted is not None and not self._posted.results:
+            with suppress(HeadwaterError):
+                self._post_answer()
