@@ -336,6 +336,34 @@ def test_whoever_rides_hears_why_it_was_refused() -> None:
     storage.close()
 
 
+def test_a_step_that_is_dropped_before_a_repetition_leaves_nothing() -> None:
+    """The group was rolled back: what the step had written and returned before does not count."""
+    storage = storage_on(MemoryBackend())
+    told: list[tuple[object, dict[int, object]]] = []
+    dropped = WorkflowTransaction(SimClock().now_ms, lambda ended: told.append((ended.tables, ended.results)))
+    number = dropped.add(lambda tables: tables.execute("insert into flow_topic(flow, name) values (1, 'a')"))
+    refused = WorkflowTransaction(SimClock().now_ms, lambda _: None)
+
+    def refuse(_: WorkflowTables) -> object:
+        dropped.drop(number)
+        raise TransitionError("it is not so")
+
+    refused.add(refuse)
+    with storage._lock:  # both in one group
+        storage.submit_tables(WorkflowTransaction(SimClock().now_ms, lambda _: None, lambda _: None, _add_flow))
+        storage.submit_tables(dropped)
+        storage.submit_tables(refused)
+    storage.wait()
+    assert told == [(None, {})] and dropped.is_committed
+    assert storage.call(lambda engine: engine.backend.tables.execute("select name from flow_topic")) == []
+    storage.close()
+
+
+def _add_flow(tables: WorkflowTables) -> object:
+    columns = "id, name, salt, version, intent, created_at, updated_at"
+    return tables.execute(f"insert into flow({columns}) values (1, 'f', '', 1, 'active', 1, 1)")  # noqa: S608
+
+
 # --- a disk that fails ----------------------------------------------------------------------------------------
 
 

@@ -60,7 +60,8 @@ class WorkflowTransaction:
     def apply(self, raw: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """Apply all steps in order, then update the status documents."""
         if not self.steps:
-            # All of them were dropped.
+            # All of them were dropped, also if they were applied before a repetition.
+            self.tables, self.results, self.error = None, {}, None
             return ()
         tables = self.tables = WorkflowTables(raw, self._now(), look)
         results: dict[int, Any] = {}
