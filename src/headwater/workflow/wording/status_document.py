@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from headwater.store.commit import Operation, PatchDoc, SetDoc
@@ -21,6 +22,7 @@ ATTENTION: Final = "Needs attention"
 STOPPED: Final = "Stopped"
 
 
+@lru_cache(maxsize=256)
 def key_of(name: str) -> DocKey:
     """The key of a workflow's status document: its own name."""
     return doc_key(name)
@@ -39,12 +41,14 @@ def operations(tables: WorkflowTables, flow_id: int) -> list[Operation]:
     ops: list[PatchOp] = []
     for name, value in after.items():
         there: Maybe = before.get(name, ABSENT)
+        # Texts, numbers and maps of numbers: Python's own comparison is enough.
+        if there == value:
+            continue
         if type(value) is dict and is_map(there):
             _patch_counts(name, there, value, ops)
         elif there is ABSENT:
             ops.append(Add((name,), freeze(value, name)))
-        # Texts, numbers and lists of one kind: Python's own comparison is enough.
-        elif there != value:
+        else:
             ops.append(Replace((name,), freeze(value, name)))
     lines = before.get("recent")
     if said is not None or not is_array(lines):
