@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b32encode
+from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 
@@ -51,6 +53,22 @@ print(json.dumps([
     assert len(seen) == 1
     # And in every version: an id that moves loses what was stored under it.
     assert derive_id("x", {"a": [1, 1.0, None, b"z"]}) == "x:kjzeedkdyk75uhbqdwwm3ieaz3gcucrz"
+
+
+@given(
+    st.lists(
+        st.text(max_size=20) | st.integers(-5, 5) | st.integers(2**62, 2**65) | st.booleans() | st.none(), max_size=20
+    )
+)
+def test_short_cause_has_the_id_of_its_frozen_form(cause: list[object]) -> None:
+    try:
+        body = encode(freeze(["event", *cause]))
+    except AddressError:
+        with pytest.raises(AddressError):
+            derive_id("event", *cause)
+        return
+    letters = b32encode(sha256(body).digest()[:20]).decode().lower()
+    assert derive_id("event", *cause) == f"event:{letters}"
 
 
 @at_both_widths

@@ -5,12 +5,11 @@ No randomness here. What has no cause inside the system gets its id from `seams.
 
 from __future__ import annotations
 
-from base64 import b32encode
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
-from typing_extensions import TypeIs
+import msgspec
 
 from headwater.errors import LimitError, NameRefusedError
 from headwater.values.address import Address
@@ -19,17 +18,21 @@ from headwater.values.codec import encode
 from headwater.values.ids import DocId
 from headwater.values.intake import SCALARS
 from headwater.values.link import LinkRecord, parse_link
-from headwater.values.tree import LINK_TAG, LINK_VERSION, Value, array_of, freeze
-from headwater.values.value_limits import INT_MAX
+from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
 
 _DIGEST_BYTES: Final = 20
 """160 bits: 32 letters without padding; a collision is practically impossible."""
 
-_SHORT: Final = 1_000
-"""Characters of a text that is not measured."""
+_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
+_SHIFTS: Final = tuple(range(8 * _DIGEST_BYTES - 10, -1, -10))
 
+_SMALL: Final = 2**63
+_SHORT: Final = 1000
 _FEW: Final = 16
-"""Parts of a cause that is not measured. With short texts, it is far below the limit of a value."""
+"""Bounds of a cause that is encoded without a check: far below those of a document."""
+
+_plain: Final = msgspec.msgpack.Encoder()
 
 
 def derive_id(kind: str, *cause: object) -> DocId:
@@ -41,30 +44,36 @@ def derive_id(kind: str, *cause: object) -> DocId:
     """
     if not kind or ":" in kind or "/" in kind:
         raise NameRefusedError(f"{kind!r} is not a kind of id: a word without ':' or '/' is expected", kind=kind)
-    parts = (kind, *cause)
-    body = encode(array_of(parts) if _is_plain(parts) else _frozen(kind, cause))
-    letters = b32encode(sha256(body).digest()[:_DIGEST_BYTES]).decode().lower()
-    return DocId(f"{kind}:{letters}")
+    body = _short_body(kind, cause)
+    if body is None:
+        try:
+            parts = [kind, *(each if type(each) in SCALARS else _reduce(each) for each in cause)]
+        except RecursionError:
+            raise LimitError("cannot derive an id: the cause contains itself or is nested too deep") from None
+        body = encode(freeze(parts, "a cause"))
+    return DocId(f"{kind}:{_letters(sha256(body).digest())}")
 
 
-def _is_plain(parts: tuple[object, ...]) -> TypeIs[tuple[str | int, ...]]:
-    """Short texts and small numbers only, as most causes are: they need no check, and are stored as they are."""
-    for each in parts:
-        if type(each) is str:
-            if len(each) > _SHORT or not each.isascii():
-                return False
-        elif type(each) is not int or not 0 <= each <= INT_MAX:
-            return False
-    return len(parts) <= _FEW
+def _short_body(kind: str, cause: tuple[object, ...]) -> bytes | None:
+    """The encoded cause, if it is a short list of ASCII texts and small numbers, as of most events; otherwise None.
+
+    Such a list needs no check, and its frozen form has the same bytes.
+    """
+    size = len(kind)
+    for each in cause:
+        if type(each) is str and each.isascii():
+            size += len(each)
+        elif type(each) is not int or not 0 <= each < _SMALL:
+            return None
+    if size > _SHORT or not kind.isascii() or len(cause) > _FEW:
+        return None
+    return _plain.encode([kind, *cause])
 
 
-def _frozen(kind: str, cause: tuple[object, ...]) -> Value:
-    """A cause as a checked value."""
-    try:
-        parts = [kind, *(each if type(each) in SCALARS else _reduce(each) for each in cause)]
-    except RecursionError:
-        raise LimitError("cannot derive an id: the cause contains itself or is nested too deep") from None
-    return freeze(parts, "a cause")
+def _letters(digest: bytes) -> str:
+    """The first 160 bits in base 32, in small letters: ten bits, two letters at a time."""
+    bits = int.from_bytes(digest[:_DIGEST_BYTES], "big")
+    return "".join([_PAIRS[bits >> shift & 1023] for shift in _SHIFTS])
 
 
 def _reduce(cause: object) -> object:

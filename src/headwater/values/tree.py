@@ -225,7 +225,7 @@ def splice(container: Array, index: int, delete: int, items: Sequence[Value]) ->
 
 def map_of(items: Mapping[str, Value]) -> Map:
     """A map from values that are already frozen."""
-    ordered = dict(sorted(items.items()))
+    ordered = dict(sorted(items.items())) if len(items) > 1 else dict(items)
     return FrozenDict(ordered) if len(ordered) <= CHUNKED_FROM else ChunkedMap.of(ordered)
 
 
