@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.cells.journal import Flags
+from headwater.cells.reading import MISSING
 from headwater.cells.slot import Slot
 from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import ReadSource, Traverse
@@ -13,6 +14,8 @@ from headwater.values.ids import DocKey
 from headwater.values.tree import Maybe, Path, Value, get, map_of
 
 _DEEP: Final = Depth.DEEP
+_SCALARS: Final = frozenset({int, str, float, bool})
+"""Types of the tree that hold no link and load without a source."""
 
 
 class _Overlay:
@@ -57,6 +60,11 @@ class DetachedValue(Slot):
         """The type, as text."""
         return self._schema.expected
 
+    @property
+    def may_link(self) -> bool:
+        """Whether a stored value may contain links."""
+        return self._takes_handles
+
     def has_part(self, key: str) -> bool:
         """Whether it can have a part of that name."""
         return self._schema.child(key) is not None
@@ -68,8 +76,10 @@ class DetachedValue(Slot):
     def from_tree(self, space: SpacePort, source: ReadSource, tree: Value) -> object:
         """The loaded value: of its type, frozen, documents as handles. Raises SchemaError."""
         last = self._last
-        if last[0] is tree:
+        if isinstance(last, tuple) and last[0] is tree:
             # Loaded before, and without following a link: the same for every reader.
             return last[1]
+        if type(tree) in _SCALARS and not self._handles and (loaded := self._scalar(tree)) is not MISSING:
+            return loaded
         doc = self._key(space)
         return self._load(space, Traverse(_Overlay(source, doc, self._path, tree), space.scope, 0), doc, tree)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from itertools import takewhile
 from typing import Final, TypeAlias, cast
 
@@ -75,15 +74,6 @@ class EventService:
         self._left_text = left or self._left
         # To be called: the transactions that they waited for are on disk.
         self.due: deque[Callable[[], object]] = deque()
-
-    @contextmanager
-    def _turn(self, *, looks: bool) -> Iterator[None]:
-        """The turn of a thread that sends.
-
-        The replica comes first if it is read: a commit, which has it, asks for the turn if it stops a piece.
-        """
-        with self._space.replica.lock if looks else nullcontext(), self._lock:
-            yield
 
     # -- handlers ------------------------------------------------------------------------------------------
 
@@ -175,11 +165,15 @@ class EventService:
     def _queue(
         self, stream: str, payload: Value, origin: Transaction | None, outside: tuple[str, str] | None
     ) -> EventRecord:
-        looks, is_there = origin is not None or outside is not None, True
+        scheduler, is_there = self._space.scheduler, True
         while True:
             try:
-                with self._turn(looks=looks):
-                    return self._space.scheduler.queue_event(stream, payload, origin=origin, outside=outside)
+                if origin is None and outside is None:
+                    with self._lock:
+                        return scheduler.queue_event(stream, payload)
+                # The replica is read, and comes first: a commit, which has it, asks for the turn if it stops a piece.
+                with self._space.replica.lock, self._lock:
+                    return scheduler.queue_event(stream, payload, origin=origin, outside=outside)
             except NotFoundError:
                 # Once more, if another thread was just replacing the functions of a piece.
                 is_there = is_there and self.is_handled(stream)
@@ -190,7 +184,8 @@ class EventService:
         """Deliver a failed event once more; `taken` as in `send`. Raises NotFoundError."""
         space = self._space
         space.check_open()
-        with self._turn(looks=True):
+        # In the order of `_queue`.
+        with space.replica.lock, self._lock:
             event = space.scheduler.redeliver(event_id)
         if taken is not None:
             taken(event)

@@ -183,6 +183,7 @@ class Handler(Generic[P, R]):
             name=self.name,
             fn=lambda sent: payload.call(fn, *space.around(), sent),
             reads=tuple(document_of_read(each, space) for each in self._reads),
+            may_link=payload.may_link,
             store=self.result.to_tree,
             given=payload.given,
             is_async=is_async(fn),
@@ -272,8 +273,8 @@ class Handler(Generic[P, R]):
 
     def deliver(self, payload: Value, outside: tuple[str, str] | None) -> Ticket[R]:
         """Send a checked payload."""
-        home, _ = find(self._app, self, UNTRACKED)
-        assert isinstance(home, EventPort)
+        # Every open space is an EventPort; to ask an abstract class takes longer than to queue the event.
+        home: EventPort = find(self._app, self, UNTRACKED)[0]  # type: ignore[assignment]
         around = self.enclosing_piece
         if around is None or home.events.is_handled(self.stream):
             try:

@@ -70,6 +70,11 @@ class Payload:
         made.is_single_value = True
         return made
 
+    @property
+    def may_link(self) -> bool:
+        """Whether a payload may contain links."""
+        return any(field.may_link for field in self.fields.values())
+
     # -- sending -------------------------------------------------------------------------------------------
 
     def seal(self, *args: object, **kwargs: object) -> Value:
@@ -168,16 +173,21 @@ class Payload:
 
     def call(self, fn: Callable[..., object], home: SpacePort, source: ReadSource, payload: Value) -> object:
         """Call a function with a payload. Fields missing in an older event get their default, or raise SchemaError."""
-        there = cast("Mapping[str, Value]", payload)
+        there: Mapping[str, Value] = payload  # type: ignore[assignment]  # as `seal` makes it
         given: list[object] = []
         for name, field in self.fields.items():
-            default = self._signature.parameters[name].default
-            if name not in there and default is Parameter.empty:
-                message = f"{self._where}: what was sent has no {name}; it was sent by another version of the program"
-                raise SchemaError(message, field=name)
-            given.append(field.from_tree(home, source, there[name] if name in there else field.to_tree(default)))
+            given.append(field.from_tree(home, source, there[name] if name in there else self._default(name)))
         placed = self._positional_count
+        if placed == len(given):
+            return fn(*given)
         return fn(*given[:placed], **dict(zip(list(self.fields)[placed:], given[placed:], strict=True)))
+
+    def _default(self, name: str) -> Value:
+        default = self._signature.parameters[name].default
+        if default is Parameter.empty:
+            message = f"{self._where}: what was sent has no {name}; it was sent by another version of the program"
+            raise SchemaError(message, field=name)
+        return self.fields[name].to_tree(default)
 
 
 def _unknown_paths(given: Value, sealed: Maybe, path: Path = ()) -> Iterator[Path]:

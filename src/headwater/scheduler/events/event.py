@@ -96,6 +96,8 @@ class HandlerSpec:
     fn: Callable[..., object]
     # The known reads, which are made current before the call. Further reads are made current during the call.
     reads: tuple[DocKey, ...] = ()
+    # Whether a payload may contain links, whose documents are made current, too.
+    may_link: bool = True
     # Converts the return value for the receipt.
     store: Callable[[object], Value] = freeze
     # The digest of a payload: it distinguishes two events with the same id.
@@ -210,11 +212,16 @@ class EventRecord:
     awaits_server: bool = False
     # Called once when it has ended, with any outcome.
     callbacks: list[Callable[[EventRecord], None]] = field(default_factory=list)
+    # `receipt`: its key, made at the first use, because most events of a long queue do not need it yet.
+    receipt_key: DocKey | None = None
 
     @property
     def receipt(self) -> DocKey:
         """The document that its handling creates."""
-        return doc_key(f"receipt:{self.letters}")
+        key = self.receipt_key
+        if key is None:
+            key = self.receipt_key = doc_key(f"receipt:{self.letters}")
+        return key
 
     @property
     def letters(self) -> str:

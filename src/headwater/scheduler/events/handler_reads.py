@@ -25,10 +25,10 @@ CLOSURE_MAX: Final = 256
 def known_reads(event: EventRecord, replica: Replica) -> dict[DocKey, None]:
     """The documents. They are read in a transaction that is rolled back."""
     handler = event.handler
-    found = dict(handler.closure)
-    todo = [*handler.spec.reads, *linked(event.payload)]
+    spec = handler.spec
+    todo = [*spec.reads, *linked(event.payload)] if spec.reads or spec.may_link else []
     if not todo:
-        return found
+        return handler.closure
     tx = Transaction(replica, f"preflight of {handler.title}", read_only=READ_ONLY)
     seen: dict[DocKey, None] = {}
     while todo and len(seen) < CLOSURE_MAX:
@@ -37,7 +37,7 @@ def known_reads(event: EventRecord, replica: Replica) -> dict[DocKey, None]:
             seen[doc] = None
             todo += linked(tx.read(doc))
     tx.abort()
-    return {**found, **seen, **dict.fromkeys(todo)}
+    return {**handler.closure, **seen, **dict.fromkeys(todo)}
 
 
 def remember_reads(handling: Handling) -> None:

@@ -124,10 +124,7 @@ class EventDispatcher:
             return
         self._lanes.take_in()
         for lane in self._lanes:
-            while lane.head is not None and lane.head.is_settled:
-                # Another thread has just rolled it back.
-                lane.take_out(lane.head)
-            event = lane.head
+            event = lane.next_event()
             if event is None or not lane.is_ready:
                 continue
             if event.handler.removed:
@@ -140,8 +137,9 @@ class EventDispatcher:
                 except (OfflineError, StoreError) as error:
                     self._unreadable(event, error)
                     continue
-                yield from self.ready.make(needs, event)
-                parking = self.ready.parking
+                if needs:
+                    yield from self.ready.make(needs, event)
+                    parking = self.ready.parking
             if lane.head is not event:
                 # A run has rolled it back meanwhile.
                 continue
@@ -152,7 +150,7 @@ class EventDispatcher:
                 self._park(lane, event, parking)
 
     def _held_up(self, event: EventRecord) -> Parking | None:
-        if event.not_before > self._now():
+        if event.not_before and event.not_before > self._now():
             return Parking(ROLLED_BACK, event.not_before)
         if event.awaits_server and (away := self.away()):
             return Parking(away)

@@ -46,6 +46,14 @@ class Lane:
         except IndexError:
             return None
 
+    def next_event(self) -> EventRecord | None:
+        """The next event that has not ended. Another thread may just have rolled back some."""
+        event = self.head
+        while event is not None and event.is_settled:
+            self.take_out(event)
+            event = self.head
+        return event
+
     @property
     def is_ready(self) -> bool:
         """Its head can be checked."""
@@ -112,7 +120,10 @@ class Lanes:
     @property
     def are_ready(self) -> bool:
         """Whether some head can be checked."""
-        return any(lane.is_ready for lane in self._lanes.values())
+        for lane in self._lanes.values():
+            if lane.is_ready:
+                return True
+        return False
 
     @property
     def waiting(self) -> int:
@@ -123,5 +134,10 @@ class Lanes:
     @property
     def wake_at(self) -> float | None:
         """The earliest time at which a head may be handled that only waits for time."""
-        parked = [lane.parked for lane in self._lanes.values() if lane.events and lane.parked is not None]
-        return min((parking.until for parking in parked if parking.until is not None), default=None)
+        earliest: float | None = None
+        for lane in self._lanes.values():
+            if lane.events and lane.parked is not None:
+                until = lane.parked.until
+                if until is not None and (earliest is None or until < earliest):
+                    earliest = until
+        return earliest
