@@ -120,6 +120,13 @@ def test_later_fold_moves_heads_and_adds_the_rest(backend: Backend) -> None:
     assert backend.branches()[0] == merged
 
 
+def test_documents_of_any_branch_are_not_among_those_that_were_never_written(backend: Backend) -> None:
+    never = DocKey("space/\u00e9'\"\\")
+    backend.append(rows(1, 2), fold(2, heads=[(MAIN, head(A, 1)), (DRAFT, head(B, 2, live=False))]))
+    assert backend.never_written([never, A, B]) == [never]
+    assert backend.never_written([]) == []
+
+
 def test_newest_snapshot_at_or_before_a_place_is_found(backend: Backend) -> None:
     snapshots = [SnapshotRow(A, Seq(seq), b"%d" % seq) for seq in (2, 5, 9)]
     for snapshot in snapshots:

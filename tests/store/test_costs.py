@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -13,8 +14,8 @@ from headwater.host.space_files import open_space
 from headwater.store import engine
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
-from headwater.store.commit import Commit, SetDoc, Submission
-from headwater.store.conflict import Write, first_unseen
+from headwater.store.commit import Absent, Commit, Committed, Effect, Refused, SetDoc, Submission
+from headwater.store.conflict import EVERYTHING, Write, first_unseen
 from headwater.store.engine import Engine
 from headwater.store.state_cache import DocState
 from headwater.testing import SimClock
@@ -24,7 +25,7 @@ from headwater.values.tree import ABSENT, freeze
 from headwater.values.tree import Path as TreePath
 from tests.support.spaces import add, edit, put, replace
 
-READS = ["row", "log", "head", "heads", "revisions", "snapshot", "snapshots"]
+READS = ["row", "log", "head", "heads", "revisions", "snapshot", "snapshots", "never_written"]
 
 
 @pytest.fixture
@@ -76,6 +77,26 @@ def test_document_that_came_with_a_thousand_others_is_read_without_them(tmp_path
     assert engine.states.get(MAIN, doc_key("d700")).value == {"n": 700, "text": "x" * 50}
     assert asked["row"] == asked["log"] == 0
     backend.close()
+
+
+def test_documents_that_a_group_creates_are_looked_up_together(tmp_path: Path, asked: Counter[str]) -> None:
+    path = str(tmp_path / "space.db")
+    filled(path, 3)
+    with closing(SqliteBackend(path)) as backend:
+        engine = Engine(backend, SimClock())
+        asked.clear()
+        outcomes = engine.admit([created(number, f"n{number}") for number in range(1, 21)])
+        assert [type(outcome.verdict) for outcome in outcomes] == [Committed] * 20
+        assert dict(asked) == {"never_written": 1}
+        # One of them exists: the second is refused, as it would be alone.
+        outcomes = engine.admit([created(21, "new"), created(22, "d2"), created(23, "n3"), created(24, "new")])
+        assert [type(outcome.verdict) for outcome in outcomes] == [Committed, Refused, Refused, Refused]
+
+
+def created(number: int, name: str) -> Submission:
+    doc, value = doc_key(name), freeze({"n": number})
+    commit = Commit(SessionId("t"), LocalSeq(number), (SetDoc(doc, value),), preconditions=(Absent(doc),))
+    return Submission(commit, (Effect(doc, ABSENT, value, EVERYTHING),))
 
 
 def test_small_document_that_came_alone_is_not_written_twice(tmp_path: Path) -> None:

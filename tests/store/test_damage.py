@@ -159,6 +159,24 @@ def test_damage_is_noticed_when_the_document_is_read(whole: Path, tmp_path: Path
         read_few(copy)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [TAMPERED["the key of a document"], "update doc set sum = 17 where key = 'space/bank.few'"],
+)
+def test_damaged_key_is_not_taken_for_a_document_that_was_never_written(
+    whole: Path, tmp_path: Path, change: str
+) -> None:
+    copy = tmp_path / "space.db"
+    copyfile(whole, copy)
+    with apsw.Connection(str(copy)) as db:
+        db.execute(change)
+    db.close()
+    backend = SqliteBackend(str(copy), create=False)
+    with pytest.raises(CorruptError):
+        backend.never_written([doc_key("bank.new"), doc_key("bank.few")])
+    backend.close()
+
+
 def read_few(path: Path) -> object:
     backend = SqliteBackend(str(path), create=False)
     try:

@@ -160,6 +160,9 @@ class Backend(Protocol):
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
         """The newest folded state of a document on this branch, without its ancestors."""
 
+    def never_written(self, docs: Sequence[DocKey]) -> list[DocKey]:
+        """Those of the documents that are not in the caches, on any branch."""
+
     def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
         """Folded heads in key order, keys above `after` that start with `prefix`."""
 

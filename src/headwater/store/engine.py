@@ -123,6 +123,7 @@ class Engine:
 
     def _admit(self, submissions: Sequence[Submission], *, has_marks: bool) -> list[CommitOutcome]:
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold(), has_savepoints=has_marks)
+        self.states.upcoming = submissions
         try:
             outcomes = [self._decide(submission, batch) for submission in submissions]
             self._write(batch)
@@ -131,6 +132,8 @@ class Engine:
             if batch.has_table_writes:
                 self.backend.roll_back()
             raise
+        finally:
+            self.states.upcoming = ()
         self.states.evict()
         return outcomes
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from headwater.store.backend import Backend, Fold
-from headwater.store.commit import Commit, Effect, PatchDoc, PendingRead
+from headwater.store.commit import Commit, Effect, PatchDoc, PendingRead, Submission
 from headwater.store.conflict import EVERYTHING, TouchIndex, Write
 from headwater.store.document import Documents
 from headwater.store.sessions import NO_SESSION, Session
@@ -124,6 +124,8 @@ class StateCache:
         self._documents = documents
         self._states: dict[BranchId, dict[DocKey, DocState]] = {}
         self._bytes = 0
+        # Commits that are about to be decided. At the first miss, all their new documents are looked up together.
+        self.upcoming: Sequence[Submission] = ()
         # The states of the last fold: the next fold drops their writes before it.
         self._folded: list[DocState] = []
         self._folded_through = NEVER
@@ -135,10 +137,28 @@ class StateCache:
             states = self._states[branch] = {}
         state = states.get(doc)
         if state is None:
-            state = states[doc] = self._load(branch, doc)
-            self._bytes += _STATE_BYTES + _BLOWUP * state.bound
+            if self.upcoming:
+                self._add_new(branch, states)
+                state = states.get(doc)
+            if state is None:
+                state = states[doc] = self._load(branch, doc)
+                self._bytes += _STATE_BYTES + _BLOWUP * state.bound
         state.used = True
         return state
+
+    def _add_new(self, branch: BranchId, states: dict[DocKey, DocState]) -> None:
+        """Add those documents that upcoming commits create and that were never written, by one lookup for all."""
+        upcoming, self.upcoming = self.upcoming, ()
+        new: dict[DocKey, None] = {}
+        for submission in upcoming:
+            for effect in submission.effects:
+                if effect.before is ABSENT and effect.doc not in states and submission.commit.branch == branch:
+                    new[effect.doc] = None
+        written = self._documents.tail.by_document().values()
+        for doc in self._backend.never_written(list(new)):
+            if not any(doc in by_doc for by_doc in written):
+                states[doc] = DocState(ABSENT, NEVER, bound=0, size=0, since_bytes=0, floor=NEVER, others=NEVER)
+                self._bytes += _STATE_BYTES
 
     def _load(self, branch: BranchId, doc: DocKey) -> DocState:
         row = self._backend.head(branch, doc)

@@ -125,6 +125,9 @@ class MemoryBackend:
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
         return self._heads.get(branch, {}).get(doc)
 
+    def never_written(self, docs: Sequence[DocKey]) -> list[DocKey]:
+        return [doc for doc in docs if not any(doc in heads for heads in self._heads.values())]
+
     def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
         keys = self._keys.get(branch, [])
         start = bisect_right(keys, after) if after >= prefix else bisect_right(keys, prefix) - (prefix in keys)

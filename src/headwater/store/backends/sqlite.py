@@ -38,7 +38,7 @@ from headwater.store.backends.sqlite_caches import (
     unobserve_at,
     write_fold,
 )
-from headwater.store.backends.sqlite_damage import DamageCheck
+from headwater.store.backends.sqlite_damage import DamageCheck, json_list
 from headwater.store.backends.sqlite_tables import SqliteTables
 from headwater.store.backends.sqlite_wal import cut_off
 from headwater.store.features import with_feature
@@ -219,6 +219,12 @@ class SqliteBackend:
             return self._head(branch, doc, *found[0])
         self._damage.absent(branch, doc)
         return None
+
+    def never_written(self, docs: Sequence[DocKey]) -> list[DocKey]:
+        found = self._read("select key from doc where key in (select value from json_each(?))", (json_list(docs),))
+        known = {str(key) for (key,) in found}
+        self._damage.known(docs, known)
+        return [doc for doc in docs if doc not in known]
 
     def _head(self, branch: BranchId, doc: str, *row: apsw.SQLiteValue) -> HeadRow:
         if sum_of(branch, doc, *row[:-1]) != row[-1]:

@@ -7,10 +7,11 @@ keys, revisions and snapshots for heads, links between revisions, counts for lis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
 import apsw
+import msgspec
 
 from headwater.errors import CorruptError
 from headwater.store.backends.checksums import sum_of
@@ -18,6 +19,8 @@ from headwater.store.backends.sqlite_caches import BRANCH, DOC
 from headwater.values.ids import NEVER, Seq
 
 Rows: TypeAlias = "list[tuple[apsw.SQLiteValue, ...]]"
+
+_encoder: Final = msgspec.json.Encoder()
 
 NEEDED: Final = (
     "folded",
@@ -32,6 +35,11 @@ NEEDED: Final = (
     "heads",
 )
 """Properties that every file has."""
+
+
+def json_list(values: Sequence[object]) -> str:
+    """A parameter for `json_each`. Text, because SQLite reads bytes as a binary form."""
+    return _encoder.encode(values).decode()
 
 
 class DamageCheck:
@@ -74,6 +82,18 @@ class DamageCheck:
         self._confirmed("doc", "key", doc, number)
         if number is not None and on is not None and self._is_written(on, number):
             raise self._corrupt(f"{doc} was written on branch {branch}, but has no head there")
+
+    def known(self, docs: Sequence[str], found: Collection[str]) -> None:
+        """Confirm which of the documents have a number, by the index of checksums."""
+        query = "select key, sum from doc indexed by doc_sum where sum in (select value from json_each(?))"
+        confirmed: set[object] = set()
+        for key, checksum in self._read(query, (json_list([sum_of(doc) for doc in docs]),)):
+            if sum_of(key) != checksum:
+                raise self._corrupt(f"{key!r} does not match its checksum")
+            confirmed.add(key)
+        for doc in docs:
+            if (doc in found) != (doc in confirmed):
+                raise self._corrupt(f"{doc} is there, but cannot be found by its name")
 
     def _confirmed(self, table: str, column: str, name: str, number: object) -> None:
         """Confirm the number of a name, or that it has none, by the index of checksums."""
