@@ -4,15 +4,18 @@ The thread that holds the lock decides a group. A thread that waits for its comm
 another thread; otherwise the storage's own thread does, a moment later. Every attached replica gets the outcomes in the
 order of the log. Readers that miss a document ask the engine under the same lock.
 
+While a program goes on committing, a thread writes one group and the program decides the next one. What that group
+decides becomes visible only when the group before it is on disk.
+
 Length: everything that the one lock guards is in one place.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from typing import Final, Self, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final, NamedTuple, Self, TypeVar
 
 from headwater.cells.pending_commit import Failure
 from headwater.errors import (
@@ -23,6 +26,7 @@ from headwater.errors import (
     StoreFullError,
     UnavailableError,
 )
+from headwater.host.disk_writer import DiskWrite, DiskWriter
 from headwater.machine import Lock, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
 from headwater.runtime.connection import LOCAL, Connection
@@ -30,7 +34,7 @@ from headwater.runtime.lease import Lease
 from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache
 from headwater.store import branching
-from headwater.store.backend import Backend
+from headwater.store.backend import Backend, Fold, LogRow, ObservationRow
 from headwater.store.commit import (
     UNNUMBERED,
     Commit,
@@ -74,6 +78,20 @@ def notify_table_transaction(table_transaction: TableTransaction, decided: Commi
         table_transaction.decided(None, decided.error)
 
 
+class WrittenGroup(NamedTuple):
+    """A group that was decided, while its rows are being written."""
+
+    submissions: list[Submission]
+    outcomes: Decided
+    # The newest commit of it.
+    head: Seq
+    write: DiskWrite
+
+
+class LostGroupError(Exception):
+    """The disk did not accept a group after the next one was decided: both are decided again."""
+
+
 class Storage:
     """One open space: its engine, its writing thread, and the replicas attached to it."""
 
@@ -96,7 +114,13 @@ class Storage:
         self._entropy = entropy
         self._group_max = GROUP_MAX if group_max is None else group_max
         self._on_close = on_close
-        self._engine = Engine(backend, clock)
+        self._engine = Engine(backend, clock, self._append)
+        self._writer = DiskWriter(f"headwater-{name}-disk")
+        backend.before_access(self._writer.settle)
+        # The group before `_group`, if it is still being written; and the write of `_group`, once it is decided.
+        self._written: WrittenGroup | None = None
+        self._write: DiskWrite | None = None
+        self._writes_behind = False
         # Guards the engine, and the delivery of its decisions.
         self._lock = machine().lock()
         self._ports: list[OutcomeReceiver] = []
@@ -152,7 +176,9 @@ class Storage:
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument:
         """A document as of a sequence number."""
         with self._lock:
-            self._check_open()
+            # Not even a group that is being written is waited for: what it has written is later than `through`.
+            if self._closed or self._torn:
+                self._check_open()
             state = self._engine.states.get(branch, doc)
             if state.seq <= through:
                 return StoredDocument(state.value, state.seq)
@@ -172,7 +198,7 @@ class Storage:
             # A full group: deciding it here costs less than passing it to a thread that competes for the interpreter.
             if self._lock.acquire(blocking=waiting > WAITING_MAX):
                 try:
-                    self._work()
+                    self._work(goes_on=True)
                 finally:
                     self._lock.release()
         elif waiting > WAITING_MAX and not submission.is_resent:
@@ -235,7 +261,7 @@ class Storage:
         """
         if self._lock.acquire(blocking=False):
             try:
-                while self._waiting or self._group:
+                while self._left:
                     self._work()
             finally:
                 self._lock.release()
@@ -255,17 +281,17 @@ class Storage:
             self._check_open()
         while True:
             if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
-                left = len(self._waiting) + len(self._group)
+                left = self._left
                 message = (
                     f"{left} commits of space {self.name!r} are not on disk after {timeout} s; they are still tried"
                 )
                 raise UnavailableError(message, waiting=left)
             try:
-                left = len(self._waiting) + len(self._group)
+                left = self._left
                 target = self._decided + left if target is None else target
                 if not left or self._decided >= target:
                     return
-                self._work()
+                self._work(goes_on=len(self._waiting) > self._group_max)
             finally:
                 self._lock.release()
 
@@ -296,7 +322,16 @@ class Storage:
         self._lock = machine().lock()
         self._engine.backend.disown()
 
+    @property
+    def _left(self) -> int:
+        """Commits that are not decided, or not on disk."""
+        written = self._written
+        return len(self._waiting) + len(self._group) + (0 if written is None else len(written.submissions))
+
     def _check_open(self) -> None:
+        """Raise unless the space can be used. Then nothing is being written."""
+        if self._written is not None and not self._disowned:
+            self._finish_written()
         if self._disowned:
             message = (
                 f"space {self.name!r} was opened by the process that this one was forked from; open it here, "
@@ -326,7 +361,7 @@ class Storage:
             decided = self._decided
             rung = self._bell.wait(LINGER_S)
             self._bell.clear()
-            if not self._waiting and not self._group:
+            if not self._left:
                 quiet += 1
             elif rung or decided == self._decided:
                 quiet = 0
@@ -335,35 +370,90 @@ class Storage:
     def _drain(self) -> None:
         """Decide what is queued, until the queue is empty or a writer decides its own commits again."""
         submitted = self._submitted
-        while (self._waiting or self._group) and not (self._helping and submitted != self._submitted):
+        while self._left and not (self._helping and submitted != self._submitted):
             with self._lock:
                 self._work()
 
-    def _work(self) -> None:
+    def _work(self, *, goes_on: bool = False) -> None:
         """Decide one group and deliver the outcomes. The lock is held.
+
+        If the caller `goes_on`, the group is written meanwhile; its outcomes are delivered before those of the next.
 
         Ctrl-C may interrupt between any two steps, in the thread that waits. So nothing leaves a place before it is in
         the next, and the next call continues where this one was interrupted. Repeated steps are harmless: a commit
         that was accepted gets the same verdict, and outcomes that were delivered are not taken in again.
         """
+        if self._torn:
+            self._finish_written()
         if self._outcomes is None:
             group, waiting = self._group, self._waiting
             while waiting and len(group) < self._group_max:
                 group.append(waiting[0])
                 waiting.popleft()
             if not group:
+                self._finish_written()
                 return
-            with self._guarded():
-                self._outcomes = self._decide(group)
-        self._tell(self._outcomes)
-        for submission, decided in zip(self._group, self._outcomes, strict=True):
+            try:
+                with self._guarded():
+                    decided = self._decide(group, goes_on=goes_on and not self._torn)
+                    if self._write is not None:
+                        written = WrittenGroup(group, decided, self._engine.head, self._write)
+                        self._written, self._write, self._group = written, None, []
+                        return
+                    # None of them is in the log: the group before may still be written.
+                    self._end_written()
+                    self._outcomes = decided
+            except LostGroupError:
+                # Its commits are the first of this group now.
+                return
+        self._deliver(self._group, self._outcomes, self._engine.head)
+        self._group, self._outcomes = [], None
+
+    def _append(
+        self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]
+    ) -> None:
+        """Write a decided batch, as the engine asks: here, or behind the caller."""
+        self._end_written()
+        backend = self._engine.backend
+        plain = self._writes_behind and fold is None and not observed
+        work = backend.appending(rows) if plain else None
+        if work is None:
+            backend.append(rows, fold, observed)
+        else:
+            self._write = self._writer.start(work)
+
+    def _end_written(self) -> None:
+        """Wait for the group that is being written, and deliver its outcomes. Raises LostGroupError."""
+        written = self._written
+        if written is None:
+            return
+        self._writer.settle()
+        if written.write.error is None:
+            self._deliver(written.submissions, written.outcomes, written.head)
+            self._written = None
+            return
+        # What was decided since started from commits that do not exist.
+        self._torn = True
+        self._written, self._group, self._outcomes = None, written.submissions + self._group, None
+        raise LostGroupError
+
+    def _deliver(self, group: list[Submission], outcomes: Decided, head: Seq) -> None:
+        """Deliver the outcomes of a group, whose newest commit is this one."""
+        self._tell(outcomes, head)
+        for submission, decided in zip(group, outcomes, strict=True):
             if submission.table_transaction is not None:
                 notify_table_transaction(submission.table_transaction, decided)
-        self._decided += len(self._group)
-        self._group, self._outcomes = [], None
+        self._decided += len(group)
         self.groups += 1
 
-    def _decide(self, group: list[Submission], *, is_second: bool = False) -> Decided:  # noqa: C901, PLR0911  # one per outcome
+    def _finish_written(self) -> None:
+        """Wait for the group that is being written; if the disk did not accept it, decide it again."""
+        try:
+            self._end_written()
+        except LostGroupError:
+            self._work()
+
+    def _decide(self, group: list[Submission], *, goes_on: bool = False, is_second: bool = False) -> Decided:  # noqa: C901, PLR0911  # one per outcome
         """Decide a group. If it fails as a whole, its commits are tried one by one: some may still succeed."""
         if self._torn and (why := self._try_restart()) is not None:
             return [Failure(submission.commit, why) for submission in group]
@@ -372,14 +462,19 @@ class Storage:
                 return [one for submission in group for one in self._decide([submission])]
             if (stalled := self._stalled_by(group[0])) is not None:
                 return [Failure(group[0].commit, stalled)]
+        self._writes_behind = goes_on
         try:
             return list(self._engine.admit(group))
+        except LostGroupError:
+            raise
         except HeadwaterError as error:
+            self._end_written()
             hopeless = isinstance(error, StoreError) and not isinstance(error, StoreFullError)
             if len(group) == 1 or hopeless:
                 self._stall(group, error)
                 return [Failure(submission.commit, error) for submission in group]
         except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
+            self._end_written()
             self._torn = True
             if (why := self._try_restart()) is not None:
                 return [Failure(submission.commit, why) for submission in group]
@@ -391,6 +486,8 @@ class Storage:
             if len(group) == 1:
                 # It may be in the log already: then the engine returns its verdict.
                 return self._decide(group, is_second=True)
+        finally:
+            self._writes_behind = False
         return [one for submission in group for one in self._decide([submission])]
 
     def _stall(self, group: list[Submission], error: HeadwaterError) -> None:
@@ -413,17 +510,18 @@ class Storage:
             self._stalled.pop(commit.session, None)
         return None
 
-    def _tell(self, decided: Decided) -> None:
+    def _tell(self, decided: Decided, head: Seq | None = None) -> None:
+        """Deliver outcomes, of commits up to this one; by default, up to the end of the log."""
         for port in self._ports:
             port.deliver(decided)
-        self._told = self._engine.head
+        self._told = self._engine.head if head is None else head
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """After an unexpected error, which may occur at any point, the engine is restarted from the log."""
         try:
             yield
-        except HeadwaterError:
+        except (HeadwaterError, LostGroupError):
             raise
         except BaseException:
             self._torn = True
@@ -455,10 +553,15 @@ class Storage:
 
     def _restart(self) -> None:
         """Start the engine again from the log, and deliver the entries that the ports have not received."""
+        # A write of the interrupted group has ended or not: the log says.
+        self._writer.settle()
+        self._write = None
+        with suppress(LostGroupError):
+            self._end_written()
         backend = self._engine.backend
         # An interruption may have left a transaction open: the next commit would store writes that were refused.
         backend.roll_back()
-        self._engine = Engine(backend, self._clock)
+        self._engine = Engine(backend, self._clock, self._append)
         missed: Decided = []
         for row in backend.log(self._told, self._engine.head):
             entry = read_entry(row)
@@ -487,7 +590,7 @@ class Storage:
         stopped: KeyboardInterrupt | None = None
         try:
             # Commits that another thread queued during the close: later ones are refused.
-            while self._waiting or self._group:
+            while self._left:
                 try:
                     self._work()
                 except KeyboardInterrupt as stop:
@@ -501,6 +604,7 @@ class Storage:
             pass
         finally:
             try:
+                self._writer.close()
                 self._engine.backend.close()
             finally:
                 self._on_close()

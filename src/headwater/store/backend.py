@@ -139,6 +139,15 @@ class Backend(Protocol):
         Observations replace older ones. At the same sequence number, an observed one is newer than one from the log.
         """
 
+    def appending(self, rows: Sequence[LogRow]) -> Callable[[], None] | None:
+        """The append of rows alone as a function, which another thread may call. Meanwhile no method may be called.
+
+        None if there is nothing to wait for, or a transaction was begun: then the caller has to append them.
+        """
+
+    def before_access(self, wait: Callable[[], None]) -> None:
+        """Call this before every other access from now on: it returns when no other thread is appending."""
+
     def folded(self) -> Seq:
         """The newest commit that is in the caches."""
 

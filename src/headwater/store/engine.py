@@ -8,10 +8,10 @@ Length: the stages of a commit, in their order, and each needs what the one befo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -67,6 +67,8 @@ from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT
 from headwater.values.value_limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
 
+Append: TypeAlias = Callable[[Sequence[LogRow], Fold | None, Sequence[tuple[BranchId, ObservationRow]]], None]
+
 GENESIS: Final = b"\0" * 32
 """The hash that the first commit of a space is chained to."""
 
@@ -94,8 +96,10 @@ class _TableRefusedError(Exception):
 class Engine:
     """One space: its log, and the current state of the documents in use."""
 
-    def __init__(self, backend: Backend, clock: Clock) -> None:
+    def __init__(self, backend: Backend, clock: Clock, append: Append | None = None) -> None:
         self.backend = backend
+        # Appends a decided batch in the place of the backend: the host may write it while the next one is decided.
+        self._host_append = append
         self._clock = clock
         self.documents = Documents(backend)
         self._sessions = Sessions(backend)
@@ -502,7 +506,8 @@ class Engine:
 
     def _write(self, batch: _Batch) -> None:
         if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-            self.backend.append(batch.rows, batch.fold, batch.observed)
+            append = self._host_append or self.backend.append
+            append(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
             self.documents.after_fold(batch.fold)
             self._sessions.folded(batch.fold.through)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import apsw
 
@@ -75,6 +75,12 @@ class MemoryBackend:
         self._observe(observed)
         if self._tables is not None:
             self._tables.end()
+
+    def appending(self, rows: Sequence[LogRow]) -> None:
+        del rows
+
+    def before_access(self, wait: Callable[[], None]) -> None:
+        """Nothing to do: no other thread appends."""
 
     def _observe(self, observed: Sequence[tuple[BranchId, ObservationRow]], *, folded: bool = False) -> None:
         for branch, row in observed:

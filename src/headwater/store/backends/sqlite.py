@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -58,6 +59,8 @@ class SqliteBackend:
         self._path = path
         self._vfs = vfs
         self._poison: PoisonedError | None = None
+        # Returns when no other thread is appending; None if none ever does.
+        self._wait: Callable[[], None] | None = None
         self._wal_pages = 0
         self._db = sqlite_file.connect(path, durability=durability, vfs=vfs, create=create)
         self._db.set_wal_hook(self._record_wal_pages)
@@ -75,6 +78,8 @@ class SqliteBackend:
     # -- every access goes through one of these two --------------------------------------------------------
 
     def _read(self, query: str, values: Sequence[object] = ()) -> list[tuple[apsw.SQLiteValue, ...]]:
+        if self._wait is not None:
+            self._wait()
         if self._poison is not None:
             raise self._poison
         try:
@@ -85,6 +90,8 @@ class SqliteBackend:
             raise self._corrupt(f"a text in it is not UTF-8 ({error})") from error
 
     def _write(self, work: Callable[[apsw.Connection], None]) -> None:
+        if self._wait is not None:
+            self._wait()
         if self._poison is not None:
             raise self._poison
         db = self._db
@@ -138,6 +145,8 @@ class SqliteBackend:
 
     @property
     def tables(self) -> SqliteTables:
+        if self._wait is not None:
+            self._wait()
         if self._poison is not None:
             raise self._poison
         return self._tables
@@ -152,6 +161,8 @@ class SqliteBackend:
         self._tables.end_savepoint(keep=keep)
 
     def roll_back(self) -> None:
+        if self._wait is not None:
+            self._wait()
         self._tables.roll_back()
 
     # -- the log -------------------------------------------------------------------------------------------
@@ -168,6 +179,29 @@ class SqliteBackend:
                 observe(db, observed)
 
         self._write(work)
+
+    def appending(self, rows: Sequence[LogRow]) -> Callable[[], None] | None:
+        if self._db.in_transaction:
+            return None
+        values: list[object] = []
+        for row in rows:
+            values += (row.seq, row.body, row.chain, log_sum(row.seq, row.body))
+        # One statement, which is a transaction of its own: the thread gives up the interpreter once, for all of it.
+        query = "insert into log values (?, ?, ?, ?)" + ", (?, ?, ?, ?)" * (len(rows) - 1)
+        return partial(self._append_alone, query, values)
+
+    def _append_alone(self, query: str, values: list[object]) -> None:
+        if self._poison is not None:
+            raise self._poison
+        try:
+            self._db.execute(query, values)
+        except apsw.Error as error:
+            raise self._explained(error) from error
+        if self._wal_pages >= sqlite_file.CHECKPOINT_PAGES:
+            self._checkpoint()
+
+    def before_access(self, wait: Callable[[], None]) -> None:
+        self._wait = wait
 
     def last(self) -> LogRow | None:
         found = self._read("select seq, body, chain, sum from log order by seq desc limit 1")
