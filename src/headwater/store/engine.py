@@ -58,7 +58,14 @@ from headwater.store.elision import elided, is_elided, newer_basis, operations_d
 from headwater.store.folding import build_fold
 from headwater.store.same_reads import is_same_pending_read, is_same_read
 from headwater.store.sessions import NO_SESSION, Session, Sessions
-from headwater.store.state_cache import DocState, Recent, StateCache, are_all_writes, layered_writes
+from headwater.store.state_cache import (
+    DocState,
+    Recent,
+    StateCache,
+    are_all_writes,
+    ends_with_whole_layer,
+    layered_writes,
+)
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.values.address import address_text
 from headwater.values.codec import digest, encode
@@ -398,12 +405,16 @@ class Engine:
 
     def _undermined(self, branch: BranchId, session: Session, state: DocState, read: PendingRead) -> Conflict | None:
         """Check a read through layers of its session: each was accepted, and no other session wrote in between."""
-        for first, last in read.layers:
-            missing = self._sessions.first_missing(session, first, last)
-            if missing is not None:
-                return Conflict(
-                    f"rests on commit {missing} of its session, which was not accepted", read.doc, read.path
-                )
+        layers = read.layers
+        if layers and not (session.gap < layers[0][0] and layers[-1][1] <= session.last):
+            for first, last in layers:
+                missing = self._sessions.first_missing(session, first, last)
+                if missing is not None:
+                    return Conflict(
+                        f"rests on commit {missing} of its session, which was not accepted", read.doc, read.path
+                    )
+        if read.basis >= self.documents.horizon.seq and ends_with_whole_layer(session, state, read):
+            return None
         if session.elided:
             read = seen_through(session, read)
         alone = state.author == session.id and state.others <= read.basis

@@ -241,6 +241,17 @@ def are_all_writes(session: Session, state: DocState, read: PendingRead) -> bool
     return (recent[-count - 1].seq if len(recent) > count else state.floor) <= basis
 
 
+def ends_with_whole_layer(session: Session, state: DocState, read: PendingRead) -> bool:
+    """Whether the newest write is the newest layer and wrote the whole document: the document is as it was read."""
+    if not state.recent or not read.layers:
+        return False
+    newest = state.recent[-1].commit
+    if newest.session != session.id or newest.local_seq != read.layers[-1][1]:
+        return False
+    first = next((operation for operation in newest.operations if operation.doc == read.doc), None)
+    return first is not None and type(first) is not PatchDoc
+
+
 def layered_writes(later: Iterable[Recent], session: Session, read: PendingRead) -> Iterator[Write]:
     """Writes of a document as `first_unseen` takes them: oldest first, named layers with their operations.
 
