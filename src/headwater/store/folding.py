@@ -56,7 +56,7 @@ def _runs(tail: Tail) -> list[ReplayRow]:
 
 def _fold_document(fold: Fold, states: StateCache, branch: BranchId, doc: DocKey, revisions: list[Revision]) -> None:
     state = states.get(branch, doc)
-    fold.revisions.extend((branch, doc, revision.seq) for revision in revisions)
+    fold.revisions += [(branch, doc, revision.seq) for revision in revisions]
     size, since = state.size, state.since_bytes
     if since > size + SNAPSHOT_SLACK_BYTES:
         body = None if state.value is ABSENT else encode(state.value)

@@ -129,7 +129,10 @@ def newest(
     entries: Iterable[tuple[Seq, CommitEntry, int]], known: Callable[[BranchId, DocKey], ObservationRow | None]
 ) -> dict[ResultKey, tuple[Seq, ObservationRow | None]]:
     """The newest observation of each computation in a part of the log; None where it cannot be restored."""
-    found: dict[ResultKey, tuple[Seq, ObservationRow | None]] = {}
+    seqs: dict[ResultKey, Seq] = {}
+    # The body of each, or None, and its digest: most entries repeat the digest of the one before.
+    bodies: dict[ResultKey, tuple[bytes | None, bytes]] = {}
+    stored: dict[ResultKey, ObservationRow | None] = {}
     for seq, entry, _ in entries:
         if entry.seen is None:
             continue
@@ -137,10 +140,14 @@ def newest(
         if index >= len(entry.operations):
             continue
         key = (entry.branch, entry.operations[index].doc)
-        if len(body) == DIGEST_BYTES:
-            earlier = found[key][1] if key in found else None
-            same = [row for row in (earlier, known(*key)) if row is not None and digest_of(row.body) == body]
-            found[key] = (seq, ObservationRow(key[1], seq, same[0].body) if same else None)
-        else:
-            found[key] = (seq, ObservationRow(key[1], seq, body))
+        seqs[key] = seq
+        if len(body) != DIGEST_BYTES:
+            bodies[key] = (body, digest_of(body))
+        elif key not in bodies or bodies[key][0] is None or bodies[key][1] != body:
+            row = stored[key] if key in stored else stored.setdefault(key, known(*key))
+            bodies[key] = (row.body if row is not None and digest_of(row.body) == body else None, body)
+    found: dict[ResultKey, tuple[Seq, ObservationRow | None]] = {}
+    for key, seq in seqs.items():
+        whole = bodies[key][0]
+        found[key] = (seq, None if whole is None else ObservationRow(key[1], seq, whole))
     return found

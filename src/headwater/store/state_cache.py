@@ -86,7 +86,10 @@ class DocState:
 
     def trim(self, through: Seq) -> None:
         """Drop writes up to here: they are in the log."""
-        self.recent = [recent for recent in self.recent if recent.seq > through] or _NONE_RECENT
+        if not self.recent or self.recent[-1].seq <= through:
+            self.recent = _NONE_RECENT
+        else:
+            self.recent = [recent for recent in self.recent if recent.seq > through]
         self.floor = max(self.floor, min(through, self.seq))
         self.index, self.indexed = None, 0
 
@@ -206,7 +209,8 @@ class StateCache:
             state.trim(self._folded_through)
         self._folded, self._folded_through = [], fold.through
         for branch, row in fold.heads:
-            state = self.get(branch, row.doc)
+            # It is here: the fold was made from it.
+            state = self._states[branch][row.doc]
             state.size, state.since_bytes = row.size, row.since
             state.bound = min(state.bound, row.size + row.since)
             self._folded.append(state)

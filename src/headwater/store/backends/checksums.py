@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Final
 from zlib import crc32
 
+from headwater.store.backend import HeadRow
+
 _PLACED: Final = 1 << 32
 """Added to a checksum that also covers the key of its row. A CRC has 32 bits, so a plain one is always smaller."""
 
@@ -17,6 +19,17 @@ _MASK: Final = _PLACED - 1
 def sum_of(*parts: object) -> int:
     """The checksum of a short row: its columns, with names instead of their numbers."""
     return crc32("\0".join(map(str, parts)).encode(errors="surrogatepass"))
+
+
+def key_sum(key: str) -> int:
+    """The same as `sum_of(key)`: a fold computes it for each new document."""
+    return crc32(key.encode(errors="surrogatepass"))
+
+
+def head_sum(branch: str, row: HeadRow) -> int:
+    """The checksum of a row of `head`: the same as `sum_of` of its columns, at half the cost."""
+    text = f"{branch}\0{row.doc}\0{row.seq}\0{int(row.live)}\0{row.size}\0{row.since}"
+    return crc32(text.encode(errors="surrogatepass"))
 
 
 def log_sum(seq: int, body: bytes) -> int:

@@ -32,6 +32,7 @@ from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum,
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
     DOC,
+    json_list,
     observe,
     observed_rows,
     set_meta,
@@ -39,7 +40,7 @@ from headwater.store.backends.sqlite_caches import (
     unobserve_at,
     write_fold,
 )
-from headwater.store.backends.sqlite_damage import DamageCheck, json_list
+from headwater.store.backends.sqlite_damage import DamageCheck
 from headwater.store.backends.sqlite_tables import SqliteTables
 from headwater.store.backends.sqlite_wal import cut_off
 from headwater.store.features import with_feature

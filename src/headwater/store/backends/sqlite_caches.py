@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -10,11 +10,19 @@ import apsw
 import msgspec
 
 from headwater.store.backend import BranchRow, Fold, ObservationRow, ReplayRow
-from headwater.store.backends.checksums import snapshot_sum, sum_of
+from headwater.store.backends.checksums import head_sum, key_sum, snapshot_sum, sum_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis
 
 BRANCH: Final = "(select id from branch where name = ?)"
 DOC: Final = "(select id from doc where key = ?)"
+
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+def json_list(values: Collection[object]) -> str:
+    """A parameter for `json_each`. Text, because SQLite reads bytes as a binary form."""
+    return _encoder.encode(values).decode()
 
 
 def set_meta(db: apsw.Connection, key: str, value: str) -> None:
@@ -38,13 +46,20 @@ def _make_branches(db: apsw.Connection, rows: Iterable[BranchRow], then: str) ->
     )
 
 
-def _make_docs(db: apsw.Connection, keys: Iterable[DocKey]) -> dict[DocKey, object]:
-    """The numbers of keys; new keys get a number, and are counted. Looked up once per fold, not once per row."""
-    rows = [(key, sum_of(key)) for key in keys]
-    before = db.total_changes()
-    db.executemany("insert into doc(key, sum) values (?, ?) on conflict do nothing", rows)
-    _count(db, "docs", db.total_changes() - before)
-    return {key: db.execute("select id from doc where key = ?", (key,)).get for key, _ in rows}
+def _make_docs(db: apsw.Connection, keys: Collection[DocKey]) -> dict[DocKey, object]:
+    """The numbers of keys; new keys get a number, and are counted. Looked up by one statement for all."""
+    query = "select key, id from doc where key in (select value from json_each(?))"
+    numbers: dict[DocKey, object] = dict(db.execute(query, (json_list(keys),)))
+    new = [key for key in keys if key not in numbers]
+    if new:
+        # The next numbers, as SQLite would give them.
+        last = int(str(db.execute("select coalesce(max(id), 0) from doc").get))
+        numbers.update({key: last + place for place, key in enumerate(new, 1)})
+        db.executemany(
+            "insert into doc(id, key, sum) values (?, ?, ?)", [(numbers[key], key, key_sum(key)) for key in new]
+        )
+        _count(db, "docs", len(new))
+    return numbers
 
 
 def _count(db: apsw.Connection, key: str, more: int) -> None:
@@ -64,18 +79,7 @@ def write_fold(db: apsw.Connection, fold: Fold) -> None:
     db.executemany(
         "insert into head values (?, ?, ?, ?, ?, ?, ?) on conflict do update set seq = excluded.seq, "
         "live = excluded.live, size = excluded.size, since = excluded.since, sum = excluded.sum",
-        [
-            (
-                branch[b],
-                doc[h.doc],
-                h.seq,
-                h.live,
-                h.size,
-                h.since,
-                sum_of(b, h.doc, h.seq, int(h.live), h.size, h.since),
-            )
-            for b, h in fold.heads
-        ],
+        [(branch[b], doc[h.doc], h.seq, h.live, h.size, h.since, head_sum(b, h)) for b, h in fold.heads],
     )
     _count(db, "heads", len(fold.heads) - len(newest))
     db.executemany(
@@ -92,8 +96,15 @@ def write_fold(db: apsw.Connection, fold: Fold) -> None:
 
 def _newest(db: apsw.Connection, pairs: Iterable[tuple[object, object]]) -> dict[tuple[object, object], int]:
     """The newest commits of those documents that have a head."""
-    found = ((pair, db.execute("select seq from head where branch = ? and doc = ?", pair).get) for pair in pairs)
-    return {pair: seq for pair, seq in found if isinstance(seq, int)}
+    by_branch: dict[object, list[object]] = {}
+    for branch, doc in pairs:
+        by_branch.setdefault(branch, []).append(doc)
+    query = "select doc, seq from head where branch = ? and doc in (select value from json_each(?))"
+    return {
+        (branch, doc): int(str(seq))
+        for branch, docs in by_branch.items()
+        for doc, seq in db.execute(query, (branch, json_list(docs)))
+    }
 
 
 def _linked(

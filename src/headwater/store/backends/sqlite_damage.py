@@ -11,16 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
 import apsw
-import msgspec
 
 from headwater.errors import CorruptError
 from headwater.store.backends.checksums import sum_of
-from headwater.store.backends.sqlite_caches import BRANCH, DOC
+from headwater.store.backends.sqlite_caches import BRANCH, DOC, json_list
 from headwater.values.ids import NEVER, Seq
 
 Rows: TypeAlias = "list[tuple[apsw.SQLiteValue, ...]]"
-
-_encoder: Final = msgspec.json.Encoder()
 
 NEEDED: Final = (
     "folded",
@@ -35,11 +32,6 @@ NEEDED: Final = (
     "heads",
 )
 """Properties that every file has."""
-
-
-def json_list(values: Sequence[object]) -> str:
-    """A parameter for `json_each`. Text, because SQLite reads bytes as a binary form."""
-    return _encoder.encode(values).decode()
 
 
 class DamageCheck:
