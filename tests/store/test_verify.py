@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 from headwater.errors import CorruptError
+from headwater.store.backend import GENESIS
 from headwater.store.branching import fork, merge
 from headwater.store.compaction import compact
-from headwater.store.engine import GENESIS
 from headwater.store.verification import VerificationReport, verify
 from headwater.values.address import doc_key
 from headwater.values.codec import encode

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from headwater.store.commit import Tables
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+
+GENESIS: Final = b"\0" * 32
+"""The hash that the first commit of a space is chained to."""
 
 
 class LogRow(msgspec.Struct, frozen=True, gc=False):
@@ -114,6 +117,9 @@ class Backend(Protocol):
     Other packages use `tables` for tables of their own: to read, at any time; to write, after `begin`. Then the next
     `append` is part of the same transaction and ends it.
     """
+
+    chains_rows: bool
+    """Whether it computes the chain itself, when rows are read: then appended rows have none."""
 
     @property
     def tables(self) -> Tables:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -26,7 +26,7 @@ from headwater.errors import (
     StoreError,
     UnavailableError,
 )
-from headwater.store.backend import Backend, Fold, Horizon, LogRow, ObservationRow
+from headwater.store.backend import GENESIS, Backend, Fold, Horizon, LogRow, ObservationRow
 from headwater.store.commit import (
     UNNUMBERED,
     Absent,
@@ -75,9 +75,6 @@ from headwater.values.tree import ABSENT
 from headwater.values.value_limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
 
 Append: TypeAlias = Callable[[Sequence[LogRow], Fold | None, Sequence[tuple[BranchId, ObservationRow]]], None]
-
-GENESIS: Final = b"\0" * 32
-"""The hash that the first commit of a space is chained to."""
 
 
 @dataclass(slots=True)
@@ -509,7 +506,8 @@ class Engine:
         rows = batch.rows
         before = rows[-1].chain if rows else self._chain
         seq: Seq = self.head + len(rows) + 1  # type: ignore[assignment]  # a NewType's call costs as much as the sum
-        rows.append(LogRow(seq, body, sha256(before + body).digest()))
+        chain = b"" if self.backend.chains_rows else sha256(before + body).digest()
+        rows.append(LogRow(seq, body, chain))
         batch.entries.append(entry)
         return seq
 

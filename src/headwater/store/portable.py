@@ -18,11 +18,11 @@ from typing import Final
 import msgspec
 
 from headwater.errors import AddressError, HeadwaterError, UsageError
-from headwater.store.backend import LogRow
+from headwater.store.backend import GENESIS, LogRow
 from headwater.store.browsing import listing, read, read_seq
 from headwater.store.commit import Entry, SetDoc
 from headwater.store.document import read_entry
-from headwater.store.engine import GENESIS, Engine
+from headwater.store.engine import Engine
 from headwater.store.features import check_known
 from headwater.values.address import address_text, parse_address
 from headwater.values.codec import encode, flatten, from_json, to_json

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Generator, Iterator, Sequence
+from hashlib import sha256
 
 import apsw
 
 from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.store.backend import (
+    GENESIS,
     BranchRow,
     Fold,
     HeadRow,
@@ -26,11 +28,18 @@ from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, Session
 
 
 class MemoryBackend:
-    """Rows in dicts and lists."""
+    """Rows in dicts and lists.
+
+    Only a check, an export and a restart of the engine need the chain of the log: it is computed for them.
+    """
+
+    chains_rows: bool = True
 
     def __init__(self) -> None:
         self._log: dict[Seq, LogRow] = {}
         self._horizon = Horizon(NEVER, b"")
+        # The newest row that has a chain, and its chain.
+        self._chained, self._chain = NEVER, GENESIS
         self._folded = NEVER
         self._branches: dict[BranchId, BranchRow] = {}
         self._heads: dict[BranchId, dict[DocKey, HeadRow]] = {}
@@ -116,13 +125,23 @@ class MemoryBackend:
     def horizon(self) -> Horizon:
         return self._horizon
 
+    def _chain_rows(self) -> None:
+        """Compute the chain of the rows that were appended since."""
+        while (row := self._log.get(Seq(self._chained + 1))) is not None:
+            chain = row.chain or sha256(self._chain + row.body).digest()
+            self._log[row.seq] = LogRow(row.seq, row.body, chain)
+            self._chained, self._chain = row.seq, chain
+
     def last(self) -> LogRow | None:
+        self._chain_rows()
         return self._log[max(self._log)] if self._log else None
 
     def log(self, after: Seq, through: Seq) -> Iterator[LogRow]:
+        self._chain_rows()
         return iter([row for seq, row in self._log.items() if after < seq <= through])
 
     def row(self, seq: Seq) -> LogRow | None:
+        self._chain_rows()
         return self._log.get(seq)
 
     def branches(self) -> list[BranchRow]:

@@ -54,6 +54,8 @@ _merges: Final = msgspec.msgpack.Decoder(tuple[tuple[BranchId, Seq, Seq], ...])
 class SqliteBackend:
     """The backend of a space file."""
 
+    chains_rows: bool = False
+
     def __init__(
         self, path: str, *, durability: sqlite_file.Durability = "full", vfs: str | None = None, create: bool = True
     ) -> None:
