@@ -20,13 +20,13 @@ class DiskWrite:
         self.is_sent = False
         self.is_ended = False
         self.error: BaseException | None = None
-        self._is_taken = False
+        self.thread_id: int | None = None
 
-    def perform(self) -> None:
-        """Write. Called by the thread; the second call after an interrupted `DiskWriter.start` does nothing."""
-        if self._is_taken:
+    def perform(self, thread_id: int) -> None:
+        """Write, in this thread. The second call after an interrupted `DiskWriter.start` does nothing."""
+        if self.thread_id is not None:
             return
-        self._is_taken = True
+        self.thread_id = thread_id
         self._begun.release()
         try:
             self._work()
@@ -52,15 +52,15 @@ class DiskWriter:
         self._name = name
         self._thread: Thread | None = None
         self._thread_id = machine().thread_id
-        self._own_id: int | None = None
         self._queue: ThreadQueue[DiskWrite | None] = machine().queue()
         self._newest: DiskWrite | None = None
 
     def start(self, work: Callable[[], None]) -> DiskWrite:
         """Begin a write. The one before has ended."""
         if self._thread is None:
-            self._thread = machine().thread(self._run, name=self._name)
-            self._thread.start()
+            thread = machine().thread(self._run, name=self._name)
+            thread.start()
+            self._thread = thread
         write = self._newest = DiskWrite(work)
         # An interrupt between any two steps: `settle` sends it again, and only the first counts.
         self._queue.put(write)
@@ -71,16 +71,15 @@ class DiskWriter:
     def settle(self) -> None:
         """Return when nothing is being written. The thread itself may call it."""
         write = self._newest
-        if write is None or write.is_ended or self._thread_id() == self._own_id:
+        if write is None or write.is_ended or write.thread_id == self._thread_id():
             return
         if not write.is_sent:
             self._queue.put(write)
         write.wait_ended()
 
     def _run(self) -> None:
-        self._own_id = self._thread_id()
         while (write := self._queue.get()) is not None:
-            write.perform()
+            write.perform(self._thread_id())
 
     def close(self) -> None:
         """End the thread. Nothing is being written."""

@@ -106,8 +106,11 @@ class PlainRuntime(PlainLoading):
             if self._has_parts:
                 self._begin_pass()
             scheduler.settle()
-            if is_due is not None or events.lanes_by_name or events.inbox or events.unnotified:
-                self._follow_up(is_due or (lambda: events.is_due))
+            if is_due is not None:
+                self._follow_up(is_due)
+            elif self.has_work and (events.lanes_by_name or events.inbox or events.unnotified):
+                # If an event is due after a pass, the pass has said so, or the thread that sent it.
+                self._follow_up(lambda: events.is_due)
             if self._has_parts:
                 self._end_pass()
                 self._take_up_pieces()

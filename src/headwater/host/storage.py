@@ -115,8 +115,8 @@ class Storage:
         self._group_max = GROUP_MAX if group_max is None else group_max
         self._on_close = on_close
         self._engine = Engine(backend, clock, self._append)
-        self._writer = DiskWriter(f"headwater-{name}-disk")
-        backend.before_access(self._writer.settle)
+        # Made with the first group that is written behind its caller.
+        self._writer: DiskWriter | None = None
         # The group before `_group`, if it is still being written; and the write of `_group`, once it is decided.
         self._written: WrittenGroup | None = None
         self._write: DiskWrite | None = None
@@ -261,7 +261,7 @@ class Storage:
         """
         if self._lock.acquire(blocking=False):
             try:
-                while self._left:
+                while self._waiting or self._group or self._written:
                     self._work()
             finally:
                 self._lock.release()
@@ -287,9 +287,10 @@ class Storage:
                 )
                 raise UnavailableError(message, waiting=left)
             try:
-                left = self._left
-                target = self._decided + left if target is None else target
-                if not left or self._decided >= target:
+                if target is None:
+                    target = self._decided + self._left
+                if self._decided >= target or not (self._waiting or self._group or self._written):
+                    # Nothing is left if a commit was refused because the space was being closed.
                     return
                 self._work(goes_on=len(self._waiting) > self._group_max)
             finally:
@@ -361,7 +362,7 @@ class Storage:
             decided = self._decided
             rung = self._bell.wait(LINGER_S)
             self._bell.clear()
-            if not self._left:
+            if not (self._waiting or self._group or self._written):
                 quiet += 1
             elif rung or decided == self._decided:
                 quiet = 0
@@ -370,7 +371,7 @@ class Storage:
     def _drain(self) -> None:
         """Decide what is queued, until the queue is empty or a writer decides its own commits again."""
         submitted = self._submitted
-        while self._left and not (self._helping and submitted != self._submitted):
+        while (self._waiting or self._group or self._written) and not (self._helping and submitted != self._submitted):
             with self._lock:
                 self._work()
 
@@ -391,7 +392,8 @@ class Storage:
                 group.append(waiting[0])
                 waiting.popleft()
             if not group:
-                self._finish_written()
+                if self._written is not None:
+                    self._finish_written()
                 return
             try:
                 with self._guarded():
@@ -400,8 +402,9 @@ class Storage:
                         written = WrittenGroup(group, decided, self._engine.head, self._write)
                         self._written, self._write, self._group = written, None, []
                         return
-                    # None of them is in the log: the group before may still be written.
-                    self._end_written()
+                    if self._written is not None:
+                        # None of them is in the log, and the group before is still being written.
+                        self._end_written()
                     self._outcomes = decided
             except LostGroupError:
                 # Its commits are the first of this group now.
@@ -413,13 +416,18 @@ class Storage:
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]
     ) -> None:
         """Write a decided batch, as the engine asks: here, or behind the caller."""
-        self._end_written()
+        if self._written is not None:
+            self._end_written()
         backend = self._engine.backend
         plain = self._writes_behind and fold is None and not observed
         work = backend.appending(rows) if plain else None
         if work is None:
             backend.append(rows, fold, observed)
         else:
+            if self._writer is None:
+                writer = DiskWriter(f"headwater-{self.name}-disk")
+                backend.before_access(writer.settle)
+                self._writer = writer
             self._write = self._writer.start(work)
 
     def _end_written(self) -> None:
@@ -427,6 +435,7 @@ class Storage:
         written = self._written
         if written is None:
             return
+        assert self._writer is not None
         self._writer.settle()
         if written.write.error is None:
             self._deliver(written.submissions, written.outcomes, written.head)
@@ -554,7 +563,8 @@ class Storage:
     def _restart(self) -> None:
         """Start the engine again from the log, and deliver the entries that the ports have not received."""
         # A write of the interrupted group has ended or not: the log says.
-        self._writer.settle()
+        if self._writer is not None:
+            self._writer.settle()
         self._write = None
         with suppress(LostGroupError):
             self._end_written()
@@ -590,7 +600,7 @@ class Storage:
         stopped: KeyboardInterrupt | None = None
         try:
             # Commits that another thread queued during the close: later ones are refused.
-            while self._left:
+            while self._waiting or self._group or self._written:
                 try:
                     self._work()
                 except KeyboardInterrupt as stop:
@@ -604,7 +614,8 @@ class Storage:
             pass
         finally:
             try:
-                self._writer.close()
+                if self._writer is not None:
+                    self._writer.close()
                 self._engine.backend.close()
             finally:
                 self._on_close()

@@ -79,15 +79,11 @@ class Tail:
     __slots__ = ("_index", "_indexed", "entries", "weight")
 
     def __init__(self) -> None:
+        # Accepted commits, each with the size of its row; and the sum of these. Only `Documents` appends.
         self.entries: list[tuple[Seq, CommitEntry, int]] = []
         self.weight = 0
         self._index: dict[BranchId, dict[DocKey, list[Revision]]] = {}
         self._indexed = 0
-
-    def add(self, seq: Seq, entry: CommitEntry, weight: int) -> None:
-        """Add an accepted commit; `weight` is the size of its row."""
-        self.entries.append((seq, entry, weight))
-        self.weight += weight
 
     def by_document(self) -> dict[BranchId, dict[DocKey, list[Revision]]]:
         """Revisions of every branch and document, oldest first."""
@@ -124,9 +120,12 @@ class Documents:
 
     def add_rows(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
         """Add durable rows of the log."""
+        tail = self.tail
         for row, entry in zip(rows, entries, strict=True):
             if type(entry) is CommitEntry:
-                self.tail.add(row.seq, entry, len(row.body))
+                weight = len(row.body)
+                tail.entries.append((row.seq, entry, weight))
+                tail.weight += weight
                 if entry.merged is not None:
                     self._add_merge(entry.branch, *entry.merged, row.seq)
             elif type(entry) is ForkEntry:

@@ -121,7 +121,8 @@ class Lanes:
     def are_ready(self) -> bool:
         """Whether some head can be checked."""
         for lane in self._lanes.values():
-            if lane.is_ready:
+            # As `Lane.is_ready`: every pass asks several times.
+            if lane.events and lane.running is None and lane.parked is None:
                 return True
         return False
 

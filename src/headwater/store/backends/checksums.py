@@ -5,10 +5,11 @@ From format 4 on. Bodies of earlier formats have a checksum of the body alone; t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
 
-from headwater.store.backend import HeadRow
+from headwater.store.backend import HeadRow, LogRow
 
 _PLACED: Final = 1 << 32
 """Added to a checksum that also covers the key of its row. A CRC has 32 bits, so a plain one is always smaller."""
@@ -35,6 +36,11 @@ def head_sum(branch: str, row: HeadRow) -> int:
 def log_sum(seq: int, body: bytes) -> int:
     """The checksum of a row of the log."""
     return _PLACED + crc32(body, seq & _MASK)
+
+
+def log_values(rows: Sequence[LogRow]) -> list[tuple[int, bytes, bytes, int]]:
+    """Rows of the log with their checksums, as they are stored."""
+    return [(row.seq, row.body, row.chain, _PLACED + crc32(row.body, row.seq & _MASK)) for row in rows]
 
 
 def is_log_row(seq: int, body: bytes, checksum: object) -> bool:

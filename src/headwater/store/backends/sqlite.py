@@ -11,6 +11,7 @@ import ctypes
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import apsw
@@ -28,7 +29,7 @@ from headwater.store.backend import (
     SnapshotRow,
 )
 from headwater.store.backends import sqlite_file
-from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum, sum_of
+from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum, log_values, sum_of
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
     DOC,
@@ -46,6 +47,7 @@ from headwater.store.backends.sqlite_wal import cut_off
 from headwater.store.features import with_feature
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
+INSERT: Final = "insert into log values (?, ?, ?, ?)"
 _SESSION: Final = "(select id from session where name = ?)"
 _CHARACTER_MAX: Final = "\U0010ffff"
 _merges: Final = msgspec.msgpack.Decoder(tuple[tuple[BranchId, Seq, Seq], ...])
@@ -173,9 +175,16 @@ class SqliteBackend:
     def append(
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()
     ) -> None:
+        if self._wait is not None:
+            self._wait()
+        if len(rows) == 1 and fold is None and not observed and not self._db.in_transaction:
+            # A commit alone, as of a program that waits for each: without statements around it.
+            [row] = rows
+            self._append_alone(INSERT, (row.seq, row.body, row.chain, log_sum(row.seq, row.body)))
+            return
+
         def work(db: apsw.Connection) -> None:
-            values = [(row.seq, row.body, row.chain, log_sum(row.seq, row.body)) for row in rows]
-            db.executemany("insert into log values (?, ?, ?, ?)", values)
+            db.executemany(INSERT, log_values(rows))
             if fold is not None:
                 write_fold(db, fold)
             if observed:
@@ -184,16 +193,16 @@ class SqliteBackend:
         self._write(work)
 
     def appending(self, rows: Sequence[LogRow]) -> Callable[[], None] | None:
+        if self._wait is not None:
+            self._wait()
         if self._db.in_transaction:
             return None
-        values: list[object] = []
-        for row in rows:
-            values += (row.seq, row.body, row.chain, log_sum(row.seq, row.body))
+        values = list(chain.from_iterable(log_values(rows)))
         # One statement, which is a transaction of its own: the thread gives up the interpreter once, for all of it.
-        query = "insert into log values (?, ?, ?, ?)" + ", (?, ?, ?, ?)" * (len(rows) - 1)
+        query = INSERT + ", (?, ?, ?, ?)" * (len(rows) - 1)
         return partial(self._append_alone, query, values)
 
-    def _append_alone(self, query: str, values: list[object]) -> None:
+    def _append_alone(self, query: str, values: Sequence[object]) -> None:
         if self._poison is not None:
             raise self._poison
         try:
