@@ -153,6 +153,8 @@ class Authenticator:
             self._sockets.get(socket),
             peer=socket.peer,
             write=socket.send,
+            push=socket.push,
+            flush=socket.flush,
             shut=socket.close,
             answer=socket.answer,
             admit=lambda grant: self._known(socket, grant),

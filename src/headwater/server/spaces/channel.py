@@ -66,6 +66,8 @@ class Channel:
         self._watches: dict[BranchId, Watches[ConnectionPort]] = {}
         self._inbox: deque[Delivered | SpaceAnswer] = deque()
         self._woken = False
+        # Connections with frames to be flushed at the end of this turn of the loop, in this order.
+        self._pushed: dict[ConnectionPort, None] = {}
         self.connections: dict[SessionId, ConnectionPort] = {}
         # The newest sequence number sent to any client.
         self.head = storage.join(self)
@@ -204,12 +206,17 @@ class Channel:
     def _drain(self) -> None:
         # Reset before reading the queue: a later append wakes the loop again.
         self._woken = False
-        while self._inbox:
-            what = self._inbox.popleft()
-            if isinstance(what, SpaceAnswer):
-                self._answer(what)
-            else:
-                self._tell([each for each in what if isinstance(each, CommitOutcome | Failure)])
+        try:
+            while self._inbox:
+                what = self._inbox.popleft()
+                if isinstance(what, SpaceAnswer):
+                    self._answer(what)
+                else:
+                    self._tell([each for each in what if isinstance(each, CommitOutcome | Failure)])
+        finally:
+            pushed, self._pushed = self._pushed, {}
+            for connection in pushed:
+                connection.flush()
 
     def _answer(self, answered: SpaceAnswer) -> None:
         connection = answered.connection
@@ -255,6 +262,7 @@ class Channel:
         if connection.may("read"):
             self.delivered += 1
             connection.push(frame)
+            self._pushed[connection] = None
         else:
             connection.talk.revoked()
 

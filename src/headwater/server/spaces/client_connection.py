@@ -56,6 +56,8 @@ class ClientConnection:
         *,
         peer: str,
         write: Callable[[bytes], None],
+        push: Callable[[bytes], None],
+        flush: Callable[[], None],
         shut: Callable[[int, str], None],
         answer: Callable[[bytes], None] | None = None,
         admit: Callable[[Grant], None] | None = None,
@@ -64,6 +66,9 @@ class ClientConnection:
         self._grant = grant
         self.peer = peer
         self._write = write
+        # Buffers a frame until `flush` is called.
+        self._push = push
+        self._flush = flush
         # Sends answers, which may be larger than pushed frames.
         self._answer = answer or write
         self._shut = shut
@@ -107,8 +112,12 @@ class ClientConnection:
         self._write(encode_frame(frame))
 
     def push(self, frame: bytes) -> None:
-        """Send an encoded frame."""
-        self._write(frame)
+        """Buffer an encoded frame until `flush`."""
+        self._push(frame)
+
+    def flush(self) -> None:
+        """Send what was buffered."""
+        self._flush()
 
     def close(self, code: int, reason: str) -> None:
         """End the connection."""
@@ -275,7 +284,7 @@ class ClientConnection:
 
     def let_go(self) -> None:
         """Drop references after the end, to avoid reference cycles."""
-        self._write = self._answer = _nothing
+        self._write = self._answer = self._push = self._flush = _nothing
         self._shut = _nothing
         self._admit = None
 

@@ -255,6 +255,13 @@ class ServerSocket(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Buffer a frame: frames of one iteration are written together, since a system call costs more than a frame."""
+        self.push(data)
+        if self._out and not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush_soon)
+
+    def push(self, data: bytes) -> None:
+        """Buffer a frame that the caller flushes in this turn of the loop: another turn would only delay it."""
         if self._ended or self._protocol.state is not State.OPEN:
             return
         waiting = self.transport.get_write_buffer_size() + self._out_bytes
@@ -265,12 +272,13 @@ class ServerSocket(asyncio.Protocol):
             return
         self._out.append(framed(data))
         self._out_bytes += len(data)
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self._flush)
 
-    def _flush(self) -> None:
+    def _flush_soon(self) -> None:
         self._flushing = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Write the buffered frames."""
         if self._out and not self._ended:
             out, self._out, self._out_bytes = self._out, [], 0
             data = out[0] if len(out) == 1 else b"".join(out)
@@ -290,7 +298,7 @@ class ServerSocket(asyncio.Protocol):
         """Send protocol messages: handshake, pongs, close."""
         for data in self._protocol.data_to_send():
             if data:
-                self._flush()
+                self.flush()
                 self.transport.write(data)
             else:
                 self._half_close()
@@ -302,7 +310,7 @@ class ServerSocket(asyncio.Protocol):
 
     def _half_close(self) -> None:
         # Nothing can be sent after it.
-        self._flush()
+        self.flush()
         if self.transport.can_write_eof():
             try:
                 self.transport.write_eof()
@@ -316,7 +324,7 @@ class ServerSocket(asyncio.Protocol):
         """Close the connection with a reason. Idempotent."""
         if self._ended:
             return
-        self._flush()
+        self.flush()
         try:
             self._protocol.send_close(code, reason)
         except InvalidState:

@@ -50,7 +50,10 @@ class ConnectionPort(Watcher, Protocol):
         ...
 
     def push(self, frame: bytes) -> None:
-        """Send an encoded frame."""
+        """Buffer an encoded frame until `flush`."""
+
+    def flush(self) -> None:
+        """Send what was buffered."""
 
     def reply(self, frame: bytes) -> None:
         """Send the answer to its oldest question."""
