@@ -6,7 +6,7 @@ Sessions that watch the same documents get the same frame, which is encoded once
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from headwater.cells.pending_commit import Failure
 from headwater.store.commit import CommitOutcome, Committed, Effect, PatchDoc, Seen, SetDoc
@@ -16,6 +16,9 @@ from headwater.values.address import Address
 from headwater.values.ids import DocKey, Seq, SessionId
 from headwater.values.link import parse_link, target
 from headwater.values.tree import ABSENT, Maybe, is_array, is_link, is_map
+
+READERS_OF_MAX: Final = 4096
+"""Documents whose watchers are remembered."""
 
 
 class Watcher(Protocol):
@@ -51,6 +54,8 @@ class Watches(Generic[W]):
         self._by_doc: dict[DocKey, dict[W, None]] = {}
         self._by_prefix: dict[str, dict[W, None]] = {}
         self._by_session: dict[SessionId, W] = {}
+        # The watchers of a document, by key and by prefix: found once, and forgotten when the watches change.
+        self._readers_of: dict[DocKey, tuple[W, ...]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._by_doc.values()))
@@ -70,7 +75,9 @@ class Watches(Generic[W]):
             if doc not in watcher.watched:
                 watcher.watched[doc] = None
                 self._by_doc.setdefault(doc, {})[watcher] = None
+                self._readers_of.pop(doc, None)
         for prefix in prefixes:
+            self._readers_of.clear()
             watcher.prefixes[prefix] = None
             self._by_prefix.setdefault(prefix, {})[watcher] = None
 
@@ -80,8 +87,10 @@ class Watches(Generic[W]):
             if doc in watcher.watched:
                 del watcher.watched[doc]
                 _take(self._by_doc, doc, watcher)
+                self._readers_of.pop(doc, None)
         for prefix in prefixes:
             if prefix in watcher.prefixes:
+                self._readers_of.clear()
                 del watcher.prefixes[prefix]
                 _take(self._by_prefix, prefix, watcher)
 
@@ -91,11 +100,18 @@ class Watches(Generic[W]):
         if self._by_session.get(watcher.session) is watcher:
             del self._by_session[watcher.session]
 
-    def _readers(self, doc: DocKey) -> Iterator[W]:
-        yield from self._by_doc.get(doc, ())
-        for prefix, watchers in self._by_prefix.items():
-            if doc.startswith(prefix):
-                yield from watchers
+    def _readers(self, doc: DocKey) -> tuple[W, ...]:
+        """The watchers of a document, each once."""
+        readers = self._readers_of.get(doc)
+        if readers is None:
+            found = dict(self._by_doc.get(doc, {}))
+            for prefix, watchers in self._by_prefix.items():
+                if doc.startswith(prefix):
+                    found |= watchers
+            if len(self._readers_of) >= READERS_OF_MAX:
+                self._readers_of.clear()
+            readers = self._readers_of[doc] = tuple(found)
+        return readers
 
     # -- telling -------------------------------------------------------------------------------------------
 
@@ -108,40 +124,63 @@ class Watches(Generic[W]):
         verdict.
         """
         told: dict[W, list[New]] = {}
+        writers: set[W] = set()
         for outcome in decided:
             mine = self._by_session.get(outcome.commit.session)
             if mine is not None:
                 told.setdefault(mine, []).append(_judged(outcome))
+                writers.add(mine)
             if type(outcome) is CommitOutcome and type(outcome.verdict) is Committed:
                 if mine is not None:
                     # The writer of a document holds it, and has to be notified of other commits to it.
                     self.add(mine, (each.doc for each in outcome.commit.operations))
                 place = outcome.verdict.seq
-                for watcher, written in self._written(outcome, place, mine) if place > before else ():
-                    told.setdefault(watcher, []).append(written)
-                before = max(before, place)
+                if place > before:
+                    before = place
+                    self._add_written(told, outcome, place, mine)
         frames: dict[tuple[int, ...], bytes] = {}
-        for watcher, news in told.items():
+        # Writers last: each shows its own commits already, and all others wait to see them.
+        for watcher, news in sorted(told.items(), key=lambda each: each[0] in writers):
             key = tuple(map(id, news))
             frame = frames.get(key)
             if frame is None:
                 frame = frames[key] = encode_frame(News(seq, tuple(news)))
             yield watcher, frame, news
 
-    def _written(self, outcome: CommitOutcome, seq: Seq, mine: W | None) -> Iterator[tuple[W, Written]]:
+    def _add_written(self, told: dict[W, list[New]], outcome: CommitOutcome, seq: Seq, mine: W | None) -> None:
+        """Add a commit to the news of those that watch one of its documents, its writer excepted."""
+        commit = outcome.commit
+        operations = commit.operations
+        private = _private(commit.seen)
+        if len(operations) != 1 or private:
+            for watcher, written in self._written(outcome, seq, mine, private):
+                told.setdefault(watcher, []).append(written)
+            return
+        # The commonest commit, without a call for each watcher: there may be hundreds.
+        written = Written(seq, commit.session, operations, commit.seen)
+        for watcher in self._readers(operations[0].doc):
+            if watcher is not mine:
+                news = told.get(watcher)
+                if news is None:
+                    told[watcher] = [written]
+                else:
+                    news.append(written)
+
+    def _written(
+        self, outcome: CommitOutcome, seq: Seq, mine: W | None, private: list[DocKey]
+    ) -> Iterator[tuple[W, Written]]:
         commit = outcome.commit
         docs = list(dict.fromkeys(operation.doc for operation in commit.operations))
-        private = _private(commit.seen)
         if len(docs) == 1:
             written = Written(seq, commit.session, commit.operations, commit.seen)
             without = Written(seq, commit.session, commit.operations) if private else written
-            for watcher in dict.fromkeys(self._readers(docs[0])):
+            for watcher in self._readers(docs[0]):
                 if watcher is not mine:
                     yield watcher, written if not private or all(map(watcher.may_see, private)) else without
             return
         hit: dict[W, list[DocKey]] = {}
         for doc in docs:
-            for watcher in dict.fromkeys(self._readers(doc)):
+            for watcher in self._readers(doc):
                 hit.setdefault(watcher, []).append(doc)
         made = _linked(outcome) if hit else {}
         shared: dict[tuple[tuple[DocKey, ...], tuple[DocKey, ...], bool], Written] = {}
