@@ -26,6 +26,7 @@ from headwater.store.commit import (
 from headwater.store.document import StoredDocument, apply_operation
 from headwater.sync.client_listener import Brought, part_of
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.patch import Touches
 from headwater.values.tree import ABSENT, Maybe
 
 Rejected: TypeAlias = tuple[Commit, Verdict | None, HeadwaterError | None, bool]
@@ -127,6 +128,10 @@ class RemoteReplica(AttachedReplica):
                 # Runs that could not read them are repeated.
                 unreached, self._unreached = self._unreached, {}
                 self.on_arrived(list(unreached))
+
+    def has_readers(self, commit: Commit) -> bool:
+        """Whether functions here read a document that a commit writes."""
+        return any(self._is_read(operation.doc) for operation in commit.operations)
 
     def is_missing(self, doc: DocKey) -> bool:
         """Whether it was requested and has not arrived. A document that a local commit replaces as a whole is known."""
@@ -250,6 +255,14 @@ class RemoteReplica(AttachedReplica):
     ) -> CommitOutcome:
         if mine is not None and not mine.is_rebased and self._is_as_shown(mine, seq):
             return CommitOutcome(commit, Committed(seq), mine.effects)
+        if len(commit.operations) == 1 and not self._own and not self.coming:
+            # The commonest commit of another session: one operation on a document that is here.
+            operation = commit.operations[0]
+            record = self._documents.get(operation.doc)
+            if record is not None and record.seq < seq:
+                before = record.confirmed
+                after, touches = self._applied(before, operation, seq)
+                return CommitOutcome(commit, Committed(seq), (Effect(operation.doc, before, after, touches),))
         effects: dict[DocKey, Effect] = {}
         kept = [each.doc in self._documents or self._covers(each.doc) for each in commit.operations]
         if not all(kept):
@@ -273,14 +286,18 @@ class RemoteReplica(AttachedReplica):
                 # Included in the fetched document.
                 effects[doc] = Effect(doc, before, before, ())
                 continue
-            try:
-                after, touches = apply_operation(before, operation)
-            except (AddressError, LimitError) as misfit:
-                message = f"what the server has at {seq} does not fit what is here of {doc}: {misfit.message}"
-                raise InvariantError(message, doc=doc, seq=seq) from misfit
+            after, touches = self._applied(before, operation, seq)
             first = before if earlier is None else earlier.before
             effects[doc] = Effect(doc, first, after, touches if earlier is None else earlier.touches + touches)
         return CommitOutcome(commit, Committed(seq), tuple(effects.values()))
+
+    def _applied(self, before: Maybe, operation: Operation, seq: Seq) -> tuple[Maybe, Touches]:
+        try:
+            return apply_operation(before, operation)
+        except (AddressError, LimitError) as misfit:
+            doc = operation.doc
+            message = f"what the server has at {seq} does not fit what is here of {doc}: {misfit.message}"
+            raise InvariantError(message, doc=doc, seq=seq) from misfit
 
     def _is_as_shown(self, mine: PendingCommit, seq: Seq) -> bool:
         """Whether the commit was applied to the same documents that it was made on."""

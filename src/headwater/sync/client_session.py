@@ -10,7 +10,7 @@ Length: the rules for what is held back, and until when, need all incoming and o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from headwater.cells.pending_commit import Failure
 from headwater.errors import (
@@ -72,6 +72,9 @@ from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
 __all__ = ["Answer", "ClientPhase", "ClientPort", "ClientSession", "Item", "error_of", "is_of_the_disk", "transact"]
 
 Item: TypeAlias = client_listener.Item
+_OF_OTHERS: Final = LocalSeq(0)
+"""The number of a commit of another session."""
+
 Question: TypeAlias = Watch | Pull | AskObservations | AskChanged | Ping
 
 
@@ -293,7 +296,7 @@ class ClientSession:
         for new in news:
             match new:
                 case Written():
-                    items += self._written(new)
+                    self._take_written(new, items)
                 case Judged(number, verdict):
                     submission = self._settle(number)
                     if submission is not None:
@@ -316,18 +319,21 @@ class ClientSession:
             self._unacked = 0
             self._line.send(Ack(self.seq))
 
-    def _written(self, new: Written) -> list[Item]:
+    def _take_written(self, new: Written, items: list[Item]) -> None:
         """A commit of another session, without documents that were released in between."""
+        operations, seen, seq = new.operations, new.seen, new.seq
         for doc in new.brought:
             self.watched[doc] = NEVER
-        kept = [operation.doc in self.watched or self.covers(operation.doc) for operation in new.operations]
-        operations, seen = part_of(new.operations, new.seen, kept)
+        if new.brought:
+            items += brought(new.brought)
+        kept = [operation.doc in self.watched or self.covers(operation.doc) for operation in operations]
+        if not all(kept):
+            operations, seen = part_of(operations, seen, kept)
         for operation in operations:
-            self._have(operation.doc, new.seq)
-        commit = Commit(
-            new.session, LocalSeq(0), tuple(map(adopt_operation, operations)), branch=self._opening.branch, seen=seen
-        )
-        return [*brought(new.brought), CommitOutcome(commit, Committed(new.seq))]
+            self._have(operation.doc, seq)
+        adopted = tuple([adopt_operation(operation) for operation in operations])
+        commit = Commit(new.session, _OF_OTHERS, adopted, (), (), (), self._opening.branch, seen)
+        items.append(CommitOutcome(commit, Committed(seq)))
 
     def _note_fate(self, commit: Commit, verdict: object) -> None:
         docs = {operation.doc: None for operation in commit.operations}
