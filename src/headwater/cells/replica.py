@@ -422,11 +422,14 @@ class Replica(ReplicaView):
         They are hidden although their verdicts are yet to come. On top of the commit that won, they would show a state
         that no transaction has made.
         """
+        readers = [each for each in self._pending.values() if each.commit.reads or each.commit.pending_reads]
+        if not readers:
+            return
         touched = {effect.doc: effect.touches for effect in effects if effect.touches}
         doomed = [
             pending
-            for number, pending in self._pending.items()
-            if number not in self._rejected
+            for pending in readers
+            if pending.commit.local_seq not in self._rejected
             and (
                 _is_overtaken(pending.name_reads().reads, touched, seq)
                 or self._is_undermined(pending.commit.pending_reads, touched, seq)
