@@ -442,6 +442,22 @@ class Machine:
         family, _, _, _, address = found[0]
         return str(address[0]), family
 
+    def send_now(self, transport: asyncio.Transport, data: bytes) -> int:
+        """Write to a connection from a thread that is not the thread of its loop. Returns how many bytes were taken.
+
+        Does not wait. The transport must be open, with an empty buffer. If the connection is broken, all counts as
+        taken: its loop notices that.
+        """
+        socket = transport.get_extra_info("socket")
+        if socket is None or os.name != "posix" or transport.get_extra_info("sslcontext") is not None:
+            return 0
+        try:
+            return os.write(socket.fileno(), data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            return len(data)
+
     def listen(self, address: str, port: int, *, family: int, backlog: int) -> socket.socket:
         """Accept connections at an IP address. Port 0: any free one. Raises OSError."""
         made: socket.socket = _module("socket").create_server((address, port), family=family, backlog=backlog)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, cast
 
 from websockets.client import ClientProtocol
@@ -15,6 +16,7 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI
 
+from headwater.machine import Lock, machine
 from headwater.sync.frame_limits import FRAME_BYTES_MAX
 from headwater.sync.frames import SUBPROTOCOL
 
@@ -41,6 +43,7 @@ class ClientSocket(asyncio.Protocol):
         up: Callable[[], None],
         hear: Callable[[bytes], None],
         is_answer_due: Callable[[], bool],
+        turn: Lock | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._protocol = ClientProtocol(
@@ -49,9 +52,16 @@ class ClientSocket(asyncio.Protocol):
         self._authorization = authorization
         self._up = up
         self._hear = hear
+        self._machine = machine()
+        # Held by each step of the loop, and by a thread that sends.
+        self._turn = turn or self._machine.lock()
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parts: list[bytes] = []
+        # A flush is due: in the next turn of the loop, or at the end of the code that runs now.
         self._flushing = False
+        # The rest of what a thread could not send at once.
+        self._rest = b""
+        self._is_lost = False
         self._is_answer_due = is_answer_due
         self._heard_at = self._loop.time()
         # When the last unanswered ping was sent, and how many bytes were unsent then.
@@ -96,13 +106,13 @@ class ClientSocket(asyncio.Protocol):
         self._heard_at = self._loop.time()
         self._pinged_at = None
         protocol = self._protocol
-        protocol.receive_data(data)
-        for event in protocol.events_received():
-            if isinstance(event, Response):
-                self._shaken(event)
-            elif isinstance(event, Frame):
-                self._frame(event)
-        self._write_out()
+        with self._turn, self.writing_together():
+            protocol.receive_data(data)
+            for event in protocol.events_received():
+                if isinstance(event, Response):
+                    self._shaken(event)
+                elif isinstance(event, Frame):
+                    self._frame(event)
         if protocol.close_expected():
             self._loop.call_later(1.0, self._hang_up)
 
@@ -127,12 +137,16 @@ class ClientSocket(asyncio.Protocol):
             self._hear(data)
 
     def eof_received(self) -> None:
-        self._protocol.receive_eof()
-        for event in self._protocol.events_received():
-            if isinstance(event, Response):
-                self._shaken(event)
+        with self._turn:
+            self._protocol.receive_eof()
+            for event in self._protocol.events_received():
+                if isinstance(event, Response):
+                    self._shaken(event)
 
     def connection_lost(self, _error: Exception | None) -> None:
+        with self._turn:
+            # The descriptor is closed next, and may then be another file's: no thread writes to it from here on.
+            self._is_lost = True
         if self._timer is not None:
             self._timer.cancel()
         if not self.done.done():
@@ -147,15 +161,48 @@ class ClientSocket(asyncio.Protocol):
             self._flushing = True
             self._loop.call_soon(self._flush)
 
+    @contextmanager
+    def writing_together(self) -> Iterator[None]:
+        """Write the frames of this block at its end: without another turn of the loop, which would cost them time."""
+        is_due, self._flushing = self._flushing, True
+        try:
+            yield
+        finally:
+            self._flushing = is_due
+            self._write_out()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a thread that holds the turn may `send_now`: the connection is open, and nothing waits to be sent."""
+        return self.is_open and not (
+            self._is_lost or self._flushing or self._rest or self._transport.get_write_buffer_size()
+        )
+
+    @contextmanager
+    def sending_now(self) -> Iterator[None]:
+        """Write the frames of this block from a thread that holds the turn; the loop writes what is not taken."""
+        self._flushing = True
+        try:
+            yield
+        finally:
+            self._flushing = False
+            data = b"".join(self._protocol.data_to_send())
+            taken = self._machine.send_now(self._transport, data) if data else 0
+            if taken < len(data):
+                self._rest = data[taken:]
+                self._loop.call_soon_threadsafe(self._flush)
+
     def _flush(self) -> None:
-        self._flushing = False
-        self._write_out()
+        with self._turn:
+            self._flushing = False
+            self._write_out()
 
     def _write_out(self) -> None:
         out = self._protocol.data_to_send()
         if self._transport.is_closing():
             return
-        joined = b"".join(out)
+        joined = b"".join((self._rest, *out))
+        self._rest = b""
         if joined:
             self._transport.write(joined)
         if out and not out[-1] and self._transport.can_write_eof():
@@ -187,10 +234,11 @@ class ClientSocket(asyncio.Protocol):
     def _watch(self) -> None:
         """Ping a silent server, or give up."""
         now = self._loop.time()
-        if self._pinged_at is None:
-            self._listen(now)
-        else:
-            self._give_up_or_wait(now, self._pinged_at)
+        with self._turn:
+            if self._pinged_at is None:
+                self._listen(now)
+            else:
+                self._give_up_or_wait(now, self._pinged_at)
 
     def _listen(self, now: float) -> None:
         due = self._heard_at + (QUIET_S if self._is_answer_due() or not self.is_open else IDLE_S)

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from headwater.cells.pending_commit import Failure
 from headwater.client.client_folder import ClientFolder, StoredState
 from headwater.client.closing import Closing, openings
 from headwater.client.credentials import Credentials
@@ -37,6 +36,7 @@ from headwater.runtime.connection import Connection, Listeners
 from headwater.runtime.error_report import OnError, log_error
 from headwater.store.commit import CommitOutcome, Committed, NewObservation, Submission
 from headwater.store.document import StoredDocument
+from headwater.sync.client_listener import count_by_session
 from headwater.sync.client_session import Answer, ClientPhase, Item
 from headwater.sync.frames import AskChanged, AskObservations, Docs, Open, SpaceOpened, Watch
 from headwater.sync.server_session import Close
@@ -281,7 +281,7 @@ class RemoteStorage:
         if helps and link.phase is ClientPhase.LIVE and not link.has_room():
             # Backpressure: a writer faster than the server waits. Code in a loop cannot.
             link.wait_for_room()
-        link.submit(submission)
+        link.submit(submission, alone=self._replica is None or not self._replica.has_readers(submission.commit))
         self._submitted += 1
 
     def ending(self, *, in_haste: bool = False) -> None:
@@ -342,16 +342,17 @@ class RemoteStorage:
         port, replica = self._port, self._replica
         assert port is not None
         port.deliver(items)
-        if replica is not None:
-            own = replica.session
-            mine = sum(isinstance(each, CommitOutcome | Failure) and each.commit.session == own for each in items)
-            if mine:
-                with self._counting:
-                    self._decided += mine
-                self.groups += 1
-            link = self._link
-            if link is not None:  # else it was closed
-                link.told()
+        if replica is None:
+            return
+        mine, others = count_by_session(items, replica.session)
+        if mine:
+            with self._counting:
+                self._decided += mine
+            self.groups += 1
+        link = self._link
+        # Callers wait for verdicts, or for the end of catching up: commits of others do not wake them. None: closed.
+        if link is not None and (others < len(items) or not items):
+            link.told()
 
     def _is_decided(self, number: LocalSeq) -> None:
         """No local folder: nothing to remove."""

@@ -111,6 +111,8 @@ class ServerLink:
             folder.failed = self._fail
         self.session = ClientSession(self, opening, client=f"headwater/{__version__}")
         self._loop = machine().new_loop()
+        # Guards the session and the socket: the thread holds it for each step, and a caller that sends by itself.
+        self._turn = machine().lock()
         self._socket: ClientSocket | None = None
         self._trying: asyncio.Task[tuple[asyncio.Transport, ClientSocket]] | None = None
         self._queue: deque[Submission] = deque()
@@ -186,8 +188,12 @@ class ServerLink:
         """
         return None if self.phase is ClientPhase.LIVE else self._lost_at
 
-    def submit(self, submission: Submission) -> None:
-        """Queue a commit. Raises OfflineError if the queue is full."""
+    def submit(self, submission: Submission, *, alone: bool = True) -> None:
+        """Send or queue a commit. Raises OfflineError if the queue is full.
+
+        Not `alone`: functions here read what it writes, and their results follow. The link's thread sends them
+        together: another runtime that gets the results with the input adopts them.
+        """
         waiting = self._pending()
         self.session.check_room(waiting)
         if waiting >= UNSENT_MAX:
@@ -195,10 +201,35 @@ class ServerLink:
         if self._folder is not None:
             self._folder.keep(submission)
             return
+        if alone and not waiting and self._send_now(submission):
+            return
         self._queue.append(submission)
         if not self._woken:
             self._woken = True
             self._soon(self._take)
+
+    def _send_now(self, submission: Submission) -> bool:
+        """Send a commit from the thread that made it, if no other one is on its way. False: the commit must be queued.
+
+        No other thread has to wake up for it. Commits that follow before its verdict are queued: the link's thread
+        sends many of them with one system call.
+        """
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            socket = self._socket
+            if self._queue or socket is None or self.phase is not ClientPhase.LIVE or not socket.is_idle:
+                return False
+            try:
+                with socket.sending_now():
+                    self.session.submit(submission)
+            except BaseException:
+                # Ctrl-C, perhaps before the frame was written. The next connection sends the outbox again.
+                self._soon(lambda: self.give_up("interrupted while sending"))
+                raise
+            return True
+        finally:
+            self._turn.release()
 
     def wait_for_room(self) -> None:
         """Return when the queue has room, or the server is not reached."""
@@ -314,7 +345,11 @@ class ServerLink:
 
     def _soon(self, do: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(do)
+            self._loop.call_soon_threadsafe(self._step, do)
+
+    def _step(self, do: Callable[[], object]) -> None:
+        with self._turn:
+            do()
 
     # -- the thread ----------------------------------------------------------------------------------------
 
@@ -324,9 +359,11 @@ class ServerLink:
             self._loop.run_until_complete(self._connect_again())
         except Exception as error:
             log.exception("the connection to %s has ended", self.url)
-            self.session.end(RemoteProtocolError(f"the connection to {self.url} has ended: {describe(error)}"))
+            with self._turn:
+                self.session.end(RemoteProtocolError(f"the connection to {self.url} has ended: {describe(error)}"))
         finally:
-            self.session.end()
+            with self._turn:
+                self.session.end()
             self.told()
             self._loop.close()
 
@@ -369,7 +406,12 @@ class ServerLink:
             # Set before the handshake is complete: the server may be faster.
             session = self.session
             self._socket = ClientSocket(
-                uri, authorization, up=session.connected, hear=self._hear, is_answer_due=lambda: session.is_answer_due
+                uri,
+                authorization,
+                up=session.connected,
+                hear=self._hear,
+                is_answer_due=lambda: session.is_answer_due,
+                turn=self._turn,
             )
             return self._socket
 
@@ -384,7 +426,8 @@ class ServerLink:
             self.trouble = str(error) or type(error).__name__
             self._is_misread = isinstance(error, ssl.SSLError)
             self._socket = None
-            self._lost(0, "")
+            with self._turn:
+                self._lost(0, "")
             return False
         await socket.done
         self._socket = None
@@ -393,13 +436,15 @@ class ServerLink:
                 not self._credentials.authorization
                 and await self._aside(lambda: find_local(url.host, url.port)) != local
             )
-            self._refused(*socket.refused, is_early=is_early)
+            with self._turn:
+                self._refused(*socket.refused, is_early=is_early)
             return False
         if not self._stop.is_set():
             silent = f"nothing was heard for {socket.silence_s:.0f} s" if socket.silence_s else ""
             self.trouble = silent or self._given_up or socket.close_reason or "the connection was lost"
             self._given_up = ""
-            self._lost(socket.close_code, socket.close_reason)
+            with self._turn:
+                self._lost(socket.close_code, socket.close_reason)
         return self.session.opened is not None
 
     async def _aside(self, do: Callable[[], T]) -> T:
@@ -445,6 +490,14 @@ class ServerLink:
     def _take(self) -> None:
         # Reset before reading the queue: a later append wakes the thread again.
         self._woken = False
+        socket = self._socket
+        if socket is None or not socket.is_open:
+            self._submit_queued()
+        else:
+            with socket.writing_together():
+                self._submit_queued()
+
+    def _submit_queued(self) -> None:
         while self._queue:
             self.session.submit(self._queue.popleft())
 
@@ -482,7 +535,7 @@ class ServerLink:
         else:
             # The server would close the connection and get the same frame again. Deferred: the frame is being sent now.
             size, most = len(data), FRAME_BYTES_MAX
-            self._loop.call_soon(self._or_end, lambda: self.session.too_large(frame, size, most))
+            self._soon(lambda: self._or_end(lambda: self.session.too_large(frame, size, most)))
 
     def deliver(self, items: list[Item]) -> None:
         """Pass items on for integration."""

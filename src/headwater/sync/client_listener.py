@@ -51,6 +51,19 @@ def own_of(items: Iterable[Item], session: SessionId) -> list[CommitOutcome | Fa
     return [each for each in items if not isinstance(each, Pulled) and each.commit.session == session]
 
 
+def count_by_session(items: Iterable[Item], session: SessionId) -> tuple[int, int]:
+    """How many are outcomes of the commits of a session, and how many are commits of other sessions."""
+    mine = others = 0
+    for each in items:
+        if not isinstance(each, Pulled):
+            by = each.commit.session
+            if by == session:
+                mine += 1
+            elif by:
+                others += 1
+    return mine, others
+
+
 def in_order(items: list[Item], session: SessionId) -> list[Item]:
     """Sorted as in the log. After a lost connection, a later commit can arrive before an earlier one."""
     places: dict[LocalSeq, Seq] = {}

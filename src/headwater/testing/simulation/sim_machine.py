@@ -139,6 +139,10 @@ class SimMachine(Machine):
 
     # -- event loops ---------------------------------------------------------------------------------------
 
+    def send_now(self, transport: asyncio.Transport, data: bytes) -> int:
+        transport.write(data)
+        return len(data)
+
     def new_loop(self) -> ActorLoop:
         return ActorLoop(self, self.name, self.conductor, self.network)
 
