@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bench.sync_kinds import GAP_MS, SENT, WRITERS, WRITES, Peer, light_writers, load, peers_at, started
+from bench.sync_kinds import CHANGES, GAP_MS, SENT, WRITERS, WRITES, Peer, light_writers, load, peers_at, started
 from bench.sync_programs import say
 from bench.table import Table
 from headwater.host.space_files import open_space
@@ -34,6 +34,8 @@ IDLE: Final = 1000
 WARM: Final = 20
 """Connections before memory is first looked at: what the first few need is not needed again."""
 SYNCS: Final = 100
+RUNTIMES: Final = 8
+RUNTIME_GAPS_MS: Final = {"a change when the last is over": 40, "a change each millisecond": 1, "all at once": 0}
 
 
 def measure(table: Table) -> None:
@@ -45,6 +47,7 @@ def measure(table: Table) -> None:
         _answers(table, place, peers)
         _fan_out(table, place, peers)
         _writers(table, place, peers)
+        _runtimes(table, place, peers)
         _idle(table, place, peers)
         _work(table, peers)
 
@@ -256,6 +259,35 @@ def _writers(table: Table, place: Path, peers: Sequence[Peer]) -> None:
                 table.add(f"{WRITERS} writers, a key each, {title}, {name}: writes, conflicts", figure, limit, holds)
     for name, many in light.items():
         table.add(f"the same, light clients, {name}: frames for a write told to one", f"{many.frames:.2f}")
+
+
+# --- several runtimes with the same functions -----------------------------------------------------------------------
+
+
+def _runtimes(table: Table, place: Path, peers: Sequence[Peer]) -> None:
+    """Counts: an outsider writes what all of them read. Figures are for one change."""
+    for title, gap_ms in RUNTIME_GAPS_MS.items():
+        for peer in peers:
+            if peer.runtime is None or peer.outsider is None:
+                continue
+            say(f"{RUNTIMES} runtimes, an outsider writes the input, {title}")
+            with peer.start() as (_, url), ExitStack() as stack:
+                commands = [peer.runtime(url)] * RUNTIMES + [peer.outsider(url, gap_ms)]
+                programs = started(stack, place, peer, commands)
+                for each in programs:
+                    each.go()
+                results = [each.result() for each in programs[:-1]]
+            runs = [sum(each) for each in zip(*(result["runs"] for result in results), strict=True)]
+            adopted, rejected, shown = (
+                sum(each[what] for each in results) for what in ("adopted", "rejected", "shown")
+            )
+            figure = f"{max(runs) / CHANGES:.1f}, {adopted / CHANGES:.1f}, {rejected / CHANGES:.1f}"
+            limit = f"<= {RUNTIMES + 1} runs, and <= {shown / CHANGES:.1f}, the states shown"
+            holds = max(runs) <= min((RUNTIMES + 1) * CHANGES, shown)
+            row = (
+                f"{RUNTIMES} runtimes, an outsider writes, {title}, {peer.name}: runs of a function, adopted, rejected"
+            )
+            table.add(row, figure, limit, holds)
 
 
 # --- nobody says anything -----------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Headwater's own programs of table `sync`: a reader, a writer, and one of many writers, each a process.
+"""Headwater's own programs of table `sync`, each a process: a reader, a writer, one of many writers, one of several
+runtimes with the same functions, and an outsider that writes their input.
 
 `python -m bench.sync_clients ROLE URL NUMBERS...`, started by `bench.sync_programs` as the light clients are.
 
@@ -19,6 +20,9 @@ from headwater.errors import ConflictError
 
 app = hw.App("bench")
 board = app.cell("board", dict[str, float]())
+shop = hw.App("shop")
+price = shop.cell("price", 0)
+COMPUTED: Final = ("double", "plus", "left", "right", "both")
 
 
 def _go() -> float:
@@ -94,8 +98,70 @@ def one_of_many(url: str, numbers: Sequence[int]) -> dict[str, object]:
     return {"begun": begun, "ended": ended, "ops": count, "conflicts": conflicts, "rejected": rejected}
 
 
+def runtime(url: str, numbers: Sequence[int]) -> dict[str, object]:
+    """LAST: keep a chain and a diamond current until the input is the last, and say how often each function ran."""
+    [last] = numbers
+    return asyncio.run(_keep_current(url, last))
+
+
+async def _keep_current(url: str, last: int) -> dict[str, object]:
+    shown, done = 0, asyncio.Event()
+
+    @shop.computed
+    def double() -> int:
+        return price.value * 2
+
+    @shop.computed
+    def plus() -> int:
+        return double() + 1
+
+    @shop.computed
+    def left() -> int:
+        return price.value + 3
+
+    @shop.computed
+    def right() -> int:
+        return price.value + 5
+
+    @shop.computed
+    def both() -> int:
+        return left() * right()
+
+    @shop.sink
+    def show() -> None:
+        nonlocal shown
+        shown += 1
+        if (plus(), both()) == (2 * last + 1, (last + 3) * (last + 5)):
+            done.set()
+
+    async with shop.aopen(url) as space:
+        await space.settle()
+        await space.synced()
+        nodes = {node.name: node for node in space.nodes.values()}
+        before, begun = {name: nodes[name].runs for name in COMPUTED}, shown
+        await asyncio.to_thread(_go)
+        await done.wait()
+        await space.synced()
+        runs = [nodes[name].runs - before[name] for name in COMPUTED]
+        adopted, rejected = sum(nodes[name].adopted for name in COMPUTED), space.stats.rejected
+    return {"runs": runs, "adopted": adopted, "rejected": rejected, "shown": shown - begun}
+
+
+def outsider(url: str, numbers: Sequence[int]) -> dict[str, object]:
+    """LAST GAP_MS: write the input of the functions so often, with so much time between."""
+    last, gap_ms = numbers
+    with hw.App("office").open(url) as space:
+        cell = space.cell("shop.price", int)
+        _go()
+        for number in range(1, last + 1):
+            cell.value = number
+            time.sleep(gap_ms / 1e3)
+        space.sync()
+    return {}
+
+
 ROLES: Final[dict[str, Callable[[str, Sequence[int]], object]]] = {
-    each.__name__: each for each in (reader, writer, one_of_many)
+    each.__name__: each for each in (reader, writer, one_of_many, runtime, outsider)
 }
 
 

@@ -26,6 +26,8 @@ SENT: Final = {1: 200, 64: 1500}
 """Messages of the one writer: how many are under way at a time, and how many there are."""
 WRITERS: Final = 10
 OPS: Final = 150
+CHANGES: Final = 20
+"""Of the input of functions."""
 SERVE: Final = (sys.executable, "-m", "headwater", "serve")
 
 
@@ -60,6 +62,9 @@ class Peer:
     writer: Callable[[str], Sequence[str]]
     writers: Callable[[str], Sequence[Sequence[str]]] | None = None
     """Commands of as many programs as share the writers among them, if there are any but light clients."""
+    runtime: Callable[[str], Sequence[str]] | None = None
+    """A program with functions, and the one that writes their input; None if clients of this server have none."""
+    outsider: Callable[[str, int], Sequence[str]] | None = None
     environment: dict[str, str] = field(default_factory=dict)
     work: dict[tuple[str, int], list[Counts]] = field(default_factory=dict)
     """What the server itself has counted, of each round that is named, and how many listen; nothing if it does not."""
@@ -172,6 +177,8 @@ def headwater(place: Path) -> Peer:
         lambda url: program("reader", url, WRITES),
         lambda url: program("writer", url, WRITES, GAP_MS),
         lambda url: [program("one_of_many", url, who, OPS) for who in range(WRITERS)],
+        lambda url: program("runtime", url, CHANGES),
+        lambda url, gap_ms: program("outsider", url, CHANGES, gap_ms),
         environment,
         counts=_counted,
     )
