@@ -39,7 +39,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # What a client holds.
     _m(
         "let_go_kept",
-        "sync.client_session:ClientSession._written",
+        "sync.client_session:ClientSession._take_written",
         "operation.doc in self.watched or self.covers(operation.doc)",
         "True",
         "M",
@@ -87,11 +87,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "judged_left_out",
         "sync.watches:Watches.tell",
-        "if mine is not None:\n    told.setdefault(mine, []).append(_judged(outcome))",
+        "if mine is not None:\n    told.setdefault(mine, []).append(_judged(outcome))\n    writers.add(mine)",
         """if mine is not None and not (
     type(outcome) is CommitOutcome and type(outcome.verdict) is Committed and outcome.verdict.seq <= before
 ):
-    told.setdefault(mine, []).append(_judged(outcome))""",
+    told.setdefault(mine, []).append(_judged(outcome))
+    writers.add(mine)""",
         "L1",
     ),
     _m("brought_and_not_watched", "sync.watches:Watches._written", "self.add(watcher, brought)", "pass", "INV-9"),
