@@ -351,7 +351,8 @@ class Storage:
         """The storage's own thread: decides commits for which no caller waits."""
         quiet = 0
         while not self._closed:
-            if not self._waiting and quiet >= LINGER_ROUNDS:
+            is_due = False
+            if not (self._waiting or self._group) and (quiet >= LINGER_ROUNDS or not self._helping):
                 # Set before the last check: a writer that appends after the check sees the flag and wakes the thread.
                 self._asleep = True
                 if not self._waiting and not self._closed:
@@ -359,8 +360,10 @@ class Storage:
                 self._asleep = False
                 self._bell.clear()
                 quiet = 0
+                # Writers that never decide their own commits ring for each: they are not kept waiting for more.
+                is_due = not self._helping
             decided = self._decided
-            rung = self._bell.wait(LINGER_S)
+            rung = is_due or self._bell.wait(LINGER_S)
             self._bell.clear()
             if not (self._waiting or self._group or self._written):
                 quiet += 1
