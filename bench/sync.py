@@ -133,6 +133,9 @@ def _latency(table: Table, place: Path, peers: Sequence[Peer], disk: Disk) -> No
             else:
                 limit += "; not judged, for others use the disk"
         table.add(f"a write until another program has seen it, {name}: p50, p99", _times(rounds), limit, holds)
+    if "y-websocket" in seen:
+        mine, other = ([_at(times, 0.5) for times in seen[name]] for name in ("headwater", "y-websocket"))
+        _ratio(table, "a write until another program has seen it", mine, other, "goal: <= 1.6x, with the disk in it")
     if told:
         table.add("a write until the writer knows that it is on disk, headwater: p50, p99", _times(told))
         of_all = f"{missed} of {ROUNDS * WRITES}"
@@ -257,6 +260,9 @@ def _writers(table: Table, place: Path, peers: Sequence[Peer]) -> None:
                 figure = f"{statistics.median(many.rates):,.0f}/s {_noise(many.rates)}, {many.conflicts}"
                 limit, holds = ("0 conflicts", many.conflicts == 0) if name == "headwater" else ("", None)
                 table.add(f"{WRITERS} writers, a key each, {title}, {name}: writes, conflicts", figure, limit, holds)
+    if "y-websocket" in programs:
+        ours, theirs = programs["headwater"].rates, programs["y-websocket"].rates
+        _ratio(table, f"{WRITERS} writers, a key each, programs: writes", ours, theirs, "goal: >= 1.2x")
     for name, many in light.items():
         table.add(f"the same, light clients, {name}: frames for a write told to one", f"{many.frames:.2f}")
 
@@ -338,6 +344,12 @@ def _all(rounds: Sequence[Sequence[float]]) -> list[float]:
 def _times(rounds: Sequence[Sequence[float]]) -> str:
     every = _all(rounds)
     return f"{_at(every, 0.5):.2f} ms {_noise([_at(times, 0.5) for times in rounds])}, {_at(every, 0.99):.2f} ms"
+
+
+def _ratio(table: Table, what: str, ours: Sequence[float], theirs: Sequence[float], goal: str) -> None:
+    """Each round over its own. Not judged: what others do to the disk is in ours, and not in theirs."""
+    found = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    table.add(f"{what}, headwater over y-websocket", f"{statistics.median(found):.2f}x {_noise(found)}", goal)
 
 
 def _noise(rounds: Sequence[float]) -> str:
