@@ -95,16 +95,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _m(
         "republish_unheard",
-        "workflow.publication:publish",
-        "known[1] == 'pending' and known[2] != event.payload",
+        "workflow.publication:_again",
+        "status == EventStatus.PENDING and payload != event.payload",
         "False",
         "W9, W10",
     ),
     _m("flag_not_set", "runtime.workflows.hub:Hub._mark", "hosted.flags.dirty.add(consumer.name)", "pass", "W10"),
     _m(
         "left_over_unseen",
-        "runtime.workflows.hub:Hub._take_note",
-        "hosted.flags.dirty.add(answer.handler)",
+        "runtime.workflows.hub:Hub._run_moved",
+        "hosted.flags.dirty.add(run.handler)",
         "pass",
         "W10",
     ),
@@ -148,7 +148,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "aside_released",
         "workflow.set_aside:put_aside",
-        'run_rows.release(tables, run, "parked", "parked")',
+        'run_rows.release(tables, run, EventStatus.PARKED, "parked")',
         "run_rows.release(tables, run)",
         "W5",
     ),
@@ -195,7 +195,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "others_not_drained",
         "host.workflow_host:Workflows.drain",
-        "line.extend(other for other in self.names if other not in line and other != name)",
+        "line.extend(other for other in names if other not in line and other != name)",
         "pass",
         "W10",
     ),

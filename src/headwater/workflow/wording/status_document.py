@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 from headwater.store.commit import Operation, PatchDoc, SetDoc
@@ -22,7 +21,6 @@ ATTENTION: Final = "Needs attention"
 STOPPED: Final = "Stopped"
 
 
-@lru_cache(maxsize=256)
 def key_of(name: str) -> DocKey:
     """The key of a workflow's status document: its own name."""
     return doc_key(name)
