@@ -13,6 +13,13 @@ PLACES: Final = (
     ("client.document_fetch:PREFETCH_MAX", 4),
     ("client.initial_fetch:PREFETCH_MAX", 4),
     ("sync.server_session:PREFETCH_MAX", 4),
+    # Documents of the app that an opening leaves out, short lists, and few documents held that no function reads.
+    ("client.remote_storage:OPENING_BYTES", 300),
+    ("server.spaces.space_answers:LEFT_MAX", 6),
+    ("client.read_ahead:LINKS_MIN", 2),
+    ("client.read_ahead:FIRST", 2),
+    ("client.unread_documents:WALKED_MAX", 2),
+    ("client.unread_documents:WALKED_STEP", 2),
     # A slow client is disconnected.
     ("server.spaces.server_socket:OUT_BYTES_MAX", 4_000),
     ("server.spaces.server_socket:OUT_MARK", 300),

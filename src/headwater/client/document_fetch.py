@@ -51,11 +51,12 @@ class DocumentFetch:
             self._woken = True
             self._link.soon(self._flush)
 
-    def release(self, doc: DocKey) -> None:
-        """Cancel the request for a document, and end its watch, unless it is requested again before."""
-        self._wanted.pop(doc, None)
-        self._flying.pop(doc, None)
-        self._link.soon(lambda: self._end_watch(doc))
+    def release(self, *docs: DocKey) -> None:
+        """Cancel the requests for documents, and end their watches, unless they are requested again before."""
+        for doc in docs:
+            self._wanted.pop(doc, None)
+            self._flying.pop(doc, None)
+        self._link.soon(lambda: self._end_watch(docs))
 
     def bring(self, docs: Collection[DocKey], done: Done) -> float:
         """Fetch documents and what they link to. The connection's thread calls `done` after they have arrived.
@@ -69,9 +70,10 @@ class DocumentFetch:
 
     # -- the connection's thread ---------------------------------------------------------------------------
 
-    def _end_watch(self, doc: DocKey) -> None:
-        if doc not in self._wanted and doc not in self._flying:
-            self._link.session.unwatch((doc,))
+    def _end_watch(self, docs: Collection[DocKey]) -> None:
+        gone = tuple(doc for doc in docs if doc not in self._wanted and doc not in self._flying)
+        if gone:
+            self._link.session.unwatch(gone)
 
     def _flush(self) -> None:
         # Reset before reading the queue: a later append wakes the thread again.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from headwater.client.document_fetch import DOCS_MAX, NOTHING
 from headwater.client.remote_replica import RemoteReplica
 from headwater.client.server_link import ServerLink
@@ -14,22 +16,48 @@ from headwater.sync.frames import Docs, Watch
 from headwater.values.address import SPACE_SCOPE, session_scope, user_scope
 from headwater.values.ids import DocKey, Seq
 
+OPENING_BYTES: Final = 1024 * 1024
+"""Bytes of documents that an opening fetches: those of the app, then linked ones. Larger documents, and those that do
+not fit, are fetched when they are read."""
+
+FOLLOW_MAX: Final = 500
+"""Linked documents that an opening fetches: the first page of a list, and some 20 ms of the server's time."""
+
 
 def prefetch(link: ServerLink, replica: RemoteReplica, app: str, actor: str) -> list[tuple[DocKey, StoredDocument]]:
-    """Fetch all documents of the app, and what they link to."""
+    """Fetch the documents of the app and some that they link to, as far as there is room for them."""
     scopes = [SPACE_SCOPE]
     if actor:
         scopes += [user_scope(actor), session_scope(actor, replica.session)]
     prefixes = tuple(f"{scope.text}/{app}." for scope in scopes)
     # Documents for failed and unhandled events: needed also while the server is away.
     books = tuple((doc, NOTHING) for doc in (OUTBOX, FAILED))
+    room = link.session.room
+    follow = min(FOLLOW_MAX, PREFETCH_MAX) if room else PREFETCH_MAX
     with replica.lock:
-        answer = link.ask(Watch(0, books, prefixes, None, PREFETCH_MAX))
+        answer = link.ask(Watch(0, books, prefixes, None, follow, room))
         assert isinstance(answer, Docs)
         found = [(each.doc, StoredDocument(each.content, each.seq)) for each in answer.docs]
         replica.install(found)
         replica.seq = max(replica.seq, answer.seq)
     return found
+
+
+def fetch_with(
+    link: ServerLink, doc: DocKey, others: list[DocKey], through: Seq
+) -> list[tuple[DocKey, StoredDocument]]:
+    """Fetch and watch a document, and others with it if the answer can have them."""
+    while True:
+        try:
+            answer = link.ask(Watch(0, tuple((each, NOTHING) for each in (doc, *others)), at=through))
+        except (LimitError, ServerLimitError):
+            if not others:
+                raise
+            others = []
+            continue
+        assert isinstance(answer, Docs)
+        wanted = {doc, *others}
+        return [(each.doc, StoredDocument(each.content, each.seq)) for each in answer.docs if each.doc in wanted]
 
 
 def fetch_all(link: ServerLink, docs: list[DocKey], through: Seq) -> list[tuple[DocKey, StoredDocument]]:

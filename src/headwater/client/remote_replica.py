@@ -7,9 +7,12 @@ from typing import TypeAlias
 
 from msgspec import structs
 
+from headwater.cells.context import CONTEXT
 from headwater.cells.pending_commit import Failure, PendingCommit, Pulled
 from headwater.cells.replica_view import Document
 from headwater.client.document_fetch import is_in_loop
+from headwater.client.read_ahead import ReadAhead
+from headwater.client.unread_documents import UnreadDocuments
 from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError, OfflineError
 from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort, ReplicaStorage
 from headwater.store.commit import (
@@ -46,11 +49,15 @@ class RemoteReplica(AttachedReplica):
         seq: Seq,
         *,
         covers: Callable[[DocKey], bool],
-        unwatch: Callable[[DocKey], None],
+        unwatch: Callable[[Collection[DocKey]], None],
+        keeps_walked: bool = False,
     ) -> None:
         super().__init__(storage, port, session, branch, seq)
         self._covers = covers
         self._unwatch = unwatch
+        self._ahead = ReadAhead()
+        self._unread = UnreadDocuments(keeps_walked=keeps_walked)
+        self._is_integrating = False
         # Results of functions here that are not sent to the server.
         self._own: set[DocKey] = set()
         # The local folder's listener: decided commits, confirmed documents, sequence number.
@@ -75,6 +82,22 @@ class RemoteReplica(AttachedReplica):
         """Install documents that arrived before the first read."""
         for doc, each in found:
             self._documents[doc] = Document(each.value, each.seq, each.value)
+            self._ahead.note(doc, each.value)
+            if not self._covers(doc):
+                self._unread.loaded((doc,))
+
+    def next_after(self, doc: DocKey) -> list[DocKey]:
+        """The documents that are likely to be read after one that is not here, as far as they are not here either."""
+        return [each for each in self._ahead.after(doc) if each not in self._documents and not self._covers(each)]
+
+    def install_ahead(self, found: Iterable[tuple[DocKey, StoredDocument]], size: int) -> None:
+        """Install documents that came with one that was read, in an answer of so many bytes."""
+        come = [(doc, each) for doc, each in found if doc not in self._documents]
+        for doc, each in come:
+            self._documents[doc] = Document(each.value, each.seq, each.value)
+            self._ahead.note(doc, each.value)
+        self._unread.walked(doc for doc, _ in come)
+        self._ahead.answered(len(come) + 1, size)
 
     def restore(self, outbox: Iterable[Submission], last: int) -> None:
         """Apply undecided commits of an earlier run optimistically. This call does not send them."""
@@ -96,22 +119,42 @@ class RemoteReplica(AttachedReplica):
 
     def release(self, doc: DocKey) -> None:
         """Drop a document, unless its whole prefix is held."""
+        self._release_all((doc,))
+
+    def _release_all(self, docs: Collection[DocKey]) -> None:
         with self._turn:
-            if doc in self._documents and not self._covers(doc):
-                super().release(doc)
-                if doc not in self._documents:
-                    self._have_come((doc,))
-                    if self.inbox:
-                        self._gone.add(doc)
-                    self._unwatch(doc)
+            gone: list[DocKey] = []
+            for doc in docs:
+                if doc in self._documents and not self._covers(doc):
+                    super().release(doc)
+                    if doc not in self._documents:
+                        gone.append(doc)
+                        self._unread.is_read(doc)
+            if gone:
+                self._have_come(gone)
+                if self.inbox:
+                    self._gone.update(gone)
+                self._unwatch(gone)
+
+    def expect_new(self, doc: DocKey) -> None:
+        """Add a document with a new id as absent."""
+        with self._turn:
+            if doc not in self._documents:
+                super().expect_new(doc)
+                if not self._covers(doc):
+                    self._unread.loaded((doc,))
 
     def integrate(self, decided: Iterable[CommitOutcome | Failure | Pulled]) -> None:
         """Integrate outcomes. The server sends operations; their effects are computed here."""
         taken = list(decided)
-        if self._earlier or self.on_taken_in is not None:
-            self._integrate_and_keep(taken)
-        else:
-            super().integrate(self._worked_out(taken))
+        self._is_integrating = True
+        try:
+            if self._earlier or self.on_taken_in is not None:
+                self._integrate_and_keep(taken)
+            else:
+                super().integrate(self._worked_out(taken))
+        finally:
+            self._is_integrating = False
         self._gone.clear()
         if self.coming:
             self._have_come(doc for each in taken for doc in _known_by(each))
@@ -136,6 +179,10 @@ class RemoteReplica(AttachedReplica):
     def is_missing(self, doc: DocKey) -> bool:
         """Whether it was requested and has not arrived. A document that a local commit replaces as a whole is known."""
         with self._turn:
+            if self._is_in_run():
+                self._unread.is_read(doc)
+            elif not self._is_integrating:
+                self._release_all(self._unread.take(len(self._documents)))
             if doc not in self._documents:
                 self._load(doc)
             if doc not in self.coming or self.is_derived(doc):
@@ -170,10 +217,24 @@ class RemoteReplica(AttachedReplica):
 
     def _load(self, doc: DocKey) -> Document:
         try:
-            return super()._load(doc)
+            record = super()._load(doc)
         except OfflineError:
             self._unreached[doc] = None
             raise
+        self._ahead.note(doc, record.confirmed)
+        if not self._is_in_run() and not self._covers(doc):
+            self._unread.walked((doc,))
+        return record
+
+    def _is_in_run(self) -> bool:
+        """Whether a run of a function, or a handler, reads here now."""
+        frame = CONTEXT.get()
+        while frame is not None:
+            tx = frame.tx
+            if tx is not None and tx.replica is self and tx.node is not None:
+                return True
+            frame = frame.outer
+        return False
 
     def is_as_of(self, doc: DocKey, seq: Seq) -> bool:
         """As above. Never for a result that is kept here: it hides that of another runtime, which is not adopted."""
@@ -230,7 +291,12 @@ class RemoteReplica(AttachedReplica):
                 if mine is not None and each.verdict.seq == NEVER:
                     self._keep_here(mine)
                 yield self._with_effects(each.commit, each.verdict.seq, mine, come)
-            elif not isinstance(each, Pulled) or self._is_wanted(each):
+            elif not isinstance(each, Pulled):
+                yield each
+            elif self._is_wanted(each):
+                self._ahead.note(each.doc, each.found.value)
+                if each.doc not in self._documents and not self._covers(each.doc):
+                    self._unread.loaded((each.doc,))
                 yield each
             if self.coming:
                 come.update(_known_by(each))

@@ -14,8 +14,8 @@ from typing import Final
 from headwater.client.client_folder import ClientFolder, StoredState
 from headwater.client.closing import Closing, openings
 from headwater.client.credentials import Credentials
-from headwater.client.document_fetch import NOTHING, DocumentFetch, Done, is_in_loop
-from headwater.client.initial_fetch import fetch_all, prefetch
+from headwater.client.document_fetch import DocumentFetch, Done, is_in_loop
+from headwater.client.initial_fetch import OPENING_BYTES, fetch_all, fetch_with, prefetch
 from headwater.client.local_recovery import LocalRecovery
 from headwater.client.remote_replica import RemoteReplica
 from headwater.client.remote_run_cache import RemoteRunCache
@@ -38,7 +38,7 @@ from headwater.store.commit import CommitOutcome, Committed, NewObservation, Sub
 from headwater.store.document import StoredDocument
 from headwater.sync.client_listener import count_by_session
 from headwater.sync.client_session import Answer, ClientPhase, Item
-from headwater.sync.frames import AskChanged, AskObservations, Docs, Open, SpaceOpened, Watch
+from headwater.sync.frames import AskChanged, AskObservations, Open, SpaceOpened
 from headwater.sync.server_session import Close
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 
@@ -136,6 +136,8 @@ class RemoteStorage:
         )
         self._fetching = DocumentFetch(link, branch, self._deliver)
         link.session.stays = self._folder is not None
+        # With a local folder, everything is fetched: it is read while the server is away, too.
+        link.session.room = 0 if self._folder is not None else OPENING_BYTES
         link.session.attempts = openings * ATTEMPTS
         return link, port
 
@@ -143,7 +145,14 @@ class RemoteStorage:
         self, link: ServerLink, port: ReplicaPort, session: SessionId, branch: BranchId, seq: Seq
     ) -> RemoteReplica:
         replica = self._replica = RemoteReplica(
-            self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
+            self,
+            port,
+            session,
+            branch,
+            seq,
+            covers=link.session.covers,
+            unwatch=self._unwatch,
+            keeps_walked=self._folder is not None,
         )
         # The session may be an earlier opening's: continuing its numbers would repeat ids of events.
         replica.opening = machine().token()
@@ -232,11 +241,12 @@ class RemoteStorage:
         if self._listeners:
             self._listeners.tell(self.connection())
 
-    def _unwatch(self, doc: DocKey) -> None:
+    def _unwatch(self, docs: Collection[DocKey]) -> None:
         if self._fetching is not None:
-            self._fetching.release(doc)
+            self._fetching.release(*docs)
         if self._folder is not None:
-            self._folder.let_go(doc)
+            for doc in docs:
+                self._folder.let_go(doc)
 
     # -- for the replica -----------------------------------------------------------------------------------
 
@@ -253,14 +263,15 @@ class RemoteStorage:
             self._replica.coming.add(doc)
             self._fetching.want(doc)
             return None
-        answer = link.ask(Watch(0, ((doc, NOTHING),), at=through))
-        assert isinstance(answer, Docs)
-        for each in answer.docs:
-            if each.doc == doc:
-                if self._folder is not None and self._replica is not None:
-                    self._folder.take_in((), ((doc, each.seq, each.content),), self._replica.seq)
-                return StoredDocument(each.content, each.seq)
-        return None
+        before = link.heard_bytes
+        found = dict(fetch_with(link, doc, [] if self._replica is None else self._replica.next_after(doc), through))
+        if self._replica is not None:
+            if self._folder is not None:
+                come = ((each, stored.seq, stored.value) for each, stored in found.items())
+                self._folder.take_in((), come, self._replica.seq)
+            ahead = [(each, stored) for each, stored in found.items() if each != doc]
+            self._replica.install_ahead(ahead, link.heard_bytes - before)
+        return found.get(doc)
 
     def bring(self, docs: Collection[DocKey], done: Done) -> float:
         """Fetch documents and what they link to, without waiting; the connection's thread calls `done`."""

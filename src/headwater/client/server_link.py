@@ -126,6 +126,7 @@ class ServerLink:
         self._live_at = 0.0
         # When something was last received, on the same clock.
         self._heard_at = 0.0
+        self.heard_bytes = 0
         self.tries = 0
         self.trouble = ""
         # Why this side closed the last connection, if it did.
@@ -476,6 +477,7 @@ class ServerLink:
 
     def _hear(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
+        self.heard_bytes += len(data)
         self._or_end(lambda: self.session.receive(data))
 
     def _or_end(self, do: Callable[[], None]) -> None:

@@ -83,31 +83,40 @@ def listing(
 
 def keys(engine: Engine, branch: BranchId, prefix: str = "", after: str = "") -> Iterator[DocKey]:
     """Keys after `after` that the branch or an ancestor of it has ever had, in order, each once. Writes nothing."""
+    for key, _ in sized_keys(engine, branch, prefix, after):
+        yield key
+
+
+def sized_keys(
+    engine: Engine, branch: BranchId, prefix: str = "", after: str = ""
+) -> Iterator[tuple[DocKey, int]]:
+    """As `keys`, each with the size of its document at the last fold, up to a few KiB; 0: not known. Loads none."""
     chain: list[BranchId] = []
     name: BranchId | None = branch
     while name is not None:
         chain.append(name)
         name = engine.documents.branch(name).parent
     pages = [_own_keys(engine, on, prefix, after) for on in chain]
-    # The unfolded tail, too.
+    # The unfolded tail, too. Its documents come first, because their size has changed.
     pages += [iter(_tail_keys(engine, on, prefix, after)) for on in chain]
     last = None
-    for key in merge(*pages):
+    for key, size in merge(*pages):
         if key != last:
-            yield key
+            yield key, size
         last = key
 
 
-def _own_keys(engine: Engine, branch: BranchId, prefix: str, after: str) -> Iterator[DocKey]:
+def _own_keys(engine: Engine, branch: BranchId, prefix: str, after: str) -> Iterator[tuple[DocKey, int]]:
     while page := engine.backend.heads(branch, prefix, DocKey(after), _PAGE):
         for row in page:
-            yield row.doc
+            # Without a measured size, the whole write is in the log.
+            yield row.doc, max(row.size, row.since)
         after = page[-1].doc
 
 
-def _tail_keys(engine: Engine, branch: BranchId, prefix: str, after: str) -> list[DocKey]:
+def _tail_keys(engine: Engine, branch: BranchId, prefix: str, after: str) -> list[tuple[DocKey, int]]:
     tail = engine.documents.tail.by_document().get(branch, ())
-    return sorted(doc for doc in tail if doc > after and doc.startswith(prefix))
+    return sorted((doc, 0) for doc in tail if doc > after and doc.startswith(prefix))
 
 
 def history(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[HistoryEntry]:

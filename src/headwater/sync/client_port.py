@@ -95,8 +95,8 @@ def renumbered(
 ) -> Watch | Pull | AskObservations | AskChanged | Ping:
     """The same request with another number."""
     match frame:
-        case Watch(_, docs, prefixes, at, follow):
-            return Watch(number, docs, prefixes, at, follow)
+        case Watch(_, docs, prefixes, at, follow, room):
+            return Watch(number, docs, prefixes, at, follow, room)
         case Pull(_, docs, prefixes, at, follow):
             return Pull(number, docs, prefixes, at, follow)
         case AskObservations(_, prefix, besides):

@@ -101,6 +101,9 @@ class ClientSession:
         # The documents held here, with their seq; and the prefixes of keys that are watched.
         self.watched: dict[DocKey, Seq] = {}
         self.prefixes: dict[str, None] = {}
+        # Documents with a watched prefix that are at the server and not here; and the room for the others in an answer.
+        self.left_out: set[DocKey] = set()
+        self.room = 0
         # Commits without a verdict, oldest first; and how many of them were sent over this connection.
         self.outbox: dict[LocalSeq, Submission] = {}
         self._sent: dict[LocalSeq, None] = {}
@@ -273,7 +276,7 @@ class ClientSession:
             if docs or self.prefixes:
                 self._watch_again(tuple(docs.items()), tuple(self.prefixes))
         self._later = []
-        self._left = {doc for doc in self._left if self._is_asked(doc)}
+        self._left &= self._asked()
         for number, question in self._questions.items():
             self._put(number, question.frame)
         self._send_more()
@@ -288,7 +291,7 @@ class ClientSession:
 
     def _watch_again(self, docs: tuple[tuple[DocKey, int], ...], prefixes: tuple[str, ...]) -> None:
         number = self._next()
-        frame = self._rejoin[number] = Watch(number, docs, prefixes)
+        frame = self._rejoin[number] = Watch(number, docs, prefixes, room=self.room if prefixes else 0)
         self._line.send(frame)
 
     def _hear(self, seq: int, news: Iterable[frames.New]) -> None:
@@ -323,7 +326,7 @@ class ClientSession:
         """A commit of another session, without documents that were released in between."""
         operations, seen, seq = new.operations, new.seen, new.seq
         for doc in new.brought:
-            self.watched[doc] = NEVER
+            self._hold(doc, NEVER)
         if new.brought:
             items += brought(new.brought)
         kept = [operation.doc in self.watched or self.covers(operation.doc) for operation in operations]
@@ -351,14 +354,18 @@ class ClientSession:
         """Assume that these documents do not exist. A watched prefix implies that, but it may end."""
         unknown = [doc for doc in docs if doc not in self.watched]
         for doc in filter(self.covers, unknown):
-            self.watched[doc] = NEVER
+            self._hold(doc, NEVER)
         asked = tuple((doc, 0) for doc in unknown if not self.covers(doc))
         if asked:
             self.ask(Watch(0, asked), None)
 
     def _have(self, doc: DocKey, seq: Seq) -> None:
         """A document has this seq, unless commits were missed that may have to be requested again."""
-        self.watched[doc] = self.watched.get(doc, NEVER) if self._rejoin else max(self.watched.get(doc, NEVER), seq)
+        self._hold(doc, self.watched.get(doc, NEVER) if self._rejoin else max(self.watched.get(doc, NEVER), seq))
+
+    def _hold(self, doc: DocKey, seq: Seq) -> None:
+        self.watched[doc] = seq
+        self.left_out.discard(doc)
 
     def _settle(self, number: LocalSeq) -> Submission | None:
         self._sent.pop(number, None)
@@ -370,7 +377,8 @@ class ClientSession:
     def _take_docs(self, docs: Docs) -> None:
         self.seq = max(self.seq, docs.seq)
         for found in (*docs.docs, *docs.newer):
-            self.watched[found.doc] = found.seq
+            self._hold(found.doc, found.seq)
+        self.left_out.update(doc for doc in docs.left if doc not in self.watched)
         if docs.number in self._rejoin:
             self._take_missed(docs, self._rejoin.pop(docs.number))
             return
@@ -397,6 +405,7 @@ class ClientSession:
         if not docs.complete:
             # There are too many documents: from now on they are fetched when they are read.
             self.prefixes.clear()
+            self.left_out.clear()
             # The local folder has to know it before it has what is here.
             self._line.changed()
             named = dict(asked.docs) | {each.doc: each.seq for each in docs.docs}
@@ -498,22 +507,22 @@ class ClientSession:
     def unwatch(self, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
         """Stop watching these documents."""
         docs = tuple(docs)
-        self._left.update(filter(self._is_asked, docs))
+        asked = self._asked()
+        self._left.update(doc for doc in docs if doc in asked)
         gone = tuple(doc for doc in docs if self.watched.pop(doc, None) is not None)
         for prefix in prefixes:
             self.prefixes.pop(prefix, None)
         if self.phase is ClientPhase.LIVE and (gone or prefixes):
             self._line.send(Unwatch(gone, tuple(prefixes)))
 
-    def _is_asked(self, doc: DocKey) -> bool:
-        """Whether an answer with this document is on its way."""
+    def _asked(self) -> set[DocKey]:
+        """The documents that are named in an answer on its way."""
         frames = (*self._rejoin.values(), *(each.frame for each in self._questions.values()))
-        return any(doc in named_in(frame) for frame in frames)
+        return {doc for frame in frames for doc in named_in(frame)}
 
     def _leave(self, answered: Question) -> None:
         """Stop watching documents that were released before their answer arrived."""
-        named = named_in(answered) if self._left else []
-        left = tuple(doc for doc in named if doc in self._left and not self._is_asked(doc))
+        left = tuple(self._left.intersection(named_in(answered)) - self._asked()) if self._left else ()
         if left:
             self._left.difference_update(left)
             for doc in left:
@@ -521,9 +530,9 @@ class ClientSession:
             self._line.send(Unwatch(left))
 
     def covers(self, doc: DocKey) -> bool:
-        """Whether a prefix of this key is watched: then a document that is not here does not exist."""
+        """Whether a prefix of this key is watched, and the document is here if it exists."""
         # A copy, in one step: other threads read it, too.
-        return any(doc.startswith(prefix) for prefix in tuple(self.prefixes))
+        return doc not in self.left_out and any(doc.startswith(prefix) for prefix in tuple(self.prefixes))
 
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...] = ()) -> None:
         """Send the observations of runs without writes. They are not kept for later, when they would be obsolete."""

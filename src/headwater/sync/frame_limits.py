@@ -24,6 +24,10 @@ PREFETCH_MAX: Final = 50_000
 PREFETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 """The same in bytes."""
 
+LEFT_MAX: Final = 1_000
+"""Documents with a watched prefix that an answer names instead of sending them. With more, the prefix is not watched:
+a list of keys is to be short beside the documents."""
+
 PENDING_MAX: Final = 1024
 """Commits of one session that wait for the disk at the server. A client sends at most WINDOW; more are refused."""
 

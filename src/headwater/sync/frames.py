@@ -104,7 +104,8 @@ class Watch(_Frame, frozen=True, tag="watch"):
 
     Each has the seq at which the client has it: an unchanged document is not sent. `at` asks for the documents at that
     place, if the log still has it; later changes are sent as well. `prefixes` selects all documents whose keys begin
-    so. `follow` is the most documents that are sent because links lead to them.
+    so. `follow` is the most documents that are sent because links lead to them. `room` is the most bytes of documents
+    that are sent without being named, by prefix or by link; 0: as many as one answer may have.
     """
 
     number: WireNumber
@@ -112,6 +113,7 @@ class Watch(_Frame, frozen=True, tag="watch"):
     prefixes: tuple[str, ...] = ()
     at: WireNumber | None = None
     follow: WireNumber = 0
+    room: WireNumber = 0
 
 
 class Unwatch(_Frame, frozen=True, tag="unwatch"):
@@ -223,7 +225,8 @@ class Docs(_Frame, frozen=True, tag="docs"):
     """The answer to `watch` and `pull`. From the place `seq` on, `news` has the operations on watched documents.
 
     `newer`: documents of `docs` that were sent at an earlier place, with their current content. Not `complete`: there
-    are more documents than may be watched, and the prefix is not watched.
+    are more documents than may be watched, and the prefix is not watched. `left`: documents with a watched prefix that
+    did not fit into `room`. They are not sent, and the client asks for one by its key before it reads it.
     """
 
     number: WireNumber
@@ -231,6 +234,7 @@ class Docs(_Frame, frozen=True, tag="docs"):
     docs: tuple[FoundDoc, ...] = ()
     newer: tuple[FoundDoc, ...] = ()
     complete: bool = True
+    left: tuple[DocKey, ...] = ()
 
 
 class Written(msgspec.Struct, frozen=True, tag="w", tag_field="t", omit_defaults=True, gc=False):

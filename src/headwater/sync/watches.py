@@ -5,6 +5,7 @@ Sessions that watch the same documents get the same frame, which is encoded once
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -262,7 +263,8 @@ def _is_made(effect: Effect) -> bool:
 def links_in(values: Iterable[Maybe], at: DocKey) -> Iterator[DocKey]:
     """The documents of the same space that links in these values lead to."""
     here = Address(at)
-    left: list[Maybe] = list(values)
+    # A stack, with the first one on top: links come in the order in which they are read.
+    left: list[Maybe] = list(values)[::-1]
     while left:
         value = left.pop()
         if is_map(value):
@@ -271,19 +273,19 @@ def links_in(values: Iterable[Maybe], at: DocKey) -> Iterator[DocKey]:
                 if link is not None and link.space is None and link.scope not in ("user", "session"):
                     yield target(link, here).doc
                 continue
-            left.extend(value.values())
+            left.extend(list(value.values())[::-1])
         elif is_array(value):
-            left.extend(value)
+            left.extend(list(value)[::-1])
 
 
 def closure(
     start: Iterable[tuple[DocKey, Maybe]], load: Callable[[DocKey], Maybe], limit: int
 ) -> Iterator[tuple[DocKey, Maybe]]:
-    """The documents that links lead to from these, recursively; at most this many, and each once."""
-    left = list(start)
+    """The documents that links lead to from these, recursively, nearest first; at most this many, and each once."""
+    left = deque(start)
     seen = {doc for doc, _ in left}
     while left:
-        doc, value = left.pop()
+        doc, value = left.popleft()
         for found in links_in([value], doc):
             if found in seen:
                 continue

@@ -140,6 +140,7 @@ def test_limits_are_those_in_the_code() -> None:
         "prefixes that one session watches": frame_limits.PREFIXES_MAX,
         "documents that one question brings": frame_limits.PREFETCH_MAX,
         "bytes that one question brings": frame_limits.PREFETCH_BYTES_MAX,
+        "keys in `left`": frame_limits.LEFT_MAX,
         "commits without a verdict": frame_limits.PENDING_MAX,
         "operations, reads and conditions of a commit": frame_limits.PARTS_MAX,
         "questions without an answer": frame_limits.QUESTIONS_MAX,

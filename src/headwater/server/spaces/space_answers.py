@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -10,7 +10,8 @@ from headwater.errors import ServerLimitError
 from headwater.store import browsing, resumption
 from headwater.store.backend import ObservationRow
 from headwater.store.engine import Engine
-from headwater.sync.frame_limits import FRAME_BYTES_MAX, PREFETCH_BYTES_MAX
+from headwater.store.state_cache import DocState
+from headwater.sync.frame_limits import FRAME_BYTES_MAX, LEFT_MAX, PREFETCH_BYTES_MAX
 from headwater.sync.frames import (
     AskChanged,
     AskObservations,
@@ -28,7 +29,7 @@ from headwater.sync.watches import Watcher, closure
 from headwater.values.address import Depth
 from headwater.values.codec import encode
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
-from headwater.values.tree import ABSENT, Maybe
+from headwater.values.tree import ABSENT, Maybe, Value
 
 _HEAD_BYTES: Final = 4096
 """Bytes of a frame besides documents."""
@@ -112,38 +113,54 @@ def _row(row: ObservationRow) -> tuple[DocKey, Seq, bytes]:
 
 
 class _Gathering:
-    """Collects documents for an answer, within its size limit."""
+    """Collects documents for an answer, within its size limit. Each is encoded once, for its size and for the frame."""
 
-    def __init__(self, engine: Engine, branch: BranchId, at: int | None) -> None:
+    def __init__(self, engine: Engine, branch: BranchId, asked: Watch | Pull) -> None:
         self._engine = engine
         self._branch = branch
-        self._at = at
+        self._at = asked.at
         self.found: dict[DocKey, FoundDoc] = {}
         self.newer: list[FoundDoc] = []
         self.left_bytes = PREFETCH_BYTES_MAX
         self._most_bytes = FRAME_BYTES_MAX - _HEAD_BYTES
+        # For documents that the client has not named.
+        self.room = (asked.room if isinstance(asked, Watch) else 0) or FRAME_BYTES_MAX
         # Unchanged documents: watched, but not sent.
         self.same: list[DocKey] = []
 
     def add(self, doc: DocKey, have: int = -1) -> Maybe:
+        """Add a document that the client has named."""
         state = self._engine.states.get(self._branch, doc)
         if state.seq == have:
             self.same.append(doc)
-            return state.value
-        now = _found(doc, state.seq, state.value)
-        at = self._at
-        if at is not None and state.seq > at >= self._engine.documents.horizon.seq:
-            then = self._engine.documents.at(self._branch, doc, Seq(at))
-            self.newer.append(now)
-            now = _found(doc, then.seq, then.value)
-            self._spend(self.newer[-1])
-        self.found[doc] = now
-        self._spend(now)
+        else:
+            self._take(*_found(doc, state.seq, state.value))
         return state.value
 
-    def _spend(self, found: FoundDoc) -> None:
+    def add_if_room(self, doc: DocKey, size: int = 0) -> DocState | None:
+        """Add a document of about this size. None if there is no room for it; a large one is not even loaded."""
+        if size > self.room:
+            return None
+        state = self._engine.states.get(self._branch, doc)
+        found, size = _found(doc, state.seq, state.value)
+        if size > self.room:
+            return None
+        self.room -= size
+        self._take(found, size)
+        return state
+
+    def _take(self, now: FoundDoc, size: int) -> None:
+        at, doc = self._at, now.doc
+        if at is not None and now.seq > at >= self._engine.documents.horizon.seq:
+            then = self._engine.documents.at(self._branch, doc, Seq(at))
+            self.newer.append(now)
+            self._spend(size)
+            now, size = _found(doc, then.seq, then.value)
+        self.found[doc] = now
+        self._spend(size)
+
+    def _spend(self, size: int) -> None:
         """Count a document. Requested documents may exceed the limit for linked ones, up to a frame."""
-        size = len(found.doc) + _ENTRY_BYTES + (len(encode(found.value[0])) if found.value else 0)
         self.left_bytes -= size
         self._most_bytes -= size
         if self._most_bytes < 0:
@@ -152,37 +169,61 @@ class _Gathering:
 
 
 def _docs(engine: Engine, connection: ConnectionPort, asked: Watch | Pull) -> SpaceAnswer:
-    gathered = _Gathering(engine, connection.talk.branch, asked.at)
+    gathered = _Gathering(engine, connection.talk.branch, asked)
     start: list[tuple[DocKey, Maybe]] = []
     for each in asked.docs:
         doc, have = (each, -1) if isinstance(each, str) else each
         start.append((doc, gathered.add(doc, have)))
     most = connection.talk.may_bring(asked)
-    have_of = {} if isinstance(asked, Pull) else dict(asked.docs)
-    complete = True
-    for prefix in asked.prefixes:
-        for doc in browsing.keys(engine, connection.talk.branch, prefix):
-            if doc in gathered.found or doc in have_of:
-                continue
-            if len(gathered.found) >= most or gathered.left_bytes < 0:
-                complete = False
-                break
-            start.append((doc, gathered.add(doc)))
+    left = _by_prefix(engine, connection, asked, gathered, start, most)
+    complete = left is not None
     if asked.follow and complete:
         allowed = min(asked.follow, most - len(gathered.found))
 
         def load(doc: DocKey) -> Maybe:
-            if not connection.may_see(doc) or gathered.left_bytes < 0:
+            if not connection.may_see(doc) or gathered.left_bytes < 0 or gathered.room <= 0:
                 return ABSENT
-            return gathered.add(doc)
+            state = gathered.add_if_room(doc)
+            return ABSENT if state is None else state.value
 
         for _ in closure(start, load, allowed):
             pass
-    frame = Docs(asked.number, engine.head, tuple(gathered.found.values()), tuple(gathered.newer), complete)
+    found, newer = tuple(gathered.found.values()), tuple(gathered.newer)
+    frame = Docs(asked.number, engine.head, found, newer, complete, tuple(left or ()))
     watched = (*gathered.found, *gathered.same)
     prefixes = asked.prefixes if complete else ()
     return SpaceAnswer(connection, encode_frame(frame), watched, prefixes, isinstance(asked, Watch), engine.head)
 
 
-def _found(doc: DocKey, seq: Seq, value: Maybe) -> FoundDoc:
-    return FoundDoc(doc, seq) if value is ABSENT else FoundDoc(doc, seq, (value,))
+def _by_prefix(
+    engine: Engine,
+    connection: ConnectionPort,
+    asked: Watch | Pull,
+    gathered: _Gathering,
+    start: list[tuple[DocKey, Maybe]],
+    most: int,
+) -> list[DocKey] | None:
+    """Add the documents with a prefix. Returns those without room; None if not all documents can be named."""
+    have_of = {} if isinstance(asked, Pull) else dict(asked.docs)
+    left: list[DocKey] = []
+    for prefix in asked.prefixes:
+        for doc, size in browsing.sized_keys(engine, connection.talk.branch, prefix):
+            if doc in gathered.found or doc in have_of:
+                continue
+            if len(gathered.found) >= most or gathered.left_bytes < 0 or len(left) > LEFT_MAX:
+                return None
+            state = gathered.add_if_room(doc, size)
+            if state is None:
+                left.append(doc)
+            else:
+                start.append((doc, state.value))
+    return left
+
+
+def _found(doc: DocKey, seq: Seq, value: Maybe) -> tuple[FoundDoc, int]:
+    """A document as it is sent, and its size in a frame."""
+    if value is ABSENT:
+        return FoundDoc(doc, seq), len(doc) + _ENTRY_BYTES
+    body = encode(value)
+    # Encoded already: the frame takes the bytes as they are.
+    return FoundDoc(doc, seq, (cast("Value", msgspec.Raw(body)),)), len(doc) + _ENTRY_BYTES + len(body)
