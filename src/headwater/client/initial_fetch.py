@@ -8,6 +8,7 @@ from headwater.client.document_fetch import DOCS_MAX, NOTHING
 from headwater.client.remote_replica import RemoteReplica
 from headwater.client.server_link import ServerLink
 from headwater.errors import LimitError, ServerLimitError
+from headwater.runtime.type_records import schema_key
 from headwater.scheduler.events.failed_events import FAILED
 from headwater.scheduler.events.outbox import OUTBOX
 from headwater.store.document import StoredDocument
@@ -30,8 +31,8 @@ def prefetch(link: ServerLink, replica: RemoteReplica, app: str, actor: str) -> 
     if actor:
         scopes += [user_scope(actor), session_scope(actor, replica.session)]
     prefixes = tuple(f"{scope.text}/{app}." for scope in scopes)
-    # Documents for failed and unhandled events: needed also while the server is away.
-    books = tuple((doc, NOTHING) for doc in (OUTBOX, FAILED))
+    # Documents for failed and unhandled events, needed also while the server is away; and the app's declarations.
+    books = tuple((doc, NOTHING) for doc in (OUTBOX, FAILED, schema_key(app)))
     room = link.session.room
     follow = min(FOLLOW_MAX, PREFETCH_MAX) if room else PREFETCH_MAX
     with replica.lock:

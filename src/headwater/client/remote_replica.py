@@ -136,6 +136,14 @@ class RemoteReplica(AttachedReplica):
                     self._gone.update(gone)
                 self._unwatch(gone)
 
+    def make_room(self, count: int) -> None:
+        """Release the oldest documents that no function reads, if too many are held with so many more."""
+        with self._turn:
+            gone = self._unread.take(len(self._documents) + count)
+            if gone:
+                self._release_all(gone)
+                self._unread.put_back([doc for doc in gone if self.is_layered(doc)], len(self._documents))
+
     def expect_new(self, doc: DocKey) -> None:
         """Add a document with a new id as absent."""
         with self._turn:
@@ -182,7 +190,7 @@ class RemoteReplica(AttachedReplica):
             if self._is_in_run():
                 self._unread.is_read(doc)
             elif not self._is_integrating:
-                self._release_all(self._unread.take(len(self._documents)))
+                self.make_room(0)
             if doc not in self._documents:
                 self._load(doc)
             if doc not in self.coming or self.is_derived(doc):

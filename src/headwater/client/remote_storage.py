@@ -277,6 +277,8 @@ class RemoteStorage:
         """Fetch documents and what they link to, without waiting; the connection's thread calls `done`."""
         assert self._fetching is not None
         self.link  # noqa: B018  # raises if it is not open
+        if self._replica is not None:
+            self._replica.make_room(len(docs))
         return self._fetching.bring(docs, done)
 
     def submit(self, submission: Submission, *, helps: bool) -> None:

@@ -37,6 +37,8 @@ class UnreadDocuments:
         self._keeps_walked = keeps_walked
         self._walked: dict[DocKey, None] = {}
         self._loaded: dict[DocKey, None] = {}
+        # How many documents have to be held before the next attempt, after one that released little.
+        self._in_vain = 0
 
     def walked(self, docs: Iterable[DocKey]) -> None:
         """These were fetched by a read of plain code, or with it."""
@@ -56,8 +58,13 @@ class UnreadDocuments:
         gone: list[DocKey] = []
         if len(self._walked) >= WALKED_MAX + WALKED_STEP:
             gone = list(islice(self._walked, WALKED_STEP))
-        elif held > HELD_MAX:
-            gone = list(islice(self._loaded, HELD_STEP))
+        elif held > max(HELD_MAX, self._in_vain):
+            gone = list(islice(self._loaded, max(HELD_STEP, held - HELD_MAX)))
         for doc in gone:
             self.is_read(doc)
         return gone
+
+    def put_back(self, docs: list[DocKey], held: int) -> None:
+        """These could not be released yet: commits on them are undecided. So many documents are held now."""
+        self._loaded.update(dict.fromkeys(docs))
+        self._in_vain = held + HELD_STEP // 4 if docs else 0

@@ -127,7 +127,7 @@ class AsyncSpace(SpaceFacade):
         return await self._runtime.fresh(function, *args, **kwargs)
 
     async def load(self, *things: Loadable) -> None:
-        """Fetch documents before they are read, together with the documents they link to.
+        """Fetch documents before they are read, together with up to 50,000 documents they link to.
 
         A server sends them in one answer, and the event loop goes on meanwhile. In a local space this does nothing.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self, TypeAlias
+from itertools import islice
+from typing import Any, Final, Self, TypeAlias
 
 from headwater.cells.address_lookup import resolve_address
 from headwater.cells.cell import Cell
@@ -18,11 +19,17 @@ from headwater.errors import HeadwaterError, OfflineError, UsageError
 from headwater.machine import Future, machine
 from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.storage_port import StoragePort
+from headwater.sync.frame_limits import PREFETCH_MAX
 from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
 
 Loadable: TypeAlias = Doc | Cell[Any] | List[Any] | Map[Any, Any] | str
 """A document, a cell, a list, a map, or the address of one; a document's id is its address."""
+
+
+LINKED_MAX: Final = PREFETCH_MAX
+"""Documents that a load fetches because links lead to them: no more than the server sends with one question. A program
+loads the elements of a longer list in parts."""
 
 
 class DocumentLoad:
@@ -48,8 +55,9 @@ class DocumentLoad:
         replica = self._replica
         wanted = dict.fromkeys(doc for doc in self._roots if not replica.is_loaded(doc))
         if not wanted:
-            found = (other for doc in self._roots for other in linked(replica.read(doc)))
-            wanted = dict.fromkeys(other for other in found if not replica.is_loaded(other))
+            found = (other for doc in self._roots for other in reversed(list(linked(replica.read(doc)))))
+            # The first ones of each list: `linked` starts at the end.
+            wanted = dict.fromkeys(other for other in islice(found, LINKED_MAX) if not replica.is_loaded(other))
         self.docs = tuple(doc for doc in wanted if doc not in self._asked)
         self._asked.update(self.docs)
 

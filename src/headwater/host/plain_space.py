@@ -107,7 +107,7 @@ class Space(SpaceFacade):
         self._runtime.sync(timeout)
 
     def load(self, *things: Loadable) -> None:
-        """Fetch documents before they are read, together with the documents they link to.
+        """Fetch documents before they are read, together with up to 50,000 documents they link to.
 
         A server sends them in one answer, so that later reads do not wait. In a local space this does nothing.
 
