@@ -92,11 +92,11 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         db = apsw.Connection(path, flags=flags, vfs=vfs)
         try:
-            db.execute("pragma locking_mode = exclusive")
+            _once(db, "pragma locking_mode = exclusive")
             # Before anything is written: a foreign file stays unchanged.
             fresh = _is_fresh(db, path)
             if not fresh:
-                found = db.execute("pragma user_version").get
+                found = _once(db, "pragma user_version").get
                 _inspect(db, path, vfs, max(int(str(found)), 1))
             if fresh and not create:
                 message = f"{path} holds no space; if it should, its newest part (-wal) is missing: restore a backup"
@@ -109,6 +109,8 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
             else:
                 _migrate(db)
             _move_format_to_file(db)
+            # Pages that only the opening needed: 200 KiB of a new file.
+            db.release_memory()
         except BaseException:
             abandon(db, path)
             raise
@@ -118,6 +120,11 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
         message = f"{path} is damaged: a text in it is not UTF-8 ({error}); restore a backup"
         raise CorruptError(message, path=path, found=str(error)) from error
     return db
+
+
+def _once(db: apsw.Connection, statements: str) -> apsw.Cursor:
+    """Execute statements of the opening. They are not kept prepared: those of a new file take 250 KiB."""
+    return db.execute(statements, can_cache=False)
 
 
 def make_private(path: str) -> None:
@@ -140,29 +147,29 @@ def abandon(db: apsw.Connection, path: str) -> None:
 
 def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
     # Compared with the result: SQLite returns the old mode if it could not change it.
-    mode = db.execute("pragma journal_mode = wal").fetchall()
+    mode = _once(db, "pragma journal_mode = wal").fetchall()
     if mode != [("wal",)]:
         message = f"{path} cannot use a write-ahead log (SQLite kept {mode}); is it on a network file system?"
         raise UnavailableError(message, path=path)
-    db.execute(f"pragma synchronous = {durability}")
-    db.execute("pragma mmap_size = 0")
-    db.execute("pragma foreign_keys = on")
+    _once(db, f"pragma synchronous = {durability}")
+    _once(db, "pragma mmap_size = 0")
+    _once(db, "pragma foreign_keys = on")
     # The undo data of a savepoint fits into memory: commits are small.
-    db.execute("pragma temp_store = memory")
-    db.execute("pragma trusted_schema = off")
-    db.execute("pragma cell_size_check = on")
+    _once(db, "pragma temp_store = memory")
+    _once(db, "pragma trusted_schema = off")
+    _once(db, "pragma cell_size_check = on")
     keep_plans(db)
     # Checkpoints are our own step (see `SqliteBackend._write`): an automatic one that fails would report the commit
     # before it, which is durable by then, as failed.
-    db.execute("pragma wal_autocheckpoint = 0")
+    _once(db, "pragma wal_autocheckpoint = 0")
     # Takes the lock now, not at the first write: a second opening fails at once.
-    db.execute("begin immediate; commit")
+    _once(db, "begin immediate; commit")
 
 
 def _is_fresh(db: apsw.Connection, path: str) -> bool:
     """Whether the file is empty. Raises MigrationError if it is not a space of a known format."""
-    application, version = db.execute("pragma application_id").get, db.execute("pragma user_version").get
-    if not application and not db.execute("select count(*) from sqlite_schema").get:
+    application, version = _once(db, "pragma application_id").get, _once(db, "pragma user_version").get
+    if not application and not _once(db, "select count(*) from sqlite_schema").get:
         return True
     if application != APPLICATION_ID:
         message = f"{path} is a SQLite database, but not a Headwater space; choose another file"
@@ -176,15 +183,15 @@ def _is_fresh(db: apsw.Connection, path: str) -> bool:
 def _make(db: apsw.Connection) -> None:
     """Create the tables of a new space."""
     marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
-    db.execute(f"begin immediate; {sqlite_schema.statements(FORMAT)} {marks}; commit")
+    _once(db, f"begin immediate; {sqlite_schema.statements(FORMAT)} {marks}; commit")
 
 
 def _migrate(db: apsw.Connection) -> None:
     """Migrate format by format in one transaction: after a crash the old format is migrated again."""
-    found = db.execute("pragma user_version").get
+    found = _once(db, "pragma user_version").get
     if isinstance(found, int) and found < FORMAT:
         steps = " ".join(sqlite_schema.MIGRATIONS[number] for number in range(max(found, 1), FORMAT))
-        db.execute(f"begin immediate; {steps} pragma user_version = {FORMAT}; commit")
+        _once(db, f"begin immediate; {steps} pragma user_version = {FORMAT}; commit")
 
 
 def _move_format_to_file(db: apsw.Connection) -> None:
@@ -195,7 +202,7 @@ def _move_format_to_file(db: apsw.Connection) -> None:
     """
     _, found = db.read("main", 0, _FORMAT_AT, 4)
     if int.from_bytes(found, "big") != FORMAT:
-        db.execute("pragma wal_checkpoint(truncate)").fetchall()
+        _once(db, "pragma wal_checkpoint(truncate)").fetchall()
 
 
 def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  # one line per kind of error
@@ -328,7 +335,7 @@ def _inspect(db: apsw.Connection, path: str, vfs: str | None, version: int) -> N
 
 
 def _fact(db: apsw.Connection, path: str, key: str) -> str:
-    found = db.execute("select value, sum from meta where key = ?", (key,)).fetchall()
+    found = db.execute("select value, sum from meta where key = ?", (key,), can_cache=False).fetchall()
     if not found or sum_of(key, found[0][0]) != found[0][1]:
         message = f"{path} is damaged: the space's {key} does not match its checksum; restore a backup"
         raise CorruptError(message, path=path, found=key)

@@ -117,7 +117,8 @@ def expected_schema(version: int) -> dict[tuple[str, str], str]:
 
 def schema_of(db: apsw.Connection) -> dict[tuple[str, str], str]:
     """Every table, index, trigger and view, by kind and name, with its statement."""
-    rows = db.execute("select type, name, tbl_name || ': ' || coalesce(sql, '') from sqlite_schema")
+    query = "select type, name, tbl_name || ': ' || coalesce(sql, '') from sqlite_schema"
+    rows = db.execute(query, can_cache=False)
     return {(str(kind), str(name)): str(sql) for kind, name, sql in rows if name not in _STATISTICS}
 
 
