@@ -10,6 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import HeadwaterError
+from headwater.host.deciding_threads import DecidingThreads
 from headwater.host.space_files import open_space
 from headwater.host.storage import Storage
 from headwater.server.server import Server, Serving
@@ -23,10 +24,10 @@ def test_a_space_that_is_being_opened_when_the_server_ends_is_closed(
     settle_in(tmp_path, monkeypatch)
     is_opening, may_open = threading.Event(), threading.Event()
 
-    def slow(url: str, space: str, *, create: bool) -> Storage:
+    def slow(url: str, space: str, *, create: bool, threads: DecidingThreads) -> Storage:
         is_opening.set()
         assert may_open.wait(DEADLINE_S)
-        return open_space(url, space, create=create)
+        return open_space(url, space, create=create, threads=threads)
 
     def come() -> None:
         with suppress(HeadwaterError):

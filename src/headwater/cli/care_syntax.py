@@ -45,6 +45,14 @@ LISTEN: Final = "127.0.0.1:8400"
 )
 @click.option("--no-create", is_flag=True, help="Serve only the spaces that exist.")
 @click.option(
+    "--spaces-max",
+    type=click.IntRange(1, 100_000),
+    default=2_000,
+    show_default=True,
+    metavar="N",
+    help="Open at most so many spaces at the same time.",
+)
+@click.option(
     "--log",
     type=click.Choice(["text", "json", "off"]),
     default="text",

@@ -6,7 +6,9 @@ import asyncio
 import logging
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Final
 
 import click
@@ -19,6 +21,7 @@ from headwater.host.standard_streams import last
 from headwater.machine import machine
 from headwater.server.server import Server, Serving, end_on
 from headwater.server.server_log import set_up
+from headwater.store.backends.sqlite_file import save_memory
 from headwater.values.text import listed_text
 
 _SHOWN: Final = 3
@@ -35,6 +38,7 @@ def serve(
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
     no_create: bool,
+    spaces_max: int,
     log: str,
     verbose: bool,
     quiet: bool,
@@ -46,6 +50,8 @@ def serve(
         raise click.UsageError(f"--tls-cert {tls_cert}: the private key is not in it; give it with --tls-key.")
     if log != "off":
         set_up(logging.getLogger("headwater"), sys.stderr, json=log == "json", verbose=verbose)
+    _allow_descriptors()
+    save_memory()
     server = Server(
         Serving(
             store=store,
@@ -57,6 +63,7 @@ def serve(
             hosts=hosts,
             origins=origins,
             create=not no_create,
+            spaces_max=spaces_max,
         )
     )
 
@@ -90,6 +97,15 @@ def _warn(store: Path, log: str, *, quiet: bool) -> None:
         logging.getLogger("headwater.server").warning(message)
     elif not quiet:
         note(message)
+
+
+def _allow_descriptors() -> None:
+    """Allow as many open files as the system allows this user: a space takes two, and a connection one."""
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    if soft != hard:
+        # What the system does not allow after all stays as it was.
+        with suppress(ValueError, OSError):
+            setrlimit(RLIMIT_NOFILE, (hard, hard))
 
 
 def _holds_key(certificate: Path) -> bool:

@@ -19,6 +19,7 @@ from typing import Final, cast, get_args
 from weakref import WeakSet
 
 from headwater.errors import CorruptError, HeadwaterError, NotFoundError, SpaceHeldError, UsageError
+from headwater.host.deciding_threads import DecidingThreads
 from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import Lock, machine
@@ -161,8 +162,12 @@ def open_space(
     create: bool = True,
     durability: Durability = "full",
     group_max: int | None = None,
+    threads: DecidingThreads | None = None,
 ) -> Storage:
-    """Open a space for this process. Raises SpaceHeldError, naming the process, if another has it."""
+    """Open a space for this process. Raises SpaceHeldError, naming the process, if another has it.
+
+    With `threads`, the storage has no thread of its own.
+    """
     location, files = locate(url, space), machine().files
     if durability not in get_args(Durability):
         # It would go into a pragma, and SQLite reads an unknown word as a weaker level.
@@ -196,7 +201,7 @@ def open_space(
         state.held[real] = location.space
     try:
         backend = SqliteBackend(str(path), durability=durability, vfs=files.vfs, create=create)
-        storage = _storage(backend, location.space, group_max, real)
+        storage = _storage(backend, location.space, group_max, real, threads)
         if space is not None and storage.name != space:
             storage.close()
             message = (
@@ -271,7 +276,9 @@ def _is_same_file(one: str, other: str) -> bool:
         return False
 
 
-def _storage(backend: Backend, space: str, group_max: int | None, real: str | None) -> Storage:
+def _storage(
+    backend: Backend, space: str, group_max: int | None, real: str | None, threads: DecidingThreads | None = None
+) -> Storage:
     try:
         name = backend.meta("space")
         if name is None:
@@ -286,6 +293,7 @@ def _storage(backend: Backend, space: str, group_max: int | None, real: str | No
             name=name or space,
             group_max=group_max,
             on_close=lambda: _release(real),
+            threads=threads,
         )
         _state().storages.add(storage)
         return storage

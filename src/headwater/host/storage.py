@@ -26,8 +26,9 @@ from headwater.errors import (
     StoreFullError,
     UnavailableError,
 )
+from headwater.host.deciding_threads import DecidingThreads
 from headwater.host.disk_writer import DiskWrite, DiskWriter
-from headwater.machine import Lock, machine
+from headwater.machine import Lock, Thread, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
 from headwater.runtime.connection import LOCAL, Connection
 from headwater.runtime.lease import Lease
@@ -104,6 +105,7 @@ class Storage:
         name: str = "",
         group_max: int | None = None,
         on_close: Callable[[], None] = lambda: None,
+        threads: DecidingThreads | None = None,
     ) -> None:
         self.name = name
         self.groups = 0
@@ -140,9 +142,13 @@ class Storage:
         self._stalled: dict[SessionId, tuple[LocalSeq, HeadwaterError]] = {}
         self._helping = True
         self._bell = machine().event()
-        self._asleep = False
-        self._thread = machine().thread(self._run, name=f"headwater-{name}")
-        self._thread.start()
+        # Shared threads of a server are always rung.
+        self._asleep = threads is not None
+        self._threads = threads
+        self._thread: Thread | None = None
+        if threads is None:
+            self._thread = machine().thread(self._run, name=f"headwater-{name}")
+            self._thread.start()
 
     # -- for replicas --------------------------------------------------------------------------------------
 
@@ -208,7 +214,7 @@ class Storage:
         self._submitted += 1
         self._helping = helps
         if self._asleep or not helps:
-            self._bell.set()
+            self.nudge()
         if self._closed:
             self._refuse_late(submission)
 
@@ -267,12 +273,15 @@ class Storage:
                 self._lock.release()
             if self._waiting:
                 # Another caller arrived meanwhile, and found the lock taken.
-                self._bell.set()
+                self.nudge()
         ended.acquire()
 
     def nudge(self) -> None:
-        """Wake the storage's thread to decide what is queued."""
-        self._bell.set()
+        """Wake the thread that decides what is queued."""
+        if self._threads is None:
+            self._bell.set()
+        else:
+            self._threads.ring(self)
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided; raises UnavailableError if that takes too long."""
@@ -370,6 +379,14 @@ class Storage:
             elif rung or decided == self._decided:
                 quiet = 0
                 self._drain()
+
+    def decide_next(self) -> bool:
+        """Decide one group, in a thread that storages share. Returns whether more waits."""
+        with self._lock:
+            # A closed one has decided everything itself.
+            if not self._closed:
+                self._work()
+        return bool(self._waiting) and not self._closed
 
     def _drain(self) -> None:
         """Decide what is queued, until the queue is empty or a writer decides its own commits again."""
@@ -595,7 +612,8 @@ class Storage:
         finally:
             self._closed = True
             self._bell.set()
-            self._thread.join()
+            if self._thread is not None:
+                self._thread.join()
             with self._lock:
                 self._shut()
 

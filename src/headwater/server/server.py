@@ -27,7 +27,7 @@ from headwater.server.folder_lock import FolderLock, check_free
 from headwater.server.handshakes import Handshakes
 from headwater.server.pages.health_page import Health, write_trouble
 from headwater.server.pages.routes import web_app
-from headwater.server.server_limits import DRAIN_S, GREETING_S
+from headwater.server.server_limits import DRAIN_S, GREETING_S, SPACES_MAX
 from headwater.server.spaces.served_spaces import ServedSpaces
 from headwater.server.spaces.server_socket import ServerSocket
 from headwater.store.backends.sqlite_file import check_library
@@ -63,6 +63,8 @@ class Serving:
     origins: tuple[str, ...] = ()
     # Create missing spaces for clients with the right `own`.
     create: bool = True
+    # Spaces open at the same time.
+    spaces_max: int = SPACES_MAX
 
 
 class _Uvicorn(uvicorn.Server):
@@ -176,7 +178,12 @@ class Server:
         audience = " ".join((self.url, *(f"wss://{name}" for name in self.options.hosts)))
         try:
             spaces = self.spaces = ServedSpaces(
-                self.options.store, self.access, loop, audience=audience, create=self.options.create
+                self.options.store,
+                self.access,
+                loop,
+                audience=audience,
+                create=self.options.create,
+                spaces_max=self.options.spaces_max,
             )
         except BaseException:
             self._listener.close()

@@ -47,8 +47,18 @@ PING_S: Final = 20.0
 EMPTY_S: Final = 60.0
 """How long an unused space stays open."""
 
-SPACES_MAX: Final = 256
-"""Spaces open at the same time: the memory of two threads and three files each."""
+SPACES_MAX: Final = 2_000
+"""Spaces open at the same time, unless `--spaces-max` is given: two file descriptors each, and some 150 KiB while no
+client uses them. At the limit, the space that was unused for longest is closed."""
+
+SPARE_S: Final = 1.0
+"""How long a space without clients is unused before it is closed for another one: its client may be about to enter."""
+
+IDLE_S: Final = 3.0
+"""Time without commits and questions after which a space releases memory: its documents, pages and schema."""
+
+SHRINKS_MAX: Final = 50
+"""Spaces that release memory at a time, a millisecond each."""
 
 GUESSES_PER_S: Final = 5.0
 """Wrong tokens per second from one address on average, GUESSES_BURST at once. Further ones are not checked."""

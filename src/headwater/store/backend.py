@@ -217,6 +217,9 @@ class Backend(Protocol):
     def last_local(self, session: SessionId) -> LocalSeq:
         """The newest accepted commit of a session; 0 if there is none."""
 
+    def shrink(self) -> None:
+        """Release memory that is not needed until the next access."""
+
     def meta(self, key: str) -> str | None:
         """A property of the space, such as its name. Every space has a `space_id`, made once, and a `lineage`."""
 

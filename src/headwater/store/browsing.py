@@ -87,9 +87,7 @@ def keys(engine: Engine, branch: BranchId, prefix: str = "", after: str = "") ->
         yield key
 
 
-def sized_keys(
-    engine: Engine, branch: BranchId, prefix: str = "", after: str = ""
-) -> Iterator[tuple[DocKey, int]]:
+def sized_keys(engine: Engine, branch: BranchId, prefix: str = "", after: str = "") -> Iterator[tuple[DocKey, int]]:
     """As `keys`, each with the size of its document at the last fold, up to a few KiB; 0: not known. Loads none."""
     chain: list[BranchId] = []
     name: BranchId | None = branch

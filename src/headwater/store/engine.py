@@ -158,6 +158,15 @@ class Engine:
             return
         self.states.release(branch, docs)
 
+    def shrink(self) -> None:
+        """Release the memory that a space does not need while nobody uses it. Everything is read again on demand."""
+        try:
+            self.fold()
+        except UnavailableError:
+            return
+        self.states.clear()
+        self.backend.shrink()
+
     def last_of(self, session: SessionId) -> LocalSeq:
         """The newest decided commit of a session."""
         return self._sessions.get(session).last

@@ -203,6 +203,15 @@ class StateCache:
             self._bytes -= _STATE_BYTES + _BLOWUP * state.bound
         self._states[branch] = shrunk(states)
 
+    @property
+    def count(self) -> int:
+        """How many documents are here."""
+        return sum(map(len, self._states.values()))
+
+    def clear(self) -> None:
+        """Drop all states, after a fold: what they hold is on disk."""
+        self._states, self._folded, self._bytes = {}, [], 0
+
     def after_fold(self, fold: Fold) -> None:
         """Snapshots were written: a rebuild starts there. Recent writes stay until the next fold."""
         for state in self._folded:

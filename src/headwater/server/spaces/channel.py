@@ -80,8 +80,10 @@ class Channel:
         # the space was closed.
         self.trouble = ""
         self.is_broken = False
-        # When the last connection ended, on the loop's clock.
+        # When the last connection ended, and when it was last used, on the loop's clock.
         self.empty_since: float | None = loop.time()
+        self.used_at = loop.time()
+        self._is_shrunk = False
 
     # -- coming and going ----------------------------------------------------------------------------------
 
@@ -93,6 +95,7 @@ class Channel:
             before.talk.taken_over()
         self.connections[connection.session] = connection
         self.empty_since = None
+        self._use_now()
         self._watches.setdefault(connection.talk.branch, Watches()).enter(connection)
 
     def last_of(self, branch: BranchId, session: SessionId) -> int:
@@ -134,8 +137,26 @@ class Channel:
 
     def keep(self) -> None:
         """Keep the space open for a page that uses it."""
+        self._use_now()
         if self.empty_since is not None:
             self.empty_since = self._loop.time()
+
+    def _use_now(self) -> None:
+        self.used_at = self._loop.time()
+        self._is_shrunk = False
+
+    def shrink(self, idle_s: float) -> bool:
+        """Release memory, in a thread, if the space was not used for so long. Returns whether that was begun."""
+        if self._is_shrunk or self.is_broken or self._loop.time() - self.used_at < idle_s:
+            return False
+        self._is_shrunk = True
+        self._threads.submit(self._shrink)
+        return True
+
+    def _shrink(self) -> None:
+        # What the disk does not allow is told to the next client that uses the space.
+        with suppress(HeadwaterError):
+            self._use(Engine.shrink)
 
     @property
     def watching(self) -> int:
@@ -146,7 +167,8 @@ class Channel:
 
     def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
         """Submit a commit."""
-        self.since[commit.session, commit.local_seq] = self._loop.time()
+        self._use_now()
+        self.since[commit.session, commit.local_seq] = self.used_at
         self.storage.submit(Submission(commit, observations=notes, is_resent=True), helps=False)
 
     def note(self, notes: tuple[NewObservation, ...], branch: BranchId, gone: tuple[DocKey, ...]) -> None:
@@ -162,6 +184,7 @@ class Channel:
 
     def look(self, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         """Answer a question in a thread: it may read from the disk."""
+        self._use_now()
         self._threads.submit(self._look, connection, asked)
 
     def _look(self, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> None:

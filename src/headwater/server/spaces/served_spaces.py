@@ -30,12 +30,13 @@ from headwater.errors import (
     UnavailableError,
     UsageError,
 )
+from headwater.host.deciding_threads import DecidingThreads
 from headwater.host.space_files import Location, locate, open_space
 from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import machine
 from headwater.server.metrics import WorkCounts
-from headwater.server.server_limits import DRAIN_S, EMPTY_S, SPACES_MAX
+from headwater.server.server_limits import DRAIN_S, EMPTY_S, IDLE_S, SHRINKS_MAX, SPACES_MAX, SPARE_S
 from headwater.server.spaces.channel import Channel
 from headwater.server.spaces.client_connection import UNKNOWN, ClientConnection, rights_unknown
 from headwater.server.spaces.space_lineage import lineage_of
@@ -63,7 +64,9 @@ ROUND_S: Final = 0.05
 ROUND_PER_S: Final = 20_000
 """Connections checked per second, at most: some hundredths of a core, however many there are."""
 THREADS: Final = 4
-"""Threads for openings and answers, which wait for the disk. Deciding has a thread per space."""
+"""Threads for openings and answers, which wait for the disk."""
+DECIDERS: Final = 8
+"""Threads that decide commits, for all spaces: so many files are written at the same time."""
 
 
 class ServedSpaces:
@@ -77,6 +80,7 @@ class ServedSpaces:
         *,
         audience: str,
         create: bool = True,
+        spaces_max: int = SPACES_MAX,
     ) -> None:
         self.folder = folder
         self.access = access
@@ -91,13 +95,15 @@ class ServedSpaces:
         self.past = WorkCounts()
         self._loop = loop
         self._create = create
+        self._spaces_max = spaces_max
         self._identity = _identity(folder)
         self._threads = machine().pool(THREADS, "headwater-serve")
+        self._deciders = DecidingThreads(DECIDERS, "headwater-decide")
         # Locks of spaces that are being opened or closed.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self.closing = False
-        self._sweep: asyncio.TimerHandle | None = loop.call_later(EMPTY_S / 2, self._close_empty)
+        self._sweep: asyncio.TimerHandle | None = loop.call_later(min(EMPTY_S, IDLE_S) / 2, self._close_empty)
         self._round: asyncio.TimerHandle | None = None
 
     # -- who may ---------------------------------------------------------------------------------------
@@ -201,8 +207,7 @@ class ServedSpaces:
                 channel.empty_since = self._loop.time()
             if channel is None:
                 self._check_not_ending()
-                if len(self.channels) >= SPACES_MAX:
-                    raise ServerLimitError(f"{SPACES_MAX} spaces are open already; try again later")
+                await self._make_place()
                 storage, lineage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
                 try:
                     self._check_not_ending()
@@ -213,6 +218,24 @@ class ServedSpaces:
                 channel = self.channels[space] = Channel(storage, self._loop, self._threads, lineage)
                 log.info("space opened", extra={"space": space, "seq": channel.head})
             return channel
+
+    async def _make_place(self) -> None:
+        """Close the space that was unused for longest, if the limit is reached. Raises ServerLimitError if none is."""
+        while len(self.channels) >= self._spaces_max:
+            ready = self._loop.time() - SPARE_S
+            unused = [
+                (channel.used_at, space)
+                for space, channel in self.channels.items()
+                if channel.empty_since is not None and max(channel.empty_since, channel.used_at) <= ready
+            ]
+            if not unused:
+                message = f"{len(self.channels)} spaces are open and in use; try again later, or raise --spaces-max"
+                raise ServerLimitError(message)
+            _, space = min(unused)
+            async with self._turn(space):
+                channel = self.channels.get(space)
+                if channel is not None and not channel.connections:
+                    await self._let_go(space, channel)
 
     def _check_not_ending(self) -> None:
         if self.closing:
@@ -235,7 +258,7 @@ class ServedSpaces:
         if _identity(self.folder) != self._identity:
             # Otherwise opening would create an empty space.
             raise UnavailableError(GONE, path=str(self.folder))
-        storage = open_space(f"{self.folder}{os.sep}", space, create=create)
+        storage = open_space(f"{self.folder}{os.sep}", space, create=create, threads=self._deciders)
         try:
             return storage, storage.call(lineage_of)
         except BaseException:
@@ -259,13 +282,17 @@ class ServedSpaces:
     # -- going -----------------------------------------------------------------------------------------
 
     def _close_empty(self) -> None:
+        """Close spaces without clients, and have idle ones release memory."""
+        shrinks = 0
         for space, channel in list(self.channels.items()):
             if self._is_left(channel):
                 task = self._loop.create_task(self._close(space))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
+            elif shrinks < SHRINKS_MAX:
+                shrinks += channel.shrink(IDLE_S)
         if not self.closing:
-            self._sweep = self._loop.call_later(EMPTY_S / 2, self._close_empty)
+            self._sweep = self._loop.call_later(min(EMPTY_S, IDLE_S) / 2, self._close_empty)
 
     def _is_left(self, channel: Channel) -> bool:
         return channel.empty_since is not None and self._loop.time() - channel.empty_since >= EMPTY_S
@@ -316,6 +343,7 @@ class ServedSpaces:
                 self.channels.pop(space, None)
                 await self._in_thread(channel.close)
         self.turned_away.finish()
+        await self._in_thread(self._deciders.close)
         self._threads.shutdown(wait=False)
 
 

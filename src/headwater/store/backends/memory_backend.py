@@ -200,6 +200,9 @@ class MemoryBackend:
     def last_local(self, session: SessionId) -> LocalSeq:
         return max((row.last for row in self._replays.get(session, [])), default=LocalSeq(0))
 
+    def shrink(self) -> None:
+        """Nothing to do: everything is in memory."""
+
     def meta(self, key: str) -> str | None:
         return self._meta.get(key)
 

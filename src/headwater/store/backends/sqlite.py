@@ -72,7 +72,7 @@ class SqliteBackend:
         self._tables = SqliteTables(self._db, self._explained)
         self._damage = DamageCheck(self._read, self._corrupt)
         try:
-            self._damage.opened()
+            self._damage.opened(self._read_once)
             # For the links of revisions.
             self._horizon = int(self.meta("horizon") or 0)
             self._store_durability(durability)
@@ -89,6 +89,17 @@ class SqliteBackend:
             raise self._poison
         try:
             return self._db.execute(query, tuple(values)).fetchall()
+        except apsw.Error as error:
+            raise self._explained(error) from error
+        except UnicodeDecodeError as error:
+            raise self._corrupt(f"a text in it is not UTF-8 ({error})") from error
+
+    def _read_once(self, query: str, values: Sequence[object] = ()) -> list[tuple[apsw.SQLiteValue, ...]]:
+        """As `_read`, for a query that is not repeated soon: it is not kept prepared."""
+        if self._poison is not None:
+            raise self._poison
+        try:
+            return self._db.execute(query, tuple(values), can_cache=False).fetchall()
         except apsw.Error as error:
             raise self._explained(error) from error
         except UnicodeDecodeError as error:
@@ -216,7 +227,7 @@ class SqliteBackend:
         self._wait = wait
 
     def last(self) -> LogRow | None:
-        found = self._read("select seq, body, chain, sum from log order by seq desc limit 1")
+        found = self._read_once("select seq, body, chain, sum from log order by seq desc limit 1")
         return self._row(*found[0]) if found else None
 
     def row(self, seq: Seq) -> LogRow | None:
@@ -252,7 +263,7 @@ class SqliteBackend:
         return Seq(int(self.meta("folded") or 0))
 
     def branches(self) -> list[BranchRow]:
-        rows = self._read("select name, parent, fork_seq, at, merges from branch order by id")
+        rows = self._read_once("select name, parent, fork_seq, at, merges from branch order by id")
         try:
             return [_branch(*row) for row in rows]
         except (msgspec.MsgspecError, TypeError) as error:
@@ -372,6 +383,13 @@ class SqliteBackend:
         return LocalSeq(self._damage.session(session))
 
     # -- maintenance ---------------------------------------------------------------------------------------
+
+    def shrink(self) -> None:
+        """Release the pages and the parsed schema, which takes 60 KiB. SQLite reads both again on demand."""
+        if self._db.in_transaction:
+            return
+        self._read_once("pragma writable_schema = reset")
+        self._db.release_memory()
 
     def meta(self, key: str) -> str | None:
         found = self._read("select value, sum from meta where key = ?", (key,))

@@ -38,8 +38,14 @@ def branch_sum(row: BranchRow) -> int:
     return sum_of(row.name, row.parent, row.fork_seq, row.at, msgspec.msgpack.encode(row.merges).hex().upper())
 
 
+def _fold_many(db: apsw.Connection, query: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Execute a statement of a fold for each row. Folds are rare: it is not kept prepared, which takes 4 KiB."""
+    db.executemany(query, rows, can_cache=False)
+
+
 def _make_branches(db: apsw.Connection, rows: Iterable[BranchRow], then: str) -> None:
-    db.executemany(
+    _fold_many(
+        db,
         "insert into branch(name, parent, fork_seq, at, merges, sum) values (?, ?, ?, ?, ?, ?) "
         f"on conflict(name) {then}",
         [(b.name, b.parent, b.fork_seq, b.at, msgspec.msgpack.encode(b.merges), branch_sum(b)) for b in rows],
@@ -75,20 +81,22 @@ def write_fold(db: apsw.Connection, fold: Fold) -> None:
     doc = _make_docs(db, keys)
     branch = dict(db.execute("select name, id from branch"))
     newest = _newest(db, [(branch[b], doc[h.doc]) for b, h in fold.heads])
-    db.executemany("insert into revision values (?, ?, ?, ?)", list(_linked(fold, branch, doc, newest)))
-    db.executemany(
+    _fold_many(db, "insert into revision values (?, ?, ?, ?)", list(_linked(fold, branch, doc, newest)))
+    _fold_many(
+        db,
         "insert into head values (?, ?, ?, ?, ?, ?, ?) on conflict do update set seq = excluded.seq, "
         "live = excluded.live, size = excluded.size, since = excluded.since, sum = excluded.sum",
         [(branch[b], doc[h.doc], h.seq, h.live, h.size, h.since, head_sum(b, h)) for b, h in fold.heads],
     )
     _count(db, "heads", len(fold.heads) - len(newest))
-    db.executemany(
+    _fold_many(
+        db,
         "insert into snapshot values (?, ?, ?, ?, ?)",
         [(branch[b], doc[s.doc], s.seq, s.body, snapshot_sum(b, s.doc, s.seq, s.body)) for b, s in fold.snapshots],
     )
     _write_replays(db, fold.replays)
-    db.executemany(
-        f"delete from observation where branch = {BRANCH} and doc = {DOC} and seq < ?", list(fold.unobserved)
+    _fold_many(
+        db, f"delete from observation where branch = {BRANCH} and doc = {DOC} and seq < ?", list(fold.unobserved)
     )
     observe(db, fold.observations, folded=True)
     set_meta(db, "folded", str(fold.through))
@@ -123,18 +131,22 @@ def _linked(
 
 def _write_replays(db: apsw.Connection, rows: Sequence[ReplayRow]) -> None:
     names = sorted({row.session for row in rows})
-    db.executemany(
-        "insert into session(name, sum) values (?, ?) on conflict do nothing", [(name, sum_of(name)) for name in names]
+    _fold_many(
+        db,
+        "insert into session(name, sum) values (?, ?) on conflict do nothing",
+        [(name, sum_of(name)) for name in names],
     )
     session = {name: db.execute("select id from session where name = ?", (name,)).get for name in names}
-    db.executemany(
+    _fold_many(
+        db,
         "insert into replay values (?, ?, ?, ?, ?)",
         [
             (session[r.session], r.first, r.last, r.seq, sum_of(r.session, int(r.first), int(r.last), int(r.seq)))
             for r in rows
         ],
     )
-    db.executemany(
+    _fold_many(
+        db,
         "update session set runs = runs + 1, last = max(last, ?) where id = ?",
         [(r.last, session[r.session]) for r in rows],
     )

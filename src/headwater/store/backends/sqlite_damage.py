@@ -44,18 +44,18 @@ class DamageCheck:
 
     # -- at opening ----------------------------------------------------------------------------------------
 
-    def opened(self) -> None:
+    def opened(self, read_once: Callable[[str, Sequence[object]], Rows]) -> None:
         """Check the small tables that every lookup depends on: properties of the space, and branches."""
-        rows = self._read("select key, value, sum from meta", ())
+        rows = read_once("select key, value, sum from meta", ())
         for key, value, checksum in rows:
             self.fact(str(key), value, checksum)
         missing = set(NEEDED) - {str(row[0]) for row in rows}
         if missing:
             raise self._corrupt(f"the space's {min(missing)} is missing")
-        names = self._read("select id, name, parent, fork_seq, at, hex(merges), sum from branch order by id", ())
-        found = self._read("select count(*) from branch indexed by sqlite_autoindex_branch_1", ())
+        names = read_once("select id, name, parent, fork_seq, at, hex(merges), sum from branch order by id", ())
+        found = read_once("select count(*) from branch indexed by sqlite_autoindex_branch_1", ())
         for number, name, *rest, checksum in names:
-            if sum_of(name, *rest) != checksum or self._read(f"select {BRANCH}", (name,)) != [(number,)]:
+            if sum_of(name, *rest) != checksum or read_once(f"select {BRANCH}", (name,)) != [(number,)]:
                 raise self._corrupt(f"branch {name} is not as it was written")
         if found != [(len(names),)]:
             raise self._corrupt("branches are missing")

@@ -80,6 +80,19 @@ def check_library() -> None:
         raise UnsafeLibraryError(message, version=version)
 
 
+def save_memory() -> None:
+    """For a process that opens very many files, before it opens the first one: no memory is reserved per connection.
+
+    SQLite reserves 48 KiB for small allocations. Without it, commits take 2 % longer. Has no effect while a connection
+    is open.
+    """
+    if apsw.connections():
+        return
+    apsw.shutdown()
+    apsw.config(apsw.SQLITE_CONFIG_LOOKASIDE, 0, 0)
+    apsw.initialize()
+
+
 def connect(path: str, *, durability: Durability, vfs: str | None, create: bool = True) -> apsw.Connection:
     """The one connection to a space's file. Without `create` neither the file nor the tables in it are made.
 
