@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench import cells, counts, events, patterns, reactive, resume, store, sync, walk, workflows
+from bench import cells, counts, events, patterns, reactive, resume, spaces, store, sync, walk, workflows
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
@@ -21,6 +21,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "workflows": workflows.measure,
     "patterns": patterns.measure,
     "sync": sync.measure,
+    "spaces": spaces.measure,
 }
 
 

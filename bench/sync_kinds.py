@@ -159,7 +159,7 @@ def headwater(place: Path) -> Peer:
         port = free_port()
         store = tempfile.mkdtemp(prefix="store-", dir=place)
         command = [*SERVE, "--store", store, "--listen", f"127.0.0.1:{port}"]
-        with served(command, port, place / "headwater.log", environment, is_ready=_is_ready) as server:
+        with served(command, port, place / "headwater.log", environment, is_ready=is_ready) as server:
             url = f"ws://127.0.0.1:{port}/room"
             with ExitStack() as stack:
                 for each in started(stack, place, peer, [load("prepare", "headwater", url)]):
@@ -185,7 +185,7 @@ def headwater(place: Path) -> Peer:
     return peer
 
 
-def _is_ready(port: int) -> bool:
+def is_ready(port: int) -> bool:
     """It listens before it has left the token for programs of this user."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:

@@ -71,6 +71,11 @@ class Process:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0])
 
+    def threads(self) -> int:
+        """Threads that it has."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("Threads:")[2].split()[0])
+
     def ended(self) -> bool:
         """Whether it is no more."""
         return self._process.poll() is not None

@@ -84,7 +84,9 @@ def test_at_the_limit_a_space_in_use_is_not_closed(tmp_path: Path, monkeypatch: 
         with app.open(f"{server.url}/a") as space:
             count.value = 1
             space.sync()
-            with pytest.raises(OfflineError, match="1 spaces are open and in use; try again later, or raise --spaces-max"):
+            with pytest.raises(
+                OfflineError, match="1 spaces are open and in use; try again later, or raise --spaces-max"
+            ):
                 add(server, "b")
             count.value = 2
             space.sync()

@@ -27,6 +27,10 @@ from headwater.values.text import listed_text
 _SHOWN: Final = 3
 """Files that are named in one line."""
 
+SWITCH_S: Final = 0.0001
+"""How long a thread that computes keeps the others waiting. A message passes through several threads, and waits at each
+of them: with Python's default of 5 ms, one busy space delays all others by many times what their own work takes."""
+
 
 def serve(
     *,
@@ -52,6 +56,7 @@ def serve(
         set_up(logging.getLogger("headwater"), sys.stderr, json=log == "json", verbose=verbose)
     _allow_descriptors()
     save_memory()
+    sys.setswitchinterval(SWITCH_S)
     server = Server(
         Serving(
             store=store,

@@ -26,6 +26,15 @@ FRAMES_PER_S: Final = 20_000
 FRAMES_BURST: Final = 40_000
 """See FRAMES_PER_S."""
 
+FRAMES_TURN: Final = 16
+"""Frames of one client in one turn of the loop, about a millisecond. Then the other clients are served."""
+
+SLICE_DOCS: Final = 32
+"""Documents of an answer that are read in one piece, about a millisecond. Then other spaces may go first."""
+
+PAUSE_S: Final = 0.001
+"""Pause of a large answer if another space is in use: so the answer takes at most half of the processor."""
+
 BEHIND_S: Final = 0.005
 """Pause before reading again: about the time to write one group."""
 

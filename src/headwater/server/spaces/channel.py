@@ -25,9 +25,10 @@ from headwater.errors import (
     UnavailableError,
 )
 from headwater.host.storage import Storage
-from headwater.machine import Executor
+from headwater.machine import Executor, machine
 from headwater.runtime.attached_replica import Delivered
 from headwater.server.metrics import Histogram
+from headwater.server.server_limits import PAUSE_S
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
 from headwater.store import resumption
 from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Submission
@@ -53,13 +54,38 @@ CANNOT_WRITE: Final = "the server cannot use its disk now; try again"
 """The reason sent when a connection is closed because of the disk."""
 
 
+class SpaceTurns:
+    """Which spaces of a server were used last: a large answer pauses while another space is in use."""
+
+    def __init__(self) -> None:
+        # Used since the last pause, by the identity of the channel: at most two are of interest.
+        self._used: tuple[object, ...] = ()
+
+    def use(self, channel: object) -> None:
+        """A client uses a space."""
+        used = self._used
+        if channel not in used:
+            self._used = (*used[-1:], channel)
+
+    def others_used(self, channel: object) -> bool:
+        """Whether another space was used since this was last asked."""
+        used, self._used = self._used, ()
+        return any(other is not channel for other in used)
+
+
 class Channel:
     """One space, in the server's event loop; the storage's thread calls `deliver`."""
 
     def __init__(
-        self, storage: Storage, loop: asyncio.AbstractEventLoop, threads: Executor, lineage: bytes = b""
+        self,
+        storage: Storage,
+        loop: asyncio.AbstractEventLoop,
+        threads: Executor,
+        lineage: bytes = b"",
+        turns: SpaceTurns | None = None,
     ) -> None:
         self.storage = storage
+        self._turns = turns or SpaceTurns()
         self.lineage = lineage
         self._loop = loop
         self._threads = threads
@@ -144,6 +170,7 @@ class Channel:
     def _use_now(self) -> None:
         self.used_at = self._loop.time()
         self._is_shrunk = False
+        self._turns.use(self)
 
     def shrink(self, idle_s: float) -> bool:
         """Release memory, in a thread, if the space was not used for so long. Returns whether that was begun."""
@@ -189,7 +216,7 @@ class Channel:
 
     def _look(self, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         try:
-            self._use(lambda engine: self._put(made(engine, connection, asked)))
+            self._use(lambda engine: self._put(made(engine, connection, asked, self._pause)))
         except HeadwaterError as error:
             # A full or failing disk is no answer: the client asks again.
             again = isinstance(error, ServerLimitError | UnavailableError | PoisonedError)
@@ -204,6 +231,11 @@ class Channel:
             log.exception("a question could not be answered")
             message = "this could not be answered; the server's log says why"
             self._put(SpaceAnswer(connection, encode_frame(ErrorFrame(StoreError.code, message, asked.number))))
+
+    def _pause(self) -> None:
+        """In the middle of a large answer: let other spaces go first, if they are in use."""
+        if self._turns.others_used(self):
+            machine().sleep(PAUSE_S)
 
     def unwatch(self, connection: ConnectionPort, docs: Iterable[DocKey], prefixes: Iterable[str]) -> None:
         """End watches."""
@@ -221,6 +253,11 @@ class Channel:
             self._woken = True
             self._on_loop(self._drain)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether outcomes or answers wait to be sent."""
+        return bool(self._inbox)
+
     def _on_loop(self, do: Callable[[], None]) -> None:
         # The loop has ended with the server; the outcomes are on disk.
         with suppress(RuntimeError):
@@ -230,7 +267,7 @@ class Channel:
         # Reset before reading the queue: a later append wakes the loop again.
         self._woken = False
         try:
-            while self._inbox:
+            if self._inbox:
                 what = self._inbox.popleft()
                 if isinstance(what, SpaceAnswer):
                     self._answer(what)
@@ -240,6 +277,10 @@ class Channel:
             pushed, self._pushed = self._pushed, {}
             for connection in pushed:
                 connection.flush()
+        if self._inbox and not self._woken:
+            # One group or answer in each turn of the loop: other spaces are served before the next.
+            self._woken = True
+            self._loop.call_soon(self._drain)
 
     def _answer(self, answered: SpaceAnswer) -> None:
         connection = answered.connection

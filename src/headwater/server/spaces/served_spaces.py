@@ -37,7 +37,7 @@ from headwater.host.system_clock import SystemClock
 from headwater.machine import machine
 from headwater.server.metrics import WorkCounts
 from headwater.server.server_limits import DRAIN_S, EMPTY_S, IDLE_S, SHRINKS_MAX, SPACES_MAX, SPARE_S
-from headwater.server.spaces.channel import Channel
+from headwater.server.spaces.channel import Channel, SpaceTurns
 from headwater.server.spaces.client_connection import UNKNOWN, ClientConnection, rights_unknown
 from headwater.server.spaces.space_lineage import lineage_of
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
@@ -99,6 +99,7 @@ class ServedSpaces:
         self._identity = _identity(folder)
         self._threads = machine().pool(THREADS, "headwater-serve")
         self._deciders = DecidingThreads(DECIDERS, "headwater-decide")
+        self._use_turns = SpaceTurns()
         # Locks of spaces that are being opened or closed.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -215,7 +216,7 @@ class ServedSpaces:
                     # The server ends while the disk was slow: the file would stay open in this process.
                     await self._in_thread(storage.close)
                     raise
-                channel = self.channels[space] = Channel(storage, self._loop, self._threads, lineage)
+                channel = self.channels[space] = Channel(storage, self._loop, self._threads, lineage, self._use_turns)
                 log.info("space opened", extra={"space": space, "seq": channel.head})
             return channel
 
@@ -322,8 +323,10 @@ class ServedSpaces:
             ]
             # A space whose disk does not answer must not prevent waiting for the others.
             await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), timeout)
-        # The last outcomes are on their way to the loop.
+        # The last outcomes are on their way to the loop, which takes one group of a space in each turn.
         await asyncio.sleep(0)
+        while any(channel.has_news for channel in self.channels.values()):
+            await asyncio.sleep(0)
         await asyncio.sleep(0)
 
     async def close(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -23,6 +24,7 @@ from headwater.server.server_limits import (
     BEHIND_S,
     FRAMES_BURST,
     FRAMES_PER_S,
+    FRAMES_TURN,
     GREETING_S,
     OUT_BYTES_MAX,
     OUT_MARK,
@@ -75,6 +77,8 @@ class ServerSocket(asyncio.Protocol):
         self.grant_id = ""
         self.peer = ""
         self._parts: list[bytes] = []
+        # What was received and is not handled yet: more frames than one turn of the loop is for.
+        self._events: deque[object] = deque()
         # Frames to be written together at the end of this iteration of the loop.
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -108,16 +112,29 @@ class ServerSocket(asyncio.Protocol):
         self._timer = self._loop.call_later(GREETING_S, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
-        protocol = self._protocol
         self.authenticator.traffic.bytes_in += len(data)
-        protocol.receive_data(data)
-        for event in protocol.events_received():
+        self._protocol.receive_data(data)
+        is_waiting = bool(self._events)
+        self._events.extend(self._protocol.events_received())
+        if not is_waiting:
+            self._handle(FRAMES_TURN)
+
+    def _handle(self, most: int) -> None:
+        """Handle received frames. The rest waits for the next turn of the loop: other clients are served before."""
+        protocol, events = self._protocol, self._events
+        while events and most:
+            most -= 1
+            event = events.popleft()
             if isinstance(event, Request):
                 self._shake(event)
             elif isinstance(event, Frame):
                 self._frame(event)
         self._write_out()
-        if protocol.handshake_exc is not None:
+        if events:
+            if not self.transport.is_closing():
+                self.transport.pause_reading()
+            self._loop.call_soon(self._handle_more)
+        elif protocol.handshake_exc is not None:
             # Refused: ignore further input.
             self.transport.close()
         elif protocol.close_expected() and not self._ended:
@@ -133,13 +150,28 @@ class ServerSocket(asyncio.Protocol):
             self.transport.pause_reading()
             self._loop.call_later(BEHIND_S, self._go_on)
 
+    def _handle_more(self) -> None:
+        if not self._events:
+            return
+        self._handle(FRAMES_TURN)
+        if not self._events:
+            self._read_again()
+
+    def _handle_all(self) -> None:
+        """Handle what was received before the connection ends."""
+        if self._events:
+            self._handle(len(self._events))
+
+    def _read_again(self) -> None:
+        if not (self._is_paused or self._is_held or self._events or self.transport.is_closing()):
+            self.transport.resume_reading()
+
     def _go_on(self) -> None:
         if self.client is not None and self.client.is_behind:
             self._loop.call_later(BEHIND_S, self._go_on)
             return
         self._is_paused = False
-        if not self._is_held and not self.transport.is_closing():
-            self.transport.resume_reading()
+        self._read_again()
 
     def pause_writing(self) -> None:
         if self.client is not None:
@@ -151,10 +183,12 @@ class ServerSocket(asyncio.Protocol):
             self.client.full(is_full=False)
 
     def eof_received(self) -> None:
+        self._handle_all()
         self._protocol.receive_eof()
         self._write_out()
 
     def connection_lost(self, _error: Exception | None) -> None:
+        self._handle_all()
         self._ended = True
         self._connections.discard(self)
         if self._timer is not None:
@@ -170,6 +204,7 @@ class ServerSocket(asyncio.Protocol):
     def hold(self) -> None:
         """Stop reading: received commits get their verdicts, then the connection ends."""
         self._is_held = True
+        self._handle_all()
         if not self.transport.is_closing():
             self.transport.pause_reading()
 

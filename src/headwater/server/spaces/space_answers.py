@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 import msgspec
 
 from headwater.errors import ServerLimitError
+from headwater.server.server_limits import SLICE_DOCS
 from headwater.store import browsing, resumption
 from headwater.store.backend import ObservationRow
 from headwater.store.engine import Engine
@@ -72,16 +74,24 @@ class SpaceAnswer(msgspec.Struct, frozen=True, eq=False):
     seq: Seq = NEVER
 
 
-def made(engine: Engine, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> SpaceAnswer:
-    """Answer a question, and evict the documents read for it."""
-    made = answer(engine, connection, asked)
+def made(
+    engine: Engine,
+    connection: ConnectionPort,
+    asked: Watch | Pull | AskObservations | AskChanged,
+    pause: Callable[[], None] = lambda: None,
+) -> SpaceAnswer:
+    """Answer a question, and evict the documents read for it. `pause` is called now and then."""
+    made = answer(engine, connection, asked, pause)
     # Questions fill the cache, too.
     engine.states.evict()
     return made
 
 
 def answer(
-    engine: Engine, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged
+    engine: Engine,
+    connection: ConnectionPort,
+    asked: Watch | Pull | AskObservations | AskChanged,
+    pause: Callable[[], None] = lambda: None,
 ) -> SpaceAnswer:
     """Answer a question as of the newest sequence number."""
     branch = connection.talk.branch
@@ -93,7 +103,7 @@ def answer(
         return SpaceAnswer(
             connection, encode_frame(Changed(asked.number, found is None or bool(found))), seq=engine.head
         )
-    return _docs(engine, connection, asked)
+    return _docs(engine, connection, asked, pause)
 
 
 def _kept(engine: Engine, connection: ConnectionPort, asked: AskObservations) -> FromServer:
@@ -115,8 +125,10 @@ def _row(row: ObservationRow) -> tuple[DocKey, Seq, bytes]:
 class _Gathering:
     """Collects documents for an answer, within its size limit. Each is encoded once, for its size and for the frame."""
 
-    def __init__(self, engine: Engine, branch: BranchId, asked: Watch | Pull) -> None:
+    def __init__(self, engine: Engine, branch: BranchId, asked: Watch | Pull, pause: Callable[[], None]) -> None:
         self._engine = engine
+        self._pause = pause
+        self._read = 0
         self._branch = branch
         self._at = asked.at
         self.found: dict[DocKey, FoundDoc] = {}
@@ -130,7 +142,7 @@ class _Gathering:
 
     def add(self, doc: DocKey, have: int = -1) -> Maybe:
         """Add a document that the client has named."""
-        state = self._engine.states.get(self._branch, doc)
+        state = self._state(doc)
         if state.seq == have:
             self.same.append(doc)
         else:
@@ -141,13 +153,19 @@ class _Gathering:
         """Add a document of about this size. None if there is no room for it; a large one is not even loaded."""
         if size > self.room:
             return None
-        state = self._engine.states.get(self._branch, doc)
+        state = self._state(doc)
         found, size = _found(doc, state.seq, state.value)
         if size > self.room:
             return None
         self.room -= size
         self._take(found, size)
         return state
+
+    def _state(self, doc: DocKey) -> DocState:
+        self._read += 1
+        if not self._read % SLICE_DOCS:
+            self._pause()
+        return self._engine.states.get(self._branch, doc)
 
     def _take(self, now: FoundDoc, size: int) -> None:
         at, doc = self._at, now.doc
@@ -168,8 +186,8 @@ class _Gathering:
             raise ServerLimitError(message)
 
 
-def _docs(engine: Engine, connection: ConnectionPort, asked: Watch | Pull) -> SpaceAnswer:
-    gathered = _Gathering(engine, connection.talk.branch, asked)
+def _docs(engine: Engine, connection: ConnectionPort, asked: Watch | Pull, pause: Callable[[], None]) -> SpaceAnswer:
+    gathered = _Gathering(engine, connection.talk.branch, asked, pause)
     start: list[tuple[DocKey, Maybe]] = []
     for each in asked.docs:
         doc, have = (each, -1) if isinstance(each, str) else each
