@@ -25,8 +25,12 @@ OPENINGS: Final = 5
 ROUNDS: Final = 3
 WRITES: Final = 400
 SPACES: Final = 2_000
+PART: Final = 250
+"""Spaces of one client process."""
 WARM: Final = 100
 """Spaces before memory is first looked at."""
+IDLE_S: Final = 8.0
+"""After this, an unused space has released what it does not need."""
 
 FIRST_S: Final = 0.15
 QUESTIONS_MAX: Final = 110
@@ -149,16 +153,20 @@ def _middle(found: dict[str, Any]) -> float:
 
 def _many(table: Table, place: Path) -> None:
     with _serving(place, place / "many") as at:
-        warm = at.start("many", "warm", WARM)
-        warm.go()
-        warm.result()
+        _enter(at, "warm", WARM, IDLE_S)
         before = at.server.rss_kib()
-        say(f"{SPACES:,} spaces")
-        client = at.start("many", "space", SPACES)
-        client.go()
-        client.result()
+        for number in range(0, SPACES, PART):
+            say(f"spaces: {number + PART:,} of {SPACES:,}")
+            _enter(at, f"space-{number}-", PART, IDLE_S if number + PART == SPACES else 0)
         kib = (at.server.rss_kib() - before) / SPACES
         threads = at.server.threads()
         name = f"{SPACES:,} spaces with a client each"
         table.add(f"{name}: memory of the server for each", f"{kib:.0f} KiB", f"<= {KIB_MAX} KiB", kib <= KIB_MAX)
         table.add(f"{name}: threads of the server", str(threads), f"<= {THREADS_MAX}", threads <= THREADS_MAX)
+
+
+def _enter(at: _Running, name: str, spaces: int, idle_s: float) -> None:
+    """Clients that stay."""
+    client = at.start("many", name, spaces, idle_s)
+    client.go()
+    client.result()

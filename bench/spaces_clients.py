@@ -38,8 +38,6 @@ from headwater.sync.frames import (
 from headwater.values.address import doc_key
 
 BATCH: Final = 1_000
-IDLE_S: Final = 8.0
-"""After this, an unused space has released what it does not need."""
 
 
 class Item(hw.Doc):
@@ -168,17 +166,17 @@ def hot(url: str, space: str) -> dict[str, object]:
             count.value = number
 
 
-def many(url: str, name: str, spaces: str) -> dict[str, object]:
+def many(url: str, name: str, spaces: str, idle_s: str) -> dict[str, object]:
     """A light client in each of so many spaces, with a write and a watched prefix each."""
-    return asyncio.run(_many(url, name, int(spaces)))
+    return asyncio.run(_many(url, name, int(spaces), float(idle_s)))
 
 
-async def _many(url: str, name: str, spaces: int) -> dict[str, object]:
+async def _many(url: str, name: str, spaces: int, idle_s: float) -> dict[str, object]:
     await asyncio.to_thread(_go)
     local = find_local("127.0.0.1", urlsplit(url).port or 0)
     assert local is not None
     clients = [await _light(url, local.token, f"{name}{number}") for number in range(spaces)]
-    await asyncio.sleep(IDLE_S)
+    await asyncio.sleep(idle_s)
     print(json.dumps({"spaces": len(clients)}), flush=True)
     # They stay until this process is ended.
     await asyncio.Event().wait()

@@ -43,7 +43,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "late_comer_forgotten",
         "host.storage:Storage.serve",
-        "if self._waiting:\n    self._bell.set()",
+        "if self._waiting:\n    self.nudge()",
         "pass",
         "L2",
         WORKFLOW,

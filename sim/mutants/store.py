@@ -109,8 +109,8 @@ if batch.rows or batch.fold is not None or batch.observed or batch.has_table_wri
     _m(
         "not_on_disk",
         "store.backends.sqlite_file:_configure",
-        'db.execute(f"pragma synchronous = {durability}")',
-        'db.execute("pragma synchronous = normal")',
+        '_once(db, f"pragma synchronous = {durability}")',
+        '_once(db, "pragma synchronous = normal")',
         "S1",
     ),
     # Which writes touch which reads.

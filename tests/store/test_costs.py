@@ -180,3 +180,37 @@ def test_statement_is_planned_once_whatever_values_it_gets(tmp_path: Path, kind:
     backend.tables.execute(query, (2, "pending"))
     assert not planned
     backend.close()
+
+
+def test_listing_reads_only_the_rows_that_it_returns(tmp_path: Path) -> None:
+    """By the plans of its queries: each goes to its keys by an index, and sorts nothing."""
+    queries: list[tuple[str, tuple[object, ...]]] = []
+
+    def record(_cursor: object, query: str, values: tuple[object, ...]) -> bool:
+        queries.append((query, values))
+        return True
+
+    with open_space(str(tmp_path / "x.db")) as storage:
+        replica = storage.attach()
+        replica.commit([SetDoc(doc_key(f"shop.c{number}"), number) for number in range(20)])
+        replica.sync()
+
+        def look(engine: Engine) -> list[str]:
+            engine.fold()
+            backend = engine.backend
+            assert isinstance(backend, SqliteBackend)
+            backend.heads(MAIN, "space/shop.", doc_key("a"), 3)
+            backend._db.exec_trace = record
+            found = backend.heads(MAIN, "space/shop.", doc_key("shop.c1"), 3)
+            found += backend.heads(MAIN, "space/shop.", doc_key("a"), 3)
+            backend._db.exec_trace = None
+            assert [row.doc for row in found] == [
+                doc_key(f"shop.c{name}") for name in ("10", "11", "12", "0", "1", "10")
+            ]
+            plans = (backend._db.execute(f"explain query plan {query}", values) for query, values in queries)
+            return [str(row[3]) for plan in plans for row in plan]
+
+        steps = storage.call(look)
+    assert any("doc" in step for step in steps)
+    for step in steps:
+        assert step.startswith(("SEARCH", "SCALAR SUBQUERY")), step

@@ -1,4 +1,7 @@
-"""The first fetches of an opening: the documents of an app in one answer, then what restored functions have read."""
+"""The first fetches of an opening: the documents of an app in one answer, then what restored functions have read.
+
+And the fetch of a document that is read, with those that are likely to be read after it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ from headwater.values.ids import DocKey, Seq
 
 OPENING_BYTES: Final = 1024 * 1024
 """Bytes of documents that an opening fetches: those of the app, then linked ones. Larger documents, and those that do
-not fit, are fetched when they are read."""
+not fit, are fetched when they are read. With a local folder there is no such limit: everything is read while the server
+is away, too."""
 
 FOLLOW_MAX: Final = 500
 """Linked documents that an opening fetches: the first page of a list, and some 20 ms of the server's time."""
@@ -44,21 +48,23 @@ def prefetch(link: ServerLink, replica: RemoteReplica, app: str, actor: str) -> 
     return found
 
 
-def fetch_with(
-    link: ServerLink, doc: DocKey, others: list[DocKey], through: Seq
-) -> list[tuple[DocKey, StoredDocument]]:
-    """Fetch and watch a document, and others with it if the answer can have them."""
-    while True:
-        try:
-            answer = link.ask(Watch(0, tuple((each, NOTHING) for each in (doc, *others)), at=through))
-        except (LimitError, ServerLimitError):
-            if not others:
-                raise
-            others = []
-            continue
-        assert isinstance(answer, Docs)
-        wanted = {doc, *others}
-        return [(each.doc, StoredDocument(each.content, each.seq)) for each in answer.docs if each.doc in wanted]
+def fetch_ahead(link: ServerLink, replica: RemoteReplica, doc: DocKey, through: Seq) -> dict[DocKey, StoredDocument]:
+    """Fetch and watch a document that is read, and the next ones of its list, which are installed at once."""
+    before = link.heard_bytes
+    others = replica.next_after(doc)
+    try:
+        answer = link.ask(Watch(0, tuple((each, NOTHING) for each in (doc, *others)), at=through))
+    except (LimitError, ServerLimitError):
+        if not others:
+            raise
+        # Too much for one answer, or for this session.
+        others = []
+        answer = link.ask(Watch(0, ((doc, NOTHING),), at=through))
+    assert isinstance(answer, Docs)
+    wanted = {doc, *others}
+    found = {each.doc: StoredDocument(each.content, each.seq) for each in answer.docs if each.doc in wanted}
+    replica.install_ahead(((each, stored) for each, stored in found.items() if each != doc), link.heard_bytes - before)
+    return found
 
 
 def fetch_all(link: ServerLink, docs: list[DocKey], through: Seq) -> list[tuple[DocKey, StoredDocument]]:

@@ -15,7 +15,7 @@ from headwater.client.client_folder import ClientFolder, StoredState
 from headwater.client.closing import Closing, openings
 from headwater.client.credentials import Credentials
 from headwater.client.document_fetch import DocumentFetch, Done, is_in_loop
-from headwater.client.initial_fetch import OPENING_BYTES, fetch_all, fetch_with, prefetch
+from headwater.client.initial_fetch import OPENING_BYTES, fetch_ahead, fetch_all, prefetch
 from headwater.client.local_recovery import LocalRecovery
 from headwater.client.remote_replica import RemoteReplica
 from headwater.client.remote_run_cache import RemoteRunCache
@@ -136,7 +136,6 @@ class RemoteStorage:
         )
         self._fetching = DocumentFetch(link, branch, self._deliver)
         link.session.stays = self._folder is not None
-        # With a local folder, everything is fetched: it is read while the server is away, too.
         link.session.room = 0 if self._folder is not None else OPENING_BYTES
         link.session.attempts = openings * ATTEMPTS
         return link, port
@@ -144,15 +143,9 @@ class RemoteStorage:
     def _begin(
         self, link: ServerLink, port: ReplicaPort, session: SessionId, branch: BranchId, seq: Seq
     ) -> RemoteReplica:
+        keeps = self._folder is not None
         replica = self._replica = RemoteReplica(
-            self,
-            port,
-            session,
-            branch,
-            seq,
-            covers=link.session.covers,
-            unwatch=self._unwatch,
-            keeps_walked=self._folder is not None,
+            self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch, keeps_walked=keeps
         )
         # The session may be an earlier opening's: continuing its numbers would repeat ids of events.
         replica.opening = machine().token()
@@ -263,22 +256,17 @@ class RemoteStorage:
             self._replica.coming.add(doc)
             self._fetching.want(doc)
             return None
-        before = link.heard_bytes
-        found = dict(fetch_with(link, doc, [] if self._replica is None else self._replica.next_after(doc), through))
-        if self._replica is not None:
-            if self._folder is not None:
-                come = ((each, stored.seq, stored.value) for each, stored in found.items())
-                self._folder.take_in((), come, self._replica.seq)
-            ahead = [(each, stored) for each, stored in found.items() if each != doc]
-            self._replica.install_ahead(ahead, link.heard_bytes - before)
+        assert self._replica is not None
+        found = fetch_ahead(link, self._replica, doc, through)
+        if self._folder is not None:
+            self._folder.take_in((), ((each, its.seq, its.value) for each, its in found.items()), self._replica.seq)
         return found.get(doc)
 
     def bring(self, docs: Collection[DocKey], done: Done) -> float:
         """Fetch documents and what they link to, without waiting; the connection's thread calls `done`."""
-        assert self._fetching is not None
+        assert self._fetching is not None and self._replica is not None
         self.link  # noqa: B018  # raises if it is not open
-        if self._replica is not None:
-            self._replica.make_room(len(docs))
+        self._replica.make_room(len(docs))
         return self._fetching.bring(docs, done)
 
     def submit(self, submission: Submission, *, helps: bool) -> None:

@@ -28,7 +28,7 @@ from headwater.errors import (
 )
 from headwater.host.deciding_threads import DecidingThreads
 from headwater.host.disk_writer import DiskWrite, DiskWriter
-from headwater.machine import Lock, Thread, machine
+from headwater.machine import Lock, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
 from headwater.runtime.connection import LOCAL, Connection
 from headwater.runtime.lease import Lease
@@ -145,9 +145,8 @@ class Storage:
         # Shared threads of a server are always rung.
         self._asleep = threads is not None
         self._threads = threads
-        self._thread: Thread | None = None
+        self._thread = machine().thread(self._run, name=f"headwater-{name}")
         if threads is None:
-            self._thread = machine().thread(self._run, name=f"headwater-{name}")
             self._thread.start()
 
     # -- for replicas --------------------------------------------------------------------------------------
@@ -612,7 +611,7 @@ class Storage:
         finally:
             self._closed = True
             self._bell.set()
-            if self._thread is not None:
+            if self._threads is None:
                 self._thread.join()
             with self._lock:
                 self._shut()

@@ -325,7 +325,7 @@ class ServedSpaces:
             await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), timeout)
         # The last outcomes are on their way to the loop, which takes one group of a space in each turn.
         await asyncio.sleep(0)
-        while any(channel.has_news for channel in self.channels.values()):
+        while any(channel.has_news for channel in self.channels.values()):  # noqa: ASYNC110  # a turn for each
             await asyncio.sleep(0)
         await asyncio.sleep(0)
 

@@ -193,7 +193,7 @@ def _docs(engine: Engine, connection: ConnectionPort, asked: Watch | Pull, pause
         doc, have = (each, -1) if isinstance(each, str) else each
         start.append((doc, gathered.add(doc, have)))
     most = connection.talk.may_bring(asked)
-    left = _by_prefix(engine, connection, asked, gathered, start, most)
+    left = _by_prefix(engine, connection, asked, gathered, start)
     complete = left is not None
     if asked.follow and complete:
         allowed = min(asked.follow, most - len(gathered.found))
@@ -219,10 +219,10 @@ def _by_prefix(
     asked: Watch | Pull,
     gathered: _Gathering,
     start: list[tuple[DocKey, Maybe]],
-    most: int,
 ) -> list[DocKey] | None:
     """Add the documents with a prefix. Returns those without room; None if not all documents can be named."""
     have_of = {} if isinstance(asked, Pull) else dict(asked.docs)
+    most = connection.talk.may_bring(asked)
     left: list[DocKey] = []
     for prefix in asked.prefixes:
         for doc, size in browsing.sized_keys(engine, connection.talk.branch, prefix):

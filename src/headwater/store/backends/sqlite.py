@@ -41,7 +41,7 @@ from headwater.store.backends.sqlite_caches import (
     unobserve_at,
     write_fold,
 )
-from headwater.store.backends.sqlite_damage import DamageCheck
+from headwater.store.backends.sqlite_damage import DamageCheck, lower_bound
 from headwater.store.backends.sqlite_tables import SqliteTables
 from headwater.store.backends.sqlite_wal import cut_off
 from headwater.store.features import with_feature
@@ -291,11 +291,13 @@ class SqliteBackend:
 
     def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
         end = _end_of(prefix)
+        # One lower bound, and the keys first: otherwise SQLite would read all heads of the branch, and sort them.
+        low, bound = lower_bound(after, prefix)
         query = (
-            "select key, seq, live, size, since, head.sum from doc join head on head.doc = doc.id "
-            f"where branch = {BRANCH} and key > ? and key >= ? {'and key < ?' if end else ''} order by key limit ?"
+            "select key, seq, live, size, since, head.sum from doc cross join head on head.doc = doc.id "
+            f"where branch = {BRANCH} and {low} {'and key < ?' if end else ''} order by key limit ?"
         )
-        bounds = (after, prefix, end) if end else (after, prefix)
+        bounds = (bound, end) if end else (bound,)
         self._damage.counted()
         rows = self._read(query, (branch, *bounds, limit))
         found = [self._head(branch, str(key), *row) for key, *row in rows]

@@ -34,6 +34,11 @@ NEEDED: Final = (
 """Properties that every file has."""
 
 
+def lower_bound(after: str, prefix: str) -> tuple[str, str]:
+    """The condition for keys above one and from another on, with its parameter: the one of the two that decides."""
+    return ("key > ?", after) if after >= prefix else ("key >= ?", prefix)
+
+
 class DamageCheck:
     """Confirms misses. `read` runs a query; `corrupt` makes the error for a finding."""
 
@@ -156,7 +161,8 @@ class DamageCheck:
                 raise self._corrupt(f"the key {key} is out of order")
             last = key
         self._edge("key <= ? order by key desc", max(start))
-        stretch, bounds = "key > ? and key >= ?", list(start)
+        stretch, bound = lower_bound(after, prefix)
+        bounds: list[object] = [bound]
         if end is not None:
             stretch, bounds = f"{stretch} and key {end[0]} ?", [*bounds, end[1]]
             self._edge("key >= ? order by key", end[1])
