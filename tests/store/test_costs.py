@@ -200,7 +200,7 @@ def test_listing_reads_only_the_rows_that_it_returns(tmp_path: Path) -> None:
             backend = engine.backend
             assert isinstance(backend, SqliteBackend)
             backend.heads(MAIN, "space/shop.", doc_key("a"), 3)
-            backend._db.exec_trace = record
+            backend._db.exec_trace = record  # type: ignore[assignment]  # its values are a tuple here
             found = backend.heads(MAIN, "space/shop.", doc_key("shop.c1"), 3)
             found += backend.heads(MAIN, "space/shop.", doc_key("a"), 3)
             backend._db.exec_trace = None

@@ -160,7 +160,7 @@ class StateCache:
         written = self._documents.tail.by_document().values()
         for doc in self._backend.never_written(list(new)):
             if not any(doc in by_doc for by_doc in written):
-                states[doc] = DocState(ABSENT, NEVER, bound=0, size=0, since_bytes=0, floor=NEVER, others=NEVER)
+                states[doc] = DocState(ABSENT, NEVER, 0, 0, 0, NEVER, NEVER, recent=_NONE_RECENT)
                 self._bytes += _STATE_BYTES
 
     def _load(self, branch: BranchId, doc: DocKey) -> DocState:
