@@ -52,7 +52,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "closed_before_decided",
         "host.storage:Storage._shut",
-        "self._waiting or self._group",
+        "self._waiting or self._group or self._written",
         "False",
         "S1",
         STORAGE,
@@ -62,8 +62,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "sync_early",
         "host.storage:Storage.wait",
-        "self._decided + left if target is None else target",
-        "self._decided + min(left, 1) if target is None else target",
+        "self._decided + self._left if target is None else target",
+        "self._decided + min(self._left, 1) if target is None else target",
         "S1",
         STORAGE,
         PROGRAM,

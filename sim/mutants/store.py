@@ -82,7 +82,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "told_before_written",
         "store.engine:Engine._write",
         """if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-    self.backend.append(batch.rows, batch.fold, batch.observed)
+    append = self._host_append or self.backend.append
+    append(batch.rows, batch.fold, batch.observed)
 if batch.fold is not None:
     self.documents.after_fold(batch.fold)
     self._sessions.folded(batch.fold.through)
@@ -92,7 +93,8 @@ self._advance(batch.rows, batch.entries)""",
     self._sessions.folded(batch.fold.through)
 self._advance(batch.rows, batch.entries)
 if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-    self.backend.append(batch.rows, batch.fold, batch.observed)""",
+    append = self._host_append or self.backend.append
+    append(batch.rows, batch.fold, batch.observed)""",
         "INV-9",
     ),
     _m("head_not_moved", "store.engine:Engine._write", "self._advance(batch.rows, batch.entries)", "pass", "INV-9"),

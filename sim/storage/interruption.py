@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from sim.world import World
 
-_FILES: Final = ("/headwater/store/engine.py", "/headwater/store/backends/sqlite.py")
-_FUNCTIONS: Final = frozenset({"_work", "_decide", "_stall", "_stalled_by", "_tell"})
+_FILES: Final = ("/headwater/store/engine.py", "/headwater/store/backends/sqlite.py", "/headwater/host/disk_writer.py")
+_FUNCTIONS: Final = frozenset(
+    {"_work", "_append", "_end_written", "_deliver", "_decide", "_stall", "_stalled_by", "_tell"}
+)
 """Of the storage: other functions hold its lock between two lines, which no program can make safe."""
 
 

@@ -259,6 +259,10 @@ def test_interrupt_while_a_group_is_written_behind_loses_nothing_and_doubles_not
         bob.read(doc_key("count"))
         sent: list[PendingCommit] = []
         interrupted = 0
+        if name == "settle":
+            # The backend has this method from the first write on: it would stay replaced after the test.
+            sent += add(ann, GROUP + 1)
+            ann.sync()
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
             for number in range(4 * GROUP):

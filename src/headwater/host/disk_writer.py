@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.machine import Thread, ThreadQueue, machine
+from headwater.store.backend import Backend
 
 
 class DiskWrite:
-    """One write, and what became of it."""
+    """One write and its result."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -48,12 +49,13 @@ class DiskWrite:
 class DiskWriter:
     """The thread, started with the first write. It performs one write at a time."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, backend: Backend) -> None:
         self._name = name
         self._thread: Thread | None = None
         self._thread_id = machine().thread_id
         self._queue: ThreadQueue[DiskWrite | None] = machine().queue()
         self._newest: DiskWrite | None = None
+        backend.before_access(self.settle)
 
     def start(self, work: Callable[[], None]) -> DiskWrite:
         """Begin a write. The one before has ended."""

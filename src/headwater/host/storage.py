@@ -4,8 +4,7 @@ The thread that holds the lock decides a group. A thread that waits for its comm
 another thread; otherwise the storage's own thread does, a moment later. Every attached replica gets the outcomes in the
 order of the log. Readers that miss a document ask the engine under the same lock.
 
-While a program goes on committing, a thread writes one group and the program decides the next one. What that group
-decides becomes visible only when the group before it is on disk.
+While a program goes on committing, a thread writes one group and the program decides the next, whose outcomes wait.
 
 Length: everything that the one lock guards is in one place.
 """
@@ -15,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from headwater.cells.pending_commit import Failure
 from headwater.errors import (
@@ -28,6 +27,7 @@ from headwater.errors import (
 )
 from headwater.host.deciding_threads import DecidingThreads
 from headwater.host.disk_writer import DiskWrite, DiskWriter
+from headwater.host.written_group import LostGroupError, WrittenGroup, notify_table_transactions, outcomes_in_log
 from headwater.machine import Lock, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
 from headwater.runtime.connection import LOCAL, Connection
@@ -39,13 +39,11 @@ from headwater.store.backend import Backend, Fold, LogRow, ObservationRow
 from headwater.store.commit import (
     UNNUMBERED,
     Commit,
-    CommitEntry,
     CommitOutcome,
-    Committed,
     Submission,
     TableTransaction,
 )
-from headwater.store.document import StoredDocument, read_entry
+from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
 from headwater.values.author_text import describe
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -69,28 +67,6 @@ LINGER_ROUNDS: Final = 25
 
 TABLE_SESSION: Final = SessionId("riding")
 """The session of table transactions that are not part of a commit of documents."""
-
-
-def notify_table_transaction(table_transaction: TableTransaction, decided: CommitOutcome | Failure) -> None:
-    """Pass the outcome to the table transaction."""
-    if isinstance(decided, CommitOutcome):
-        table_transaction.decided(decided.verdict, None)
-    else:
-        table_transaction.decided(None, decided.error)
-
-
-class WrittenGroup(NamedTuple):
-    """A group that was decided, while its rows are being written."""
-
-    submissions: list[Submission]
-    outcomes: Decided
-    # The newest commit of it.
-    head: Seq
-    write: DiskWrite
-
-
-class LostGroupError(Exception):
-    """The disk did not accept a group after the next one was decided: both are decided again."""
 
 
 class Storage:
@@ -295,10 +271,8 @@ class Storage:
                 )
                 raise UnavailableError(message, waiting=left)
             try:
-                if target is None:
-                    target = self._decided + self._left
+                target = self._decided + self._left if target is None else target
                 if self._decided >= target or not (self._waiting or self._group or self._written):
-                    # Nothing is left if a commit was refused because the space was being closed.
                     return
                 self._work(goes_on=len(self._waiting) > self._group_max)
             finally:
@@ -411,8 +385,7 @@ class Storage:
                 group.append(waiting[0])
                 waiting.popleft()
             if not group:
-                if self._written is not None:
-                    self._finish_written()
+                self._finish_written()
                 return
             try:
                 with self._guarded():
@@ -426,10 +399,10 @@ class Storage:
                         self._end_written()
                     self._outcomes = decided
             except LostGroupError:
-                # Its commits are the first of this group now.
+                # The group waits again, behind the lost one.
                 return
         self._deliver(self._group, self._outcomes, self._engine.head)
-        self._group, self._outcomes = [], None
+        self._decided, self._group, self._outcomes = self._decided + len(self._group), [], None
 
     def _append(
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]
@@ -438,40 +411,36 @@ class Storage:
         if self._written is not None:
             self._end_written()
         backend = self._engine.backend
-        plain = self._writes_behind and fold is None and not observed
-        work = backend.appending(rows) if plain else None
-        if work is None:
+        is_plain = self._writes_behind and fold is None and not observed
+        if not is_plain or (work := backend.appending(rows)) is None:
             backend.append(rows, fold, observed)
-        else:
-            if self._writer is None:
-                writer = DiskWriter(f"headwater-{self.name}-disk")
-                backend.before_access(writer.settle)
-                self._writer = writer
-            self._write = self._writer.start(work)
+            return
+        if self._writer is None:
+            self._writer = DiskWriter(f"headwater-{self.name}-disk", backend)
+        self._write = self._writer.start(work)
 
     def _end_written(self) -> None:
         """Wait for the group that is being written, and deliver its outcomes. Raises LostGroupError."""
         written = self._written
         if written is None:
             return
-        assert self._writer is not None
-        self._writer.settle()
+        written.write.wait_ended()
         if written.write.error is None:
             self._deliver(written.submissions, written.outcomes, written.head)
-            self._written = None
+            self._decided, self._written = self._decided + len(written.submissions), None
             return
-        # What was decided since started from commits that do not exist.
+        # What was decided since started from commits that do not exist: it waits again, and the lost group is the next.
         self._torn = True
-        self._written, self._group, self._outcomes = None, written.submissions + self._group, None
+        while self._group:
+            self._waiting.appendleft(self._group[-1])
+            self._group.pop()
+        self._written, self._group, self._outcomes = None, written.submissions, None
         raise LostGroupError
 
     def _deliver(self, group: list[Submission], outcomes: Decided, head: Seq) -> None:
         """Deliver the outcomes of a group, whose newest commit is this one."""
         self._tell(outcomes, head)
-        for submission, decided in zip(group, outcomes, strict=True):
-            if submission.table_transaction is not None:
-                notify_table_transaction(submission.table_transaction, decided)
-        self._decided += len(group)
+        notify_table_transactions(group, outcomes)
         self.groups += 1
 
     def _finish_written(self) -> None:
@@ -591,12 +560,7 @@ class Storage:
         # An interruption may have left a transaction open: the next commit would store writes that were refused.
         backend.roll_back()
         self._engine = Engine(backend, self._clock, self._append)
-        missed: Decided = []
-        for row in backend.log(self._told, self._engine.head):
-            entry = read_entry(row)
-            if isinstance(entry, CommitEntry):
-                commit = Commit(entry.session, entry.local_seq, entry.operations, branch=entry.branch)
-                missed.append(CommitOutcome(commit, Committed(row.seq)))
+        missed = outcomes_in_log(backend, self._told, self._engine.head)
         self._tell(missed)
         self._torn = False
 

@@ -255,7 +255,7 @@ def are_all_writes(session: Session, state: DocState, read: PendingRead) -> bool
 
 
 def ends_with_whole_layer(session: Session, state: DocState, read: PendingRead) -> bool:
-    """Whether the newest write is the newest layer and wrote the whole document: the document is as it was read."""
+    """Whether the newest write is the newest layer and wrote the whole document: no other write was missed."""
     if not state.recent or not read.layers:
         return False
     newest = state.recent[-1].commit
