@@ -1,7 +1,6 @@
 """A server's space as the storage of an open space.
 
-Documents that are not here are fetched when read. Plain code waits for them; code in an event loop is never blocked,
-and reads no value until they have arrived.
+Documents that are not here are fetched when read. Plain code waits for them; code in an event loop is never blocked.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ from headwater.errors import (
 )
 from headwater.host.deciding_threads import DecidingThreads
 from headwater.host.disk_writer import DiskWrite, DiskWriter
+from headwater.host.without_server import WithoutServer
 from headwater.host.written_group import LostGroupError, WrittenGroup, notify_table_transactions, outcomes_in_log
 from headwater.machine import Lock, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
-from headwater.runtime.connection import LOCAL, Connection
 from headwater.runtime.lease import Lease
 from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache
@@ -69,7 +69,7 @@ TABLE_SESSION: Final = SessionId("riding")
 """The session of table transactions that are not part of a commit of documents."""
 
 
-class Storage:
+class Storage(WithoutServer):
     """One open space: its engine, its writing thread, and the replicas attached to it."""
 
     def __init__(
@@ -205,26 +205,6 @@ class Storage:
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
         """Queue an entry that does nothing, after everything submitted before."""
         self.submit_tables(Waiting(then))
-
-    def ending(self, *, in_haste: bool = False) -> None:
-        """Nothing to do: every commit is decided in this process."""
-
-    def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
-        """Nothing to do: a process that has the file may write."""
-
-    def connection(self) -> Connection:
-        """The state without a server."""
-        return LOCAL
-
-    def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
-        """Nothing to do: the state never changes."""
-        del callback
-        return lambda: None
-
-    def bring(self, docs: Collection[DocKey], done: Callable[[HeadwaterError | None], None]) -> float:  # noqa: ARG002
-        """Nothing to fetch: every document is in this process."""
-        done(None)
-        return 0.0
 
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
         """Release documents that will not be read soon."""

@@ -50,8 +50,8 @@ from headwater.store.commit import (
     ValueIs,
     Verdict,
     encode_entry,
-    encode_operations,
 )
+from headwater.store.commit_refusals import is_entry_of, number_reused, read_conflict, too_large
 from headwater.store.conflict import affects, first_unseen, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
@@ -68,7 +68,7 @@ from headwater.store.state_cache import (
 )
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.values.address import address_text
-from headwater.values.codec import digest, encode
+from headwater.values.codec import digest
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT
@@ -307,7 +307,7 @@ class Engine:
         before = session.elided.get(commit.local_seq)
         if before is not None:
             if before.digest != operations_digest(commit):
-                raise _number_reused(commit, before.seq)
+                raise number_reused(commit, before.seq)
             return Committed(before.seq)
         seq = self._sessions.seq_of(session, commit.local_seq)
         if seq is None:
@@ -320,8 +320,8 @@ class Engine:
             # The reason is unknown after a restart. Run again, a final refusal is refused again.
             return stored if stored is not None else Conflict("decided before, and rejected")
         entry = batch.entries[seq - self.head - 1] if seq > self.head else self._entry(seq)
-        if entry is not None and not _is_of(entry, commit, rides=rides):
-            raise _number_reused(commit, seq)
+        if entry is not None and not is_entry_of(entry, commit, rides=rides):
+            raise number_reused(commit, seq)
         return Committed(seq)
 
     def _entry(self, seq: Seq) -> Entry | None:
@@ -398,16 +398,16 @@ class Engine:
         """Check a confirmed read against every later write of the document."""
         if read.seq >= state.floor:
             newest = state.newest_touch(read.path, read.depth)
-            return None if newest <= read.seq else _conflict(read.doc, read, newest)
+            return None if newest <= read.seq else read_conflict(read.doc, read, newest)
         if read.seq < self.documents.horizon.seq:
             # The log of that time was dropped: the written paths are unknown.
-            return _conflict(read.doc, read, state.seq)
+            return read_conflict(read.doc, read, state.seq)
         for revision in self.documents.revisions(branch, read.doc, read.seq, self.head):
             touches = (touch for operation in revision.operations for touch in possible_touches(operation))
             if affects(touches, read.path, read.depth):
-                return _conflict(read.doc, read, revision.seq)
+                return read_conflict(read.doc, read, revision.seq)
         newest = state.newest_touch(read.path, read.depth)
-        return None if newest <= self.head else _conflict(read.doc, read, newest)
+        return None if newest <= self.head else read_conflict(read.doc, read, newest)
 
     def _undermined(self, branch: BranchId, session: Session, state: DocState, read: PendingRead) -> Conflict | None:
         """Check a read through layers of its session: each was accepted, and no other session wrote in between."""
@@ -429,10 +429,10 @@ class Engine:
         later = state.since(read.basis)
         if later is None:
             if read.basis < self.documents.horizon.seq:
-                return _conflict(read.doc, read, state.seq)
+                return read_conflict(read.doc, read, state.seq)
             later = self._writes_in_log(branch, state, read)
         unseen = first_unseen(read.path, read.depth, layered_writes(later, session, read))
-        return None if unseen is None else _conflict(read.doc, read, unseen)
+        return None if unseen is None else read_conflict(read.doc, read, unseen)
 
     def _writes_in_log(self, branch: BranchId, state: DocState, read: PendingRead) -> list[Recent]:
         """Writes since a commit, read from the log with their sessions, newest first."""
@@ -500,7 +500,7 @@ class Engine:
             return Refused(reason, code=LimitError.code)
         for state in states:
             if state.bound + size > DOCUMENT_BYTES_MAX:
-                if (refused := _too_large(states, effects, size)) is not None:
+                if (refused := too_large(states, effects, size)) is not None:
                     return refused
                 break
         seq = self._link(batch, body, entry)
@@ -584,40 +584,3 @@ class Engine:
         if self.documents.folded < self.head:
             fold = build_fold(self.documents, self.states, self.head, self.backend.observation)
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))
-
-
-def _number_reused(commit: Commit, seq: Seq) -> LocalProtocolError:
-    message = (
-        f"commit {commit.local_seq} of session {commit.session} was accepted at {seq} with other operations; "
-        "a local sequence number names one commit for ever"
-    )
-    return LocalProtocolError(message, session=commit.session, local_seq=commit.local_seq, seq=seq)
-
-
-def _is_of(entry: Entry, commit: Commit, *, rides: bool) -> bool:
-    """Whether the entry has the operations of the commit, by canonical bytes: for `==`, 1 and 1.0 are the same."""
-    if not isinstance(entry, CommitEntry) or entry.branch != commit.branch:
-        return False
-    # Operations of a table transaction come after those of the commit.
-    asked = entry.operations[: len(commit.operations)] if rides else entry.operations
-    return encode_operations(asked) == encode_operations(commit.operations)
-
-
-def _too_large(states: list[DocState], effects: tuple[Effect, ...], growth: int) -> Refused | None:
-    """Measure documents near the limit, because the bound counts every patch as growth. The sizes are stored."""
-    measured: list[tuple[DocState, int]] = []
-    for state, effect in zip(states, effects, strict=True):
-        if state.bound + growth > DOCUMENT_BYTES_MAX:
-            exact = 0 if effect.after is ABSENT else len(encode(effect.after))
-            if exact > DOCUMENT_BYTES_MAX:
-                name = address_text(effect.doc)
-                reason = f"{name} would be {exact:,} bytes; a document may have {DOCUMENT_BYTES_MAX:,}"
-                return Refused(reason, effect.doc, code=LimitError.code)
-            measured.append((state, exact))
-    for state, exact in measured:
-        state.bound = exact
-    return None
-
-
-def _conflict(doc: DocKey, read: Read | PendingRead, seq: Seq) -> Conflict:
-    return Conflict(f"{address_text(doc, read.path)} was written at {seq}, after it was read", doc, read.path, seq)
