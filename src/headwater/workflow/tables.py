@@ -42,6 +42,7 @@ _NAMED: Final = "named"
 _RUN: Final = "run"
 _ACTIVE: Final = "active"
 _HANDLERS: Final = "handlers"
+_PRESENT: Final = "handlers of the program"
 _TOPICS: Final = "topics"
 _TOPIC_IDS: Final = "topic ids"
 _NEXT_RUN: Final = "next run"
@@ -205,6 +206,7 @@ class WorkflowTables:
             _RUN: self.run,
             _ACTIVE: lambda flow_id: getattr(self.active(flow_id), "id", None),
             _HANDLERS: self._handlers,
+            _PRESENT: self.handlers,
             _TOPICS: self.topics,
             _TOPIC_IDS: self.topic_ids,
             _NEXT_RUN: lambda _: self.next_run(),
@@ -232,7 +234,11 @@ class WorkflowTables:
 
     def handlers(self, flow_id: int) -> list[HandlerRow]:
         """The handlers of a workflow that its program has."""
-        return [row for row in self._handlers(flow_id).values() if not row.gone]
+        found: list[HandlerRow] | None = self.cache.get((_PRESENT, flow_id))
+        if found is None:
+            found = [row for row in self._handlers(flow_id).values() if not row.gone]
+            self.cache[_PRESENT, flow_id] = found
+        return found
 
     def _handlers(self, flow_id: int) -> dict[tuple[HandlerKind, str], HandlerRow]:
         found: dict[tuple[HandlerKind, str], HandlerRow] | None = self.cache.get((_HANDLERS, flow_id))
@@ -246,6 +252,7 @@ class WorkflowTables:
     def remember_handler(self, row: HandlerRow) -> None:
         """Update a handler in the cache."""
         self._handlers(row.flow)[row.kind, row.name] = row
+        self.cache.pop((_PRESENT, row.flow), None)
 
     def topics(self, flow_id: int) -> dict[str, TopicRow]:
         """The topics of a workflow, by name."""

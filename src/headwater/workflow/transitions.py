@@ -88,7 +88,7 @@ def begin(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> Ne
     if tables.active(flow.id) is not None:
         return IdleUntil()
     flow = _correct_clock(tables, flow, spec)
-    if flow.head is None:
+    if flow.head is None and tables.has_runs_to_resume(flow.id):
         flow = take_up(tables, flow)
     if flow.head is not None:
         return _go_on(tables, flow, tables.run(flow.head), spec, flags)

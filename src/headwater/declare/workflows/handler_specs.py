@@ -92,6 +92,13 @@ def _uses_parameter(code: CodeType, name: str) -> bool:
     return any(each.opname.startswith("LOAD_FAST") and each.argval == name for each in get_instructions(code))
 
 
+def _uses_run(kind: type[Consumer[Any, Any, Any]]) -> bool:
+    """Whether the `mutate` of a class uses its run."""
+    code = getattr(kind.mutate, "__code__", None)
+    # Not a Python function: unknown.
+    return code is None or code.co_argcount < _RUN_AT + 1 or _uses_parameter(code, code.co_varnames[_RUN_AT])
+
+
 class ConsumerDeclaration:
     """The class of a consumer, and its options."""
 
@@ -127,6 +134,7 @@ class ConsumerDeclaration:
         self.has_mutate = overrides(kind, "mutate")
         self.has_next = overrides(kind, "next")
         self.has_reconcile = overrides(kind, "reconcile")
+        self._uses_its_run = _uses_run(kind)
 
     @property
     def by_call(self) -> bool:
@@ -136,13 +144,10 @@ class ConsumerDeclaration:
         """
         if self.acts is not None:
             return not self.acts
-        return any(connector.mutates for connector in self.uses) and not self.has_reconcile and self._uses_its_run
-
-    @property
-    def _uses_its_run(self) -> bool:
-        code = getattr(self.kind.mutate, "__code__", None)
-        # Not a Python function: unknown.
-        return code is None or code.co_argcount < _RUN_AT + 1 or _uses_parameter(code, code.co_varnames[_RUN_AT])
+        if not self.uses or self.has_reconcile or not self._uses_its_run:
+            return False
+        # Operations may be declared after the consumer.
+        return any(connector.mutates for connector in self.uses)
 
     def check(self) -> None:
         """Reject a mutate of which it is unclear whether it acts itself. Raises DeclarationError."""
