@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.declare.workflows import handler_specs
 from headwater.errors import DeclarationError
 from tests.runtime.workflows.mill import Mill, Note
 
@@ -180,3 +181,24 @@ def test_what_mutate_raises_is_kept_with_its_traceback() -> None:
         space.workflows.drain()
         found = mill.details(mill.last.id)
         assert "NameError: no such name" in (found.details or "")
+
+
+def test_the_code_of_a_mutate_is_read_when_it_is_declared_and_not_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    mill = Mill()
+    crm = crm_of(mill)
+
+    @mill.flow.consumer(mill.notes, uses=crm)
+    class Send(hw.Consumer[Note, str, str]):
+        def prepare(self, pending: Any) -> hw.Plan[str]:
+            return hw.Plan(pending[0].id, take=pending) if pending else hw.Plan.idle()
+
+        def mutate(self, run: hw.Run, data: str) -> str:
+            return str(run.call(crm.operations["crm.note"], data))
+
+    read: list[object] = []
+    monkeypatch.setattr(handler_specs, "get_instructions", lambda code: read.append(code) or [])
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        assert mill.statuses == ["committed"]
+    assert not read
