@@ -196,7 +196,12 @@ def test_the_code_of_a_mutate_is_read_when_it_is_declared_and_not_in_each_run(mo
             return str(run.call(crm.operations["crm.note"], data))
 
     read: list[object] = []
-    monkeypatch.setattr(handler_specs, "get_instructions", lambda code: read.append(code) or [])
+
+    def note(code: object) -> list[object]:
+        read.append(code)
+        return []
+
+    monkeypatch.setattr(handler_specs, "get_instructions", note)
     with mill.open() as space:
         mill.put("a")
         space.workflows.drain()
