@@ -422,7 +422,10 @@ class Replica(ReplicaView):
         They are hidden although their verdicts are yet to come. On top of the commit that won, they would show a state
         that no transaction has made.
         """
-        readers = [each for each in self._pending.values() if each.commit.reads or each.commit.pending_reads]
+        # A commit whose reads are not named yet has read something, too.
+        readers = [
+            each for each in self._pending.values() if each.unnamed or each.commit.reads or each.commit.pending_reads
+        ]
         if not readers:
             return
         touched = {effect.doc: effect.touches for effect in effects if effect.touches}
