@@ -313,8 +313,8 @@ class Storage(WithoutServer):
         """The storage's own thread: decides commits for which no caller waits."""
         quiet = 0
         while not self._closed:
-            is_due = False
-            if not (self._waiting or self._group) and (quiet >= LINGER_ROUNDS or not self._helping):
+            is_due, is_busy = False, self._waiting or self._group or self._written
+            if not is_busy and (quiet >= LINGER_ROUNDS or not self._helping):
                 # Set before the last check: a writer that appends after the check sees the flag and wakes the thread.
                 self._asleep = True
                 if not self._waiting and not self._closed:
