@@ -162,7 +162,7 @@ class CodeNames(NamedTuple):
 
 @cache
 def names_of(code: CodeType) -> CodeNames:
-    """The names that code loads. Looked at once: all functions that one `def` makes share their code."""
+    """The names that code loads, found once: all functions that one `def` makes share their code."""
     loaded, required = (tuple(dict.fromkeys(_loaded(code, with_own=own))) for own in (True, False))
     return CodeNames(loaded, required, tuple(_importing(code)))
 
