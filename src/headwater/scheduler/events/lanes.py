@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from headwater.scheduler.events.event import EventRecord, Handling
+from headwater.scheduler.events.event import SETTLED_STATES, EventRecord, Handling
 
 ONLY_LANE: Final = "all"
 """The one lane there is."""
@@ -49,7 +49,7 @@ class Lane:
     def next_event(self) -> EventRecord | None:
         """The next event that has not ended. Another thread may just have rolled back some."""
         event = self.head
-        while event is not None and event.is_settled:
+        while event is not None and event.state in SETTLED_STATES:
             self.take_out(event)
             event = self.head
         return event
@@ -107,7 +107,7 @@ class Lanes:
         """Put sent events into their lanes, in the order of sending."""
         while self.inbox:
             event = self.inbox.popleft()
-            if not event.is_settled:
+            if event.state not in SETTLED_STATES:
                 self.of(event).put(event)
 
     def server_is_back(self) -> None:
