@@ -13,7 +13,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "receipt_not_required",
         "scheduler.events.handling:EventDispatcher._commit",
-        "tx.require(Absent(event.receipt))",
+        "tx.require(Absent(receipt))",
         "pass",
         "I11",
         SHARED,

@@ -125,7 +125,7 @@ class EventDispatcher:
         self._lanes.take_in()
         for lane in self._lanes:
             event = lane.next_event()
-            if event is None or not lane.is_ready:
+            if event is None or lane.running is not None or lane.parked is not None:
                 continue
             if event.handler.removed:
                 # Another handler was declared in its place, as in a notebook.
@@ -309,9 +309,10 @@ class EventDispatcher:
         event, tx = handling.event, handling.tx
         tx.gate = None
         # I11: the first handling creates this document, and no other can create it again.
-        tx.require(Absent(event.receipt))
+        receipt = event.receipt
+        tx.require(Absent(receipt))
         repeatable = ABSENT if event.is_fresh else event.handler.spec.given(event.payload)
-        tx.set(event.receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable))
+        tx.set(receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable))
         if event.is_stored or not event.is_fresh:
             # Another runtime may have stored it in the outbox, or as failed.
             outbox.take(tx, event.letters)

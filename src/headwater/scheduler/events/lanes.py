@@ -54,11 +54,6 @@ class Lane:
             event = self.head
         return event
 
-    @property
-    def is_ready(self) -> bool:
-        """Its head can be checked."""
-        return bool(self.events) and self.running is None and self.parked is None
-
     def put(self, event: EventRecord) -> None:
         """Append an event. A retried event gets its former position."""
         events = self.events
@@ -121,7 +116,6 @@ class Lanes:
     def are_ready(self) -> bool:
         """Whether some head can be checked."""
         for lane in self._lanes.values():
-            # As `Lane.is_ready`: every pass asks several times.
             if lane.events and lane.running is None and lane.parked is None:
                 return True
         return False
