@@ -58,12 +58,12 @@ class DocumentFetch:
             self._flying.pop(doc, None)
         self._link.soon(lambda: self._end_watch(docs))
 
-    def bring(self, docs: Collection[DocKey], done: Done) -> float:
-        """Fetch documents and what they link to. The connection's thread calls `done` after they have arrived.
+    def bring(self, docs: Collection[DocKey], done: Done, follow: int = PREFETCH_MAX) -> float:
+        """Fetch documents, and at most `follow` that they link to.
 
-        Returns how many seconds to wait.
+        The connection's thread calls `done` after they have arrived. Returns how many seconds to wait.
         """
-        self._link.soon(lambda: self._ask(tuple(docs), PREFETCH_MAX, done))
+        self._link.soon(lambda: self._ask(tuple(docs), min(follow, PREFETCH_MAX), done))
         lost_at = self._link.lost_at
         # A server that has been away for long gets less time.
         return PATIENCE_S if lost_at is None else max(lost_at + PATIENCE_S - machine().monotonic(), 0.0)

@@ -249,24 +249,23 @@ class RemoteStorage:
         if link.session.covers(doc):
             link.assume(doc)
             return None
-        if self._replica is not None and not self._replica.waits and is_in_loop():
-            assert self._fetching is not None
+        assert self._replica is not None and self._fetching is not None
+        if not self._replica.waits and is_in_loop():
             link.check_not_over()
             self._replica.coming.add(doc)
             self._fetching.want(doc)
             return None
-        assert self._replica is not None
         found = fetch_ahead(link, self._replica, doc, through)
         if self._folder is not None:
             self._folder.take_in((), ((each, its.seq, its.value) for each, its in found.items()), self._replica.seq)
         return found.get(doc)
 
-    def bring(self, docs: Collection[DocKey], done: Done) -> float:
+    def bring(self, docs: Collection[DocKey], done: Done, follow: int) -> float:
         """Fetch documents and what they link to, without waiting; the connection's thread calls `done`."""
         assert self._fetching is not None and self._replica is not None
         self.link  # noqa: B018  # raises if it is not open
         self._replica.make_room(len(docs))
-        return self._fetching.bring(docs, done)
+        return self._fetching.bring(docs, done, follow)
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Send a commit."""

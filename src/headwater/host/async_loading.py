@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import sleep, timeout, wrap_future
 
 from headwater.errors import OfflineError
-from headwater.host.document_loading import DocumentLoad, Loadable
+from headwater.host.document_loading import LINKED_FIRST, DocumentLoad, Loadable
 from headwater.runtime.space_runtime import SpaceRuntime
 
 
@@ -40,7 +40,7 @@ class AsyncLoading(SpaceRuntime):
         if not docs or self.connection.state != "live":
             return False
         try:
-            await self._fetched(DocumentLoad(self, self._lease.storage, docs))
+            await self._fetched(DocumentLoad(self, self._lease.storage, docs, LINKED_FIRST))
         except OfflineError:
             return False
         return True

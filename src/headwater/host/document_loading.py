@@ -31,14 +31,20 @@ LINKED_MAX: Final = PREFETCH_MAX
 """Documents that a load fetches because links lead to them: no more than the server sends with one question. A program
 loads the elements of a longer list in parts."""
 
+LINKED_FIRST: Final = 64
+"""The same, for documents that runs wait for. What a run reads next it requests itself, more with each attempt."""
+
 
 class DocumentLoad:
     """The documents that are asked for: first those named, then those that their links lead to."""
 
-    def __init__(self, space: SpacePort, storage: StoragePort, docs: Iterable[DocKey]) -> None:
+    def __init__(
+        self, space: SpacePort, storage: StoragePort, docs: Iterable[DocKey], linked_max: int | None = None
+    ) -> None:
         self._replica = space.replica
         self._storage = storage
         self._roots = tuple(docs)
+        self._linked_max = LINKED_MAX if linked_max is None else linked_max
         self._asked: set[DocKey] = set()
         self.docs: tuple[DocKey, ...] = ()
         """To be asked for now; empty at the end."""
@@ -57,7 +63,7 @@ class DocumentLoad:
         if not wanted:
             found = (other for doc in self._roots for other in reversed(list(linked(replica.read(doc)))))
             # The first ones of each list: `linked` starts at the end.
-            wanted = dict.fromkeys(other for other in islice(found, LINKED_MAX) if not replica.is_loaded(other))
+            wanted = dict.fromkeys(other for other in islice(found, self._linked_max) if not replica.is_loaded(other))
         self.docs = tuple(doc for doc in wanted if doc not in self._asked)
         self._asked.update(self.docs)
 
@@ -67,7 +73,9 @@ class DocumentLoad:
         # A caller that stopped waiting has cancelled it.
         tell = answer.set_result
         patience_s = self._storage.bring(
-            self.docs, lambda error: tell(error) if answer.set_running_or_notify_cancel() else None
+            self.docs,
+            lambda error: tell(error) if answer.set_running_or_notify_cancel() else None,
+            self._linked_max,
         )
         return answer, patience_s
 

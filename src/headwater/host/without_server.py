@@ -27,7 +27,12 @@ class WithoutServer:
         del callback
         return lambda: None
 
-    def bring(self, docs: Collection[DocKey], done: Callable[[HeadwaterError | None], None]) -> float:  # noqa: ARG002
+    def bring(
+        self,
+        docs: Collection[DocKey],  # noqa: ARG002
+        done: Callable[[HeadwaterError | None], None],
+        follow: int,  # noqa: ARG002
+    ) -> float:
         """Nothing to fetch: every document is in this process."""
         done(None)
         return 0.0

@@ -53,8 +53,11 @@ class StoragePort(Protocol):
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
         """Release documents from memory."""
 
-    def bring(self, docs: Collection[DocKey], done: Callable[[HeadwaterError | None], None]) -> float:
-        """Fetch documents and what they link to; `done` is called from another thread. Returns the seconds to wait."""
+    def bring(self, docs: Collection[DocKey], done: Callable[[HeadwaterError | None], None], follow: int) -> float:
+        """Fetch documents, and at most `follow` that they link to; `done` is called from another thread.
+
+        Returns the seconds to wait.
+        """
         ...
 
     def connection(self) -> Connection:
