@@ -30,6 +30,7 @@ def set_meta(db: apsw.Connection, key: str, value: str) -> None:
     db.execute(
         "insert into meta values (?, ?, ?) on conflict(key) do update set value = excluded.value, sum = excluded.sum",
         (key, value, sum_of(key, value)),
+        can_cache=False,
     )
 
 
@@ -70,7 +71,7 @@ def _make_docs(db: apsw.Connection, keys: Collection[DocKey]) -> dict[DocKey, ob
 
 def _count(db: apsw.Connection, key: str, more: int) -> None:
     if more:
-        found = db.execute("select value from meta where key = ?", (key,)).get
+        found = db.execute("select value from meta where key = ?", (key,), can_cache=False).get
         set_meta(db, key, str(int(str(found)) + more))
 
 
@@ -79,7 +80,7 @@ def write_fold(db: apsw.Connection, fold: Fold) -> None:
     _make_branches(db, fold.branches, "do update set merges = excluded.merges, sum = excluded.sum")
     keys = sorted({head.doc for _, head in fold.heads} | {snapshot.doc for _, snapshot in fold.snapshots})
     doc = _make_docs(db, keys)
-    branch = dict(db.execute("select name, id from branch"))
+    branch = dict(db.execute("select name, id from branch", can_cache=False))
     newest = _newest(db, [(branch[b], doc[h.doc]) for b, h in fold.heads])
     _fold_many(db, "insert into revision values (?, ?, ?, ?)", list(_linked(fold, branch, doc, newest)))
     _fold_many(

@@ -43,7 +43,7 @@ class DamageCheck:
     """Confirms misses. `read` runs a query; `corrupt` makes the error for a finding."""
 
     def __init__(self, read: Callable[[str, Sequence[object]], Rows], corrupt: Callable[[str], CorruptError]) -> None:
-        self._read = read
+        self._read = self._read_once = read
         self._corrupt = corrupt
         self._is_counted = False
 
@@ -51,6 +51,7 @@ class DamageCheck:
 
     def opened(self, read_once: Callable[[str, Sequence[object]], Rows]) -> None:
         """Check the small tables that every lookup depends on: properties of the space, and branches."""
+        self._read_once = read_once
         rows = read_once("select key, value, sum from meta", ())
         for key, value, checksum in rows:
             self.fact(str(key), value, checksum)
@@ -143,7 +144,7 @@ class DamageCheck:
             "select (select count(*) from doc indexed by sqlite_autoindex_doc_1), (select count(*) from head), "
             "(select value from meta where key = 'docs'), (select value from meta where key = 'heads')"
         )
-        [[docs, heads, docs_told, heads_told]] = self._read(query, ())
+        [[docs, heads, docs_told, heads_told]] = self._read_once(query, ())
         if (str(docs), str(heads)) != (docs_told, heads_told):
             found = f"{docs} keys and {heads} heads of documents are found, {docs_told} and {heads_told} were written"
             raise self._corrupt(found)
