@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 import pytest
 
@@ -10,6 +12,7 @@ from headwater.cells.transaction import Transaction
 from headwater.core import IGNORED_FOR_SCHEDULING, Depth, SetDoc, doc_key, freeze
 from headwater.errors import AccessError, HeadwaterError, StoreError, StoreFullError
 from headwater.scheduler.graph.node import Node
+from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.scheduler_limits import CAUSES_MAX, FAILURES_MAX
 from headwater.scheduler.trace import NodeInvalidated
 from headwater.store.commit import OriginCommitted, Refused, Submission
@@ -214,6 +217,22 @@ def test_causes_of_a_node_that_nobody_looks_at_are_bounded(shop: Workshop) -> No
         shop.run()
         assert len(node.invalid_causes) <= CAUSES_MAX
     assert list(node.invalid_causes) == [(doc_key("a"), ())], "of so many places, the document"
+
+
+def test_the_thousandth_cause_costs_as_much_as_the_hundredth(shop: Workshop) -> None:
+    node = shop.computation("sum", lambda _: 0)
+    costs: list[int] = []
+
+    def look(_frame: object, event: str, _argument: object) -> None:
+        costs[-1] += event == "call"
+
+    for index in range(1_000):
+        costs.append(0)
+        sys.setprofile(look)
+        Invalidation.add_causes(node, ((doc_key(f"doc{index}"), ("part",)),))
+        sys.setprofile(None)
+    assert list(node.invalid_causes) == [(doc_key(f"doc{index}"), ()) for index in range(1_000)]
+    assert costs[100] == costs[999]
 
 
 def test_own_writes_are_no_causes(shop: Workshop) -> None:

@@ -175,6 +175,10 @@ class Invalidation:
         if not kept:
             node.invalid_causes = dict.fromkeys(causes)
             return
+        if len(kept) > CAUSES_MAX:
+            # Only documents already. A node with a thousand causes gets each at the same cost.
+            kept.update(dict.fromkeys((doc, ()) for doc, _ in causes))
+            return
         for cause in causes:
             if (cause[0], ()) not in kept:
                 kept[cause] = None
