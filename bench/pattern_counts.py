@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +16,12 @@ from bench.table import Table
 
 SIZES: Final = (10, 100, 1_000, 10_000)
 """Of lists that grow by one."""
+LONG: Final = (100, 10_000, 100_000)
+"""Of lists of which one element changes."""
+BATCH: Final = 5_000
+"""So many elements are made in one transaction."""
+CHANGES: Final = 50
+"""Of an element, for a mean."""
 ROUNDS: Final = 1_000
 """Of starting and stopping."""
 READERS: Final = 100
@@ -93,6 +102,7 @@ def measure(table: Table) -> None:
     _children(table)
     _returned(table)
     _lists(table)
+    _changes(table)
     _growth(table)
     _resource(table)
     _rounds(table)
@@ -318,6 +328,74 @@ def grown_wall(size: int) -> Cost:
     wall = Wall(size)
     with wall.tally.open(wall.app):
         return wall.tally.cost(wall.grow)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a change of one element costs, while a sink reads all of the list."""
+
+    calls: int
+    """Of Python functions, and of others."""
+    reads: int
+    """Of the sink."""
+    ms: float
+    """Of processor time, the mean of some."""
+
+
+def changed_element(size: int) -> Changed:
+    """Of the one in the middle, of so many."""
+    listing = Listing()
+    with listing.tally.open(listing.app) as space:
+        for start in range(0, size, BATCH):
+            with space.transaction():
+                count = min(BATCH, size - start)
+                listing.board.items.extend([Item(title=f"item {start + number}") for number in range(count)])
+        item, (sink,) = (
+            listing.board.items[size // 2],
+            [node for node in space.scheduler.registry.nodes if node.name == "show"],
+        )
+        item.title = "the first change"
+        space.sync()
+        gc.collect()
+        begun = time.process_time()
+        for number in range(CHANGES):
+            item.title = f"change {number}"
+        spent = (time.process_time() - begun) / CHANGES * 1e3
+        space.sync()
+        reads: list[int] = []
+        space.scheduler.runner.before = lambda attempt: reads.append(len(attempt.tx.journal))
+        calls = _calls_of(lambda: setattr(item, "title", "the last change"))
+        space.scheduler.runner.before = None
+        assert len(sink.reads) == size + 1
+        return Changed(calls, reads[-1], spent)
+
+
+def _calls_of(work: Callable[[], object]) -> int:
+    count = 0
+
+    def look(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    gc.disable()
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count
+
+
+def _changes(table: Table) -> None:
+    sizes = ", ".join(f"{size:,}" for size in LONG)
+    found = [changed_element(size) for size in LONG]
+    title = f"a list of {sizes}, one element changes, a sink reads all"
+    calls, reads = [each.calls for each in found], [each.reads for each in found]
+    table.add(f"{title}: calls", ", ".join(map(str, calls)), "equal", len(set(calls)) == 1)
+    table.add(f"{title}: reads of the sink", ", ".join(map(str, reads)), "2", set(reads) == {2})
+    took = ", ".join(f"{each.ms:.2f}" for each in found)
+    table.add(f"{title}: processor time", f"{took} ms", "< 2 ms", max(each.ms for each in found) < 2)
 
 
 def _growth(table: Table) -> None:

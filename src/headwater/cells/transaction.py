@@ -23,6 +23,7 @@ from headwater.cells.journal import (
     Flags,
     Journal,
 )
+from headwater.cells.kept_reads import Keeping
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, ReadKey, call_all
 from headwater.cells.replica import Replica
 from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
@@ -78,6 +79,8 @@ class Transaction:
     # Called functions that have failed, with `Node.failed_at` at the first call; and the number of failures before it.
     called: dict[object, int] | None = None
     failures: int = 0
+    # Of a run: reads that it has taken over from the run before, or that its next run may take over.
+    keeping: Keeping | None = None
     # It has read something outside its replica, whose changes are not notified.
     reads_outside: bool = False
     # Writes to other tables of the database, applied if and only if it is accepted.
@@ -243,16 +246,6 @@ class Transaction:
         elif not (same(draft.value, value) and self._is_elidable(draft, path)):
             self._put(draft, value)
 
-    def fill_in(self, doc: DocKey, path: Path, value: Value) -> None:
-        """Store the default of an address. Allowed if writing below it is allowed, because no read changes."""
-        read_only = self.read_only
-        if read_only and any(doc == at and is_prefix(path, allowed) for at, allowed in self.surface):
-            self.read_only = ""
-        try:
-            self.set(doc, path, value)
-        finally:
-            self.read_only = read_only
-
     def put(self, doc: DocKey, value: Value) -> None:
         """Write a whole document, even if it is unchanged."""
         self._put(self._begin_write(doc, ()), value)
@@ -416,6 +409,10 @@ class Transaction:
         operations = operations_of(self._seen, self._drafts) if self.wrote else []
         if not operations and not self._preconditions and self.table_transaction is None:
             self.end()
+            return
+        if self.keeping is not None and not self.keeping.record(self):
+            # A run that ends its transaction itself: it is repeated, and reads everything.
+            self.reject(Conflict("a read that it has taken over may have changed", seq=self.replica.seq))
             return
         checked = self.journal.conflicts() if self._has_read else []
         if checked:

@@ -276,6 +276,10 @@ class Scheduler:
         """A call would give what it gave before, without a run."""
         return self._puller.is_surely_valid(node)
 
+    def has_valid_inputs(self, node: Node) -> bool:
+        """Whether all that the last run of the running node has read is valid without a run: it may keep the reads."""
+        return self._puller.has_valid_inputs(node)
+
     def other_outcome(self, tx: Transaction) -> Conflict | None:
         """The conflict of a transaction with a function that it has called, and that fails since, or no longer."""
         return failure_conflict(tx, self.graph, self.invalidation.failures)

@@ -34,6 +34,37 @@ _SHALLOW: Final = Depth.SHALLOW
 _ALL: Final = slice(None)
 
 
+class Roster:
+    """The elements of one run of a list."""
+
+    __slots__ = ("_by_token", "entries", "has_repeats", "places", "stored")
+
+    def __init__(self, entries: list[ElementEntry | None]) -> None:
+        # None: an empty slot.
+        self.entries = entries
+        self.stored = array_of([None if entry is None else entry.reference() for entry in entries])
+        self._by_token: dict[str | bytes, ElementEntry] | None = None
+        # `each`: by the document of a result, the index of its element; and whether one is there twice. Made at need.
+        self.places: dict[DocKey, int] | None = None
+        self.has_repeats = False
+
+    def has_stored(self, stored: Maybe) -> bool:
+        """Whether a stored list is of this run."""
+        if stored is not self.stored:
+            if not is_array(stored) or not same(stored, self.stored):
+                return False
+            # An equal one was there before: found at once the next time.
+            self.stored = stored
+        return True
+
+    def entry_of(self, reference: Value) -> ElementEntry | None:
+        """The element with a reference."""
+        if self._by_token is None:
+            pairs = zip(self.stored, self.entries, strict=True)
+            self._by_token = {_token(value): entry for value, entry in pairs if value is not None and entry is not None}
+        return None if reference is None else self._by_token.get(_token(reference))
+
+
 class ComputedList(Computed[[], list[R]]):
     """A list, called to be read: `rows()`. `len(rows)`, `rows[3]` and a loop read no more than they need."""
 
@@ -41,8 +72,8 @@ class ComputedList(Computed[[], list[R]]):
         super().__init__(app, self._plain, name, doc, NO_OPTIONS)
         self.__doc__ = type(self).__doc__
         self._origin = origin
-        # By open space: the entries of the references of the last run.
-        self._known: WeakKeyDictionary[FunctionPort, dict[str | bytes, ElementEntry]] = WeakKeyDictionary()
+        # By open space: the elements of the last run.
+        self._rosters: WeakKeyDictionary[FunctionPort, Roster] = WeakKeyDictionary()
 
     @abstractmethod
     def _plain(self) -> list[R]:
@@ -88,11 +119,11 @@ class ComputedList(Computed[[], list[R]]):
         frame = CONTEXT.get()
         assert frame is not None
         assert frame.tx is not None
-        entries = self._entries(home, frame.tx)
-        stored = [None if entry is None else entry.reference() for entry in entries]
-        pairs = zip(stored, entries, strict=True)
-        self._known[home] = {_token(value): entry for value, entry in pairs if entry is not None and value is not None}
-        return array_of(stored)
+        entries, before = self._entries(home, frame.tx), self._rosters.get(home)
+        if before is None or entries != before.entries:
+            # The same elements are the same roster: what was made of it stays valid.
+            self._rosters[home] = before = Roster(entries)
+        return before.stored
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -101,19 +132,26 @@ class ComputedList(Computed[[], list[R]]):
         if self not in home.nodes and isinstance(successor := self._successor(home), ComputedList):
             return successor.entries_in(home, tx)
         self._make_list(home, tx)
-        stored = self._stored(home, tx)
-        known = self._known.get(home, {})
-        return [None if value is None else known.get(_token(value)) for value in stored] if is_array(stored) else []
+        stored, roster = self._stored(home, tx), self._rosters.get(home)
+        if roster is None or not is_array(stored):
+            return []
+        return roster.entries if roster.has_stored(stored) else [roster.entry_of(value) for value in stored]
 
     def __call__(self) -> list[R]:
         ready = self._ready()
         if isinstance(ready, list):
             return list(ready)
         home, tx = ready
+        if tx is not None:
+            return self._values_in(home, tx)
         found = self._while_current(home, tx, (), lambda stored: self._values(home, stored))
-        if tx is None and home.has_work:
+        if home.has_work:
             home.catch_up()
         return found
+
+    def _values_in(self, home: FunctionPort, tx: Transaction) -> list[R]:
+        """All elements, in a transaction."""
+        return self._values(home, self._stored(home, tx))
 
     def __len__(self) -> int:
         ready = self._ready()
@@ -174,11 +212,12 @@ class ComputedList(Computed[[], list[R]]):
             # Replaced by another declaration, as in a notebook, or not declared any more.
             successor = self._successor(home)
             return self._call_without_node(home, tx) if successor is None else cast("list[R]", successor())
-        if tx is not None and tx.has_writes:
-            if self not in tx.memo:
-                # Until the next write.
-                tx.memo[self] = self._call_plain(home, tx)
+        if tx is not None and self in tx.memo:
             return cast("list[R]", tx.memo[self])
+        if tx is not None and tx.has_writes:
+            # Until the next write.
+            found = tx.memo[self] = self._call_plain(home, tx)
+            return found
         self._make_list(home, tx)
         return home, tx
 
@@ -232,7 +271,8 @@ class ComputedList(Computed[[], list[R]]):
     def _value(self, home: FunctionPort, stored: Maybe) -> R:
         if stored is None or stored is ABSENT:
             return cast("R", None)
-        entry = self._known.get(home, {}).get(_token(stored))
+        roster = self._rosters.get(home)
+        entry = None if roster is None else roster.entry_of(stored)
         # Not known: of an outdated run, and so is its reader.
         return cast("R", as_linked(home, stored) if entry is None else entry.read())
 

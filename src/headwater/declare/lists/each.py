@@ -7,7 +7,7 @@ the list is removed in that run, before its function could run for it once more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.context import Owner, find
@@ -18,49 +18,15 @@ from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instances, Key
 from headwater.declare.lists.computed_list import ComputedList
+from headwater.declare.lists.each_row import Row, SharedRow
 from headwater.declare.lists.element import Element
+from headwater.declare.lists.kept_rows import may_keep, read_rows
 from headwater.declare.lists.list_sources import entries_of_source, read_source
 from headwater.scheduler.graph.node import Node
-from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
-from headwater.values.link import link_to
-from headwater.values.tree import Value
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class Row(ElementEntry):
-    """The result of the function for one element."""
-
-    __slots__ = ("_each", "_link", "doc", "element_key", "entry", "index")
-
-    def __init__(self, each: Each[Any], entry: ElementEntry, index: int, key: Key, doc: str) -> None:
-        super().__init__(("row", doc), entry.label)
-        self._each = each
-        self._link: Value = link_to(doc_key(doc)).to_value()
-        self.entry = entry
-        self.index = index
-        self.element_key = key
-        self.doc = doc
-
-    def read(self) -> object:
-        """The result, as a recorded read."""
-        return self._each.read_row(self)
-
-    def reference(self) -> Value:
-        """A link to the result."""
-        return self._link
-
-    def prepare(self, home: SpacePort) -> tuple[DocKey, ...]:
-        """Make its node; the documents that it writes."""
-        return self._each.prepare_row(home, self)
-
-
-class SharedRow(Row):
-    """A row of a computed that has other callers: its nodes belong to that computed."""
-
-    __slots__ = ()
 
 
 class Each(ComputedList[R]):
@@ -89,7 +55,9 @@ class Each(ComputedList[R]):
         return [self.element.call_plain(each, index) for index, each in enumerate(read_source(self.source, self.name))]
 
     def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
-        before = {row.element_key: row for row in self._known.get(home, {}).values() if isinstance(row, Row)}
+        roster = self._rosters.get(home)
+        known = [] if roster is None else roster.entries
+        before = {row.element_key: row for row in known if isinstance(row, Row)}
         rows: list[ElementEntry | None] = []
         now: dict[Key, Row] = {}
         for index, entry in enumerate(entries_of_source(self.source, home, tx, self.name)):
@@ -123,6 +91,15 @@ class Each(ComputedList[R]):
         if self._shared is not None and isinstance(entry, DocEntry):
             return SharedRow(self, entry, index, key, Instances.doc_of(self._shared.doc, key))
         return Row(self, entry, index, key, self.element.doc_of(key))
+
+    def _values_in(self, home: FunctionPort, tx: Transaction) -> list[R]:
+        stored, roster = self._stored(home, tx), self._rosters.get(home)
+        if roster is None or not may_keep(tx) or self.element.returns_handles or not roster.has_stored(stored):
+            return self._values(home, stored)
+        values = cast("list[R]", read_rows(self, home.scheduler, tx, roster))
+        # Until the next write: whatever else is read of the list in this run is of the same moment.
+        tx.memo[self] = values
+        return list(values)
 
     # -- one of them ---------------------------------------------------------------------------------------
 

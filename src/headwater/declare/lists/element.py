@@ -67,6 +67,12 @@ class Element(Computed[..., R]):
         super().__init__(app, fn, name, doc, NO_OPTIONS)
         self.takes_index: bool = takes_index(fn, where)
 
+    @property
+    def returns_handles(self) -> bool:
+        """Whether reading a result may read more than its document: it is, or contains, a document or a cell."""
+        self._resolve()
+        return self._type.has_handles
+
     # -- one of them ---------------------------------------------------------------------------------------
 
     def key_of(self, entry: ElementEntry, index: int) -> Key:

@@ -15,7 +15,8 @@ from headwater.cells.traverse import Traverse
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.lists.computed_list import ComputedList, read_all
-from headwater.declare.lists.each import Each, Row
+from headwater.declare.lists.each import Each
+from headwater.declare.lists.each_row import Row
 from headwater.declare.lists.element import Element, Spread
 from headwater.declare.lists.list_sources import read_source
 from headwater.values.address import Depth, doc_key

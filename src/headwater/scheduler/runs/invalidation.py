@@ -57,7 +57,7 @@ class Invalidation:
         self.invalid: dict[Node, None] = {}
         graph.on_awaited = self._await
 
-    def drain(self) -> None:
+    def drain(self) -> None:  # noqa: C901  # every change passes here: in one piece
         """Match the notifications in the inbox with the readers."""
         inbox = self.inbox
         while inbox:
@@ -80,6 +80,8 @@ class Invalidation:
                     # I5: a run is not invalidated by its own writes, by identity and not by name. A running one
                     # checks at its end whether its reads are still current.
                     if node is own or node.running:
+                        if node.kept is not None and node is not own:
+                            node.kept.is_overtaken = True
                         continue
                     if group is not None and node.spec.change_group == group:
                         continue
@@ -126,6 +128,8 @@ class Invalidation:
         Or it is undone, if it was the first and had no other cause.
         """
         self.add_causes(node, causes)
+        # What has changed during the attempt is no cause: the next one reads everything.
+        node.kept = None
         undone = undone and not node.invalid_causes
         node.signal(NodeSignal.UNDONE if undone else NodeSignal.DISCARDED)
         if undone and not self._graph.is_awaited(node):
@@ -156,6 +160,7 @@ class Invalidation:
         node.signal(NodeSignal.RESTORED)
         self.invalid.pop(node, None)
         node.invalid_causes = NO_CAUSES
+        node.kept = None
 
     def clean(self, node: Node) -> tuple[DocPath, ...]:
         """An attempt begins. Returns its causes (I8)."""

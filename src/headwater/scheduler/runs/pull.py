@@ -142,6 +142,14 @@ class Puller:
                 return False
         return True
 
+    def has_valid_inputs(self, node: Node) -> bool:
+        """Whether all that the last run of the running node has read is valid, without a search; as above."""
+        if self._invalidation.inbox or len(self._runner.stack) != 1 or node.kept is None or node.kept.is_overtaken:
+            return False
+        if not node.live_refs or node.cycle or self._graph.envelopes:
+            return False
+        return not self._queue.is_before(node.rank)
+
     def _make_valid(self, node: Node) -> Iterator[PassStep]:
         """Run its invalid inputs, then, if one of them changed, the node itself. Without recursion."""
         for _ in range(RUNS_MAX):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from headwater.cells.kept_reads import RunReads, without_kept
 from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.run_result import commit_result
@@ -177,18 +178,22 @@ class Runner:
             except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
                 error = refused
         if self._invalidation.inbox:
-            # While it counts as running: earlier changes are compared with its reads below.
-            node.running = True
-            self._invalidation.drain()
-            node.running = False
+            self._drain_while_running(node)
         journal = tx.journal if tx.ended_with is None else tx.ended_with[0]
         reads = journal.entries if journal.is_plain else journal.reads()
-        if tuple(reads) != node.reads or node.spec.declared_reads:
+        is_overtaken = False
+        if tx.keeping is not None or node.kept is not None:
+            reads, is_overtaken = self._keep_reads(node, tx, reads)
+        elif tuple(reads) != node.reads or node.spec.declared_reads:
             self._graph.apply_reads(node, reads)
             node.result_scope = narrowest(reads)
-        if (self._replica.version != attempt.version and self._is_outdated(tx, reads)) or (
-            (tx.called is not None or tx.failures != self._invalidation.failures)
-            and other_outcome(tx, (key[0] for key in reads), self._graph) is not None
+        if (
+            is_overtaken
+            or (self._replica.version != attempt.version and self._is_outdated(tx, reads))
+            or (
+                (tx.called is not None or tx.failures != self._invalidation.failures)
+                and other_outcome(tx, (key[0] for key in reads), self._graph) is not None
+            )
         ):
             self._outdated(attempt, error)
             return
@@ -208,6 +213,39 @@ class Runner:
         if node.status is not _CLEAN:
             # Invalid while it was suspended, and unchanged at its end.
             self._invalidation.offer_again(node)
+
+    def _keep_reads(
+        self, node: Node, tx: Transaction, reads: dict[ReadKey, Mark | None]
+    ) -> tuple[dict[ReadKey, Mark | None], bool]:
+        """Register the reads of a run that has taken over a part of them, or whose next run may do so.
+
+        Returns those that its commit has to name, and whether one of the others has changed during the run.
+        """
+        before, keeping = node.kept, tx.keeping
+        parts = {} if keeping is None else keeping.parts
+        is_taken_over = keeping is not None and keeping.is_taken_over
+        if keeping is not None and is_taken_over and tx.is_open and _names_reads(node, tx):
+            # One by one. A change until now is in the inbox.
+            keeping.record_as_of_now(tx)
+            reads = tx.journal.reads()
+            self._drain_while_running(node)
+        is_overtaken = is_taken_over and (before is None or before.is_overtaken or tx.is_rejected)
+        rest = without_kept(reads, parts)
+        if before is None or not before.is_same(parts, rest) or node.spec.declared_reads:
+            whole: dict[ReadKey, Mark | None] = {}
+            for part in parts.values():
+                whole.update(part.keys)
+            whole.update(dict.fromkeys(rest))
+            self._graph.apply_reads(node, whole)
+            node.result_scope = narrowest(whole)
+        node.kept = RunReads(parts, rest) if parts else None
+        return reads, is_overtaken
+
+    def _drain_while_running(self, node: Node) -> None:
+        """Take in changes while it counts as running: they are compared with its reads."""
+        node.running = True
+        self._invalidation.drain()
+        node.running = False
 
     def _ended_early(self, attempt: Attempt, error: Exception | None, reads: Mapping[ReadKey, Mark | None]) -> None:
         """The function has ended its transaction itself. Its reads are registered nevertheless."""
@@ -484,3 +522,8 @@ class Runner:
         if error is not None:
             with_calls(error, node.trace)
         return error
+
+
+def _names_reads(node: Node, tx: Transaction) -> bool:
+    """Whether the reads of a run go to the store: with a commit, or as an observation."""
+    return bool(node.outputs) or tx.wrote or node.spec.fingerprint is not None

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from headwater.cells.kept_reads import RunReads
+from headwater.cells.pending_commit import ReadKey
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus, titled
 from headwater.scheduler.runs.persistence import ADOPTED, FAILED
 from headwater.scheduler.runs.pull import MADE_ROOM
@@ -313,6 +315,14 @@ def records_are_whole(scheduler: Scheduler) -> None:
         raise broken("record", f"two nodes have one place, or one has a place that is to come: {places}", None)
 
 
+def _is_all(kept: RunReads, reads: tuple[ReadKey, ...]) -> bool:
+    """The parts and the rest are all reads of a run, and nothing else."""
+    found = set(kept.rest)
+    for part in kept.parts.values():
+        found |= part.keys.keys()
+    return found == set(reads)
+
+
 def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bool]]:
     spec = node.spec
     is_new = node.status is NodeStatus.NEVER_RAN
@@ -335,6 +345,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "a failing store is tried less and less often", 0 <= node.store_failures <= FAILURES_LONGEST
     yield "what the store says is known with its failures", (node.store_error is None) is (node.store_failures == 0)
     yield "its result is as narrow as what it read", not node.result_scope or not node.result_scope.startswith("space")
+    yield "reads that it may keep are its reads", node.kept is None or _is_all(node.kept, node.reads)
     kept = node.recorded
     yield (
         "what was kept of it is what it can be known by",
@@ -519,7 +530,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     ),
     **dict.fromkeys(("pass_number", "pass_runs", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("store_failures", "store_error"), records_are_whole),
-    **dict.fromkeys(("restored", "recorded", "recorded_reads", "noted_run", "adopted"), records_are_whole),
+    **dict.fromkeys(("restored", "recorded", "recorded_reads", "noted_run", "adopted", "kept"), records_are_whole),
     **dict.fromkeys(("peer_observation", "seen_failures", "known_failure"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "changed_at", "run_changed_at"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
