@@ -1,4 +1,4 @@
-"""Reads that a run takes over from the run before: a long list is not read again because one element has changed.
+"""Reads that a run reuses of the run before: a long list is not read again because one element has changed.
 
 A run that depends on thousands of results would record each of them at each run. Instead, it may keep the reads of the
 last run, together with what it made of them, and read again only what its causes name. That is exact as long as every
@@ -44,22 +44,22 @@ class KeepingTransaction(Protocol):
 class Keeping:
     """What one run keeps, by owner."""
 
-    __slots__ = ("_version", "is_taken_over", "parts")
+    __slots__ = ("_version", "is_reused", "parts")
 
     def __init__(self) -> None:
         self.parts: dict[object, KeptReads] = {}
         # Some of the reads are those of the run before, and not in the journal.
-        self.is_taken_over = False
+        self.is_reused = False
         self._version = 0
 
-    def take_over(self, version: int) -> None:
-        """Reads were taken over that are current at a visible version."""
-        if not self.is_taken_over:
-            self.is_taken_over, self._version = True, version
+    def reuse(self, version: int) -> None:
+        """Reads were reused that are current at a visible version."""
+        if not self.is_reused:
+            self.is_reused, self._version = True, version
 
     def record(self, tx: KeepingTransaction) -> bool:
-        """Record the reads that were taken over, for a commit. False: one of them may have changed."""
-        if not self.is_taken_over:
+        """Record the reads that were reused, for a commit. False: one of them may have changed."""
+        if not self.is_reused:
             return True
         with tx.replica.lock:
             if tx.replica.version != self._version:
@@ -68,8 +68,8 @@ class Keeping:
         return True
 
     def record_as_of_now(self, tx: KeepingTransaction) -> None:
-        """Record the reads that were taken over. The caller knows that they are unchanged."""
-        self.is_taken_over = False
+        """Record the reads that were reused. The caller knows that they are unchanged."""
+        self.is_reused = False
         for part in self.parts.values():
             for doc, path, bits in part.keys:
                 tx.record(doc, path, _SHALLOW if bits else _DEEP)

@@ -79,7 +79,7 @@ class Transaction:
     # Called functions that have failed, with `Node.failed_at` at the first call; and the number of failures before it.
     called: dict[object, int] | None = None
     failures: int = 0
-    # Of a run: reads that it has taken over from the run before, or that its next run may take over.
+    # Of a run: reads that it reuses of the run before, or that its next run may reuse.
     keeping: Keeping | None = None
     # It has read something outside its replica, whose changes are not notified.
     reads_outside: bool = False
@@ -412,7 +412,7 @@ class Transaction:
             return
         if self.keeping is not None and not self.keeping.record(self):
             # A run that ends its transaction itself: it is repeated, and reads everything.
-            self.reject(Conflict("a read that it has taken over may have changed", seq=self.replica.seq))
+            self.reject(Conflict("a read that it has reused may have changed", seq=self.replica.seq))
             return
         checked = self.journal.conflicts() if self._has_read else []
         if checked:

@@ -1,4 +1,4 @@
-"""A run that reads a whole list takes over what has not changed since its last run: exact, and at the same cost."""
+"""A run that reads a whole list reuses what has not changed since its last run: exact, and at the same cost."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ EDITS = st.lists(
     ),
     max_size=25,
 )
+
+TRIES = 12
+"""Changes of which the cheapest counts: a sleeping thread of the store is woken by one call more."""
 
 BATCH = 5_000
 """So many elements are made in one transaction."""
@@ -83,10 +86,13 @@ def cost_of_a_change(size: int) -> tuple[int, int, int]:
         space.sync()
         desk.runs()
         desk.commits()
-        found = calls_of(lambda: setattr(items[1], "title", "after"))
+        found: list[int] = []
+        for number in range(TRIES):
+            space.sync()
+            found.append(calls_of(lambda: setattr(items[1], "title", f"after {number}")))  # noqa: B023  # called at once
         assert seen[-1] == size
-        assert desk.runs() == {"rows.element": 1}
-        return found, reads[-1], desk.commits()
+        assert desk.runs() == {"rows.element": TRIES}
+        return min(found), reads[-1], desk.commits() // TRIES
 
 
 def test_a_change_of_one_element_costs_the_same_at_every_length() -> None:
@@ -243,7 +249,7 @@ def test_an_element_that_left_and_came_back_unseen_is_still_kept_current() -> No
         assert seen[-1] == ["C", "B"]
 
 
-def test_a_run_that_ends_its_transaction_itself_names_what_it_has_taken_over() -> None:
+def test_a_run_that_ends_its_transaction_itself_names_what_it_has_reused() -> None:
     desk = Desk()
     rows = hw.each(desk.board.items, lambda item: item.title.upper(), name="rows")
     echo = desk.app.cell("echo", "")
@@ -268,7 +274,7 @@ def test_a_run_that_ends_its_transaction_itself_names_what_it_has_taken_over() -
         assert echo.value == "U0U1U2T3T4"
 
 
-def test_a_run_during_which_a_result_changes_that_it_has_taken_over_is_repeated() -> None:
+def test_a_run_during_which_a_result_changes_that_it_has_reused_is_repeated() -> None:
     desk = Desk()
     rows = hw.each(desk.board.items, lambda item: item.title.upper(), name="rows")
     seen: list[list[str]] = []

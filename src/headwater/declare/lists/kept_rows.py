@@ -1,7 +1,7 @@
 """The results of a list that a run has read, for its next run: only changed elements are read again.
 
 A run of a computed or a sink that reads all of a list depends on each element. Its next run has the elements that have
-changed since as its causes (I8), and takes over the others (`cells.kept_reads`). An element is always read again if it
+changed since as its causes (I8), and reuses the others (`cells.kept_reads`). An element is always read again if it
 failed, or if reading it reads more than its own document, as a link does.
 """
 
@@ -78,12 +78,12 @@ class RowReading:
             if not is_alone or tree is ABSENT or holds_link(tree):
                 self._again.append(place)
 
-    def keep(self, owner: object, values: list[object], keys: dict[ReadKey, None], *, is_taken_over: bool) -> None:
-        """Let the next run take over these values. Raises the first error; without any, the first NotReadyError."""
+    def keep(self, owner: object, values: list[object], keys: dict[ReadKey, None], *, is_reused: bool) -> None:
+        """Let the next run reuse these values. Raises the first error; without any, the first NotReadyError."""
         keeping = self._tx.keeping = self._tx.keeping or Keeping()
         keeping.parts[owner] = KeptReads(keys, KeptRows(self._roster, values, self._again))
-        if is_taken_over:
-            keeping.take_over(self._tx.replica.version)
+        if is_reused:
+            keeping.reuse(self._tx.replica.version)
         if self._failed is not None:
             raise self._failed
 
@@ -111,7 +111,7 @@ def read_rows(owner: object, scheduler: Scheduler, tx: Transaction, roster: Rost
         reading.read(values, range(len(values)))
         journal = tx.journal.entries
         keys: dict[ReadKey, None] = {key: None for key in map(_key, _index_of(roster)) if key in journal}
-        reading.keep(owner, values, keys, is_taken_over=False)
+        reading.keep(owner, values, keys, is_reused=False)
         return values
     rows, keys = kept.content, kept.keys
     assert isinstance(rows, KeptRows)
@@ -126,7 +126,7 @@ def read_rows(owner: object, scheduler: Scheduler, tx: Transaction, roster: Rost
         reading.read(values, [place for place, value in enumerate(values) if value is _UNREAD])
         journal, before = tx.journal.entries, keys
         keys = {key: None for key in map(_key, _index_of(roster)) if key in before or key in journal}
-    reading.keep(owner, values, keys, is_taken_over=True)
+    reading.keep(owner, values, keys, is_reused=True)
     return values
 
 

@@ -173,7 +173,7 @@ class Node:
     # graph.apply_reads(): the reads of the last run; and the documents among them that some node writes.
     reads: tuple[ReadKey, ...] = ()
     above: dict[DocKey, None]
-    # runner: the same reads, if the next run may take over a part of them; invalidation drops it with an attempt.
+    # runner: the same reads, if the next run may reuse a part of them; invalidation drops it with an attempt.
     kept: RunReads | None = None
     # liveness: own reasons to be live (an effect, eager, a materializer, provisional, a pull), and these
     # together with one for each document that a live node reads of it. Zero means dormant (I2).

@@ -217,19 +217,19 @@ class Runner:
     def _keep_reads(
         self, node: Node, tx: Transaction, reads: dict[ReadKey, Mark | None]
     ) -> tuple[dict[ReadKey, Mark | None], bool]:
-        """Register the reads of a run that has taken over a part of them, or whose next run may do so.
+        """Register the reads of a run that has reused a part of them, or whose next run may do so.
 
         Returns those that its commit has to name, and whether one of the others has changed during the run.
         """
         before, keeping = node.kept, tx.keeping
         parts = {} if keeping is None else keeping.parts
-        is_taken_over = keeping is not None and keeping.is_taken_over
-        if keeping is not None and is_taken_over and tx.is_open and _names_reads(node, tx):
+        is_reused = keeping is not None and keeping.is_reused
+        if keeping is not None and is_reused and tx.is_open and _names_reads(node, tx):
             # One by one. A change until now is in the inbox.
             keeping.record_as_of_now(tx)
             reads = tx.journal.reads()
             self._drain_while_running(node)
-        is_overtaken = is_taken_over and (before is None or before.is_overtaken or tx.is_rejected)
+        is_overtaken = is_reused and (before is None or before.is_overtaken or tx.is_rejected)
         rest = without_kept(reads, parts)
         if before is None or not before.is_same(parts, rest) or node.spec.declared_reads:
             whole: dict[ReadKey, Mark | None] = {}
