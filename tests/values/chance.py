@@ -23,8 +23,8 @@ from headwater.values.patch import (
     Replace,
     Splice,
     Touches,
-    apply_patch,
 )
+from headwater.values.patching import apply_patch
 from headwater.values.tree import ABSENT, Array, Maybe, Path, Step, freeze, is_array
 from tests.values.oracle import look, paths_of, thaw
 

@@ -12,7 +12,8 @@ from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.diff import changes_between, changes_of, differences
 from headwater.values.frozen import FrozenList
 from headwater.values.notifications import Change
-from headwater.values.patch import Add, Append, Remove, Replace, apply_patch
+from headwater.values.patch import Add, Append, Remove, Replace
+from headwater.values.patching import apply_patch
 from headwater.values.tree import ABSENT, freeze, get, put_index, put_key, same
 from tests.values.chance import some_document, some_edits, sources
 from tests.values.oracle import canon, is_container, look, paths_of, thaw

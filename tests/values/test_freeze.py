@@ -17,7 +17,8 @@ from headwater.errors import AddressError, LimitError
 from headwater.values import codec, intake, tree
 from headwater.values.diff import differences
 from headwater.values.frozen import FrozenDict
-from headwater.values.patch import Add, Append, Increment, Move, Replace, Splice, apply_patch
+from headwater.values.patch import Add, Append, Increment, Move, Replace, Splice
+from headwater.values.patching import apply_patch
 from headwater.values.tree import ABSENT, array_of, depth_of, freeze, get, is_array, is_map, same
 from headwater.values.value_limits import (
     DEPTH_MAX,

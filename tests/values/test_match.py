@@ -13,7 +13,7 @@ from headwater.values.address import Depth, doc_key
 from headwater.values.diff import changes_between, changes_of
 from headwater.values.notifications import Change
 from headwater.values.overlap import is_touched, may_touch, touches, walk
-from headwater.values.patch import apply_patch
+from headwater.values.patching import apply_patch
 from headwater.values.tree import ABSENT, Maybe, Path, freeze, get
 from tests.values.chance import some_attempts, some_document, some_edits, some_read, sources
 from tests.values.oracle import is_triggered, thaw

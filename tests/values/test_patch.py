@@ -19,8 +19,8 @@ from headwater.values.patch import (
     RemoveByValue,
     Splice,
     adopt_patch,
-    apply_patch,
 )
+from headwater.values.patching import apply_patch
 from headwater.values.spine import shown
 from headwater.values.tree import ABSENT, freeze, get, is_array, is_map, same
 from tests.values.chance import some_attempts, some_edits, sources

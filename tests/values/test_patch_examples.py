@@ -21,8 +21,8 @@ from headwater.values.patch import (
     Replace,
     Splice,
     Touch,
-    apply_patch,
 )
+from headwater.values.patching import apply_patch
 from headwater.values.tree import ABSENT, Array, freeze, get, is_array
 from headwater.values.value_limits import INT_MAX, INT_MIN, KEY_BYTES_MAX
 from tests.values.oracle import canon, thaw

@@ -21,7 +21,8 @@ from headwater.values.frozen import FrozenDict
 from headwater.values.hints import freeze_with, measure
 from headwater.values.ids import DocKey
 from headwater.values.intake import RefusedError
-from headwater.values.patch import Add, Append, PatchOp, Remove, Replace, Splice, apply_patch
+from headwater.values.patch import Add, Append, PatchOp, Remove, Replace, Splice
+from headwater.values.patching import apply_patch
 from headwater.values.schema import Schema, short
 from headwater.values.tree import (
     ABSENT,

@@ -39,7 +39,8 @@ from headwater.store.commit import (
 )
 from headwater.values.address import Depth, address_text, is_prefix
 from headwater.values.ids import DocKey, LocalSeq
-from headwater.values.patch import Add, Move, PatchOp, Replace, apply_patch
+from headwater.values.patch import Add, Move, PatchOp, Replace
+from headwater.values.patching import apply_patch
 from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
 
 _DEEP: Final = Depth.DEEP

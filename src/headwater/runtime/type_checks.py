@@ -11,7 +11,7 @@ from headwater.store.commit import Operation, PatchDoc, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
 from headwater.values.ids import BranchId, DocKey
-from headwater.values.patch import apply_patch
+from headwater.values.patching import apply_patch
 from headwater.values.schema import Schema
 from headwater.values.shape import misfit_of
 from headwater.values.suggestions import did_you_mean

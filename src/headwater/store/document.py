@@ -18,7 +18,8 @@ from headwater.store.commit import CommitEntry, Entry, ForkEntry, Operation, Pat
 from headwater.store.conflict import EVERYTHING
 from headwater.values.codec import decode
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis, Seq
-from headwater.values.patch import Touch, Touches, apply_patch
+from headwater.values.patch import Touch, Touches
+from headwater.values.patching import apply_patch
 from headwater.values.tree import ABSENT, Maybe, same
 
 

@@ -15,7 +15,8 @@ from headwater.errors import AddressError, StoreFullError, WriteError
 from headwater.store.commit import Absent, Committed, DeleteDoc, PatchDoc, Refused, SetDoc
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import Seq
-from headwater.values.patch import Add, PatchOp, Replace, apply_patch
+from headwater.values.patch import Add, PatchOp, Replace
+from headwater.values.patching import apply_patch
 from headwater.values.tree import ABSENT, freeze, get
 from tests.cells.transactions.stage import A, B, C, Stage, paths_read, seen
 from tests.support.naive import NOTHING
