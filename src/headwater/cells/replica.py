@@ -49,6 +49,7 @@ from headwater.store.document import StoredDocument, apply_operation
 from headwater.store.wellformed import check_operation
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.native import mypyc_attr
 from headwater.values.notifications import Change, Derived, Kind, Notification
 from headwater.values.patch import Touches
 from headwater.values.shrink import shrunk
@@ -60,6 +61,7 @@ _DEAD_MAX: Final = 4096
 _COMMIT: Final = Kind.COMMIT
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Replica(ReplicaView):
     """One session's view of one branch of a space."""
 

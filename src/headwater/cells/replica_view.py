@@ -14,6 +14,7 @@ from headwater.store.document import StoredDocument
 from headwater.store.wellformed import check_doc
 from headwater.values.address import Depth
 from headwater.values.ids import NEVER, DocKey, Seq
+from headwater.values.native import mypyc_attr
 from headwater.values.notifications import Notification
 from headwater.values.tree import ABSENT, Maybe, Path
 
@@ -36,6 +37,7 @@ class Document:
     mark: Mark | None = None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ReplicaView:
     """The visible documents of one branch, in one process."""
 

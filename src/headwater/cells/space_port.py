@@ -25,6 +25,7 @@ from headwater.store.commit import Operation, Verdict
 from headwater.values.address import SPACE_SCOPE, Depth, Scope, doc_key, session_scope, user_scope
 from headwater.values.causal import derive_id
 from headwater.values.ids import DocId, DocKey, SessionId
+from headwater.values.native import mypyc_attr
 from headwater.values.seams import Entropy
 from headwater.values.tree import Maybe, Path, get
 
@@ -55,6 +56,7 @@ class UntrackedReads:
         """Nothing is recorded."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SpacePort:
     """An open space. `owner` is the app it was opened for, or None."""
 

@@ -14,6 +14,7 @@ from headwater.store.commit import CommitOutcome, Committed, PendingRead, Read, 
 from headwater.store.document import StoredDocument
 from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq, SessionId
+from headwater.values.native import mypyc_attr
 from headwater.values.tree import Maybe, Path
 
 Decided: TypeAlias = list[CommitOutcome | Failure]
@@ -77,6 +78,7 @@ class ReplicaPort:
         return taken
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AttachedReplica(Replica):
     """A replica whose store is in this process. `refresh` and `sync` take in what was decided since."""
 

@@ -9,7 +9,7 @@ what the constructor changes is changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -47,7 +47,7 @@ class RecordSchema(Schema):
 
     __slots__ = ("_deep", "_ruled", "_twin", "by_key", "cls", "fields", "needed", "tag", "tags")
 
-    how: str | None = None
+    how: ClassVar[str | None] = None
     """How authors make a changed copy of a frozen instance; None if instances are immutable anyway."""
 
     def __init__(self, cls: type, expected: str) -> None:
@@ -259,7 +259,7 @@ class DataclassSchema(RecordSchema):
 
     __slots__ = ()
 
-    how = "dataclasses.replace(cell.value, {name}=...)"
+    how: ClassVar[str | None] = "dataclasses.replace(cell.value, {name}=...)"
 
 
 class StructSchema(RecordSchema):
@@ -267,7 +267,7 @@ class StructSchema(RecordSchema):
 
     __slots__ = ()
 
-    how = "msgspec.structs.replace(cell.value, {name}=...)"
+    how: ClassVar[str | None] = "msgspec.structs.replace(cell.value, {name}=...)"
 
     def _change(self, made: Any, fields: dict[str, object]) -> object:  # noqa: ANN401
         for name, item in fields.items():
@@ -280,7 +280,7 @@ class ModelSchema(RecordSchema):
 
     __slots__ = ("_aliases",)
 
-    how = "cell.value.model_copy(update={{{name!r}: ...}})"
+    how: ClassVar[str | None] = "cell.value.model_copy(update={{{name!r}: ...}})"
 
     def __init__(self, cls: type, expected: str) -> None:
         super().__init__(cls, expected)
