@@ -14,7 +14,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from headwater import _sources
 from headwater._version import __version__
+
+if _sources.is_wanted():  # before the first module that may be compiled
+    _sources.install()
 
 if TYPE_CHECKING:
     from headwater import http as http

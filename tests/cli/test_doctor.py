@@ -27,7 +27,7 @@ def found(run: Run, *args: str, exit: int = 0) -> dict[str, dict[str, str]]:  # 
 def test_all_is_well_here(run: Run, tmp_path: Path) -> None:
     checks = found(run)
     assert {check["state"] for check in checks.values()} <= {"ok", "warning"}
-    libraries = ["headwater", "python", "apsw", "msgspec", "click", "rich", "sqlite"]
+    libraries = ["headwater", "core", "python", "apsw", "msgspec", "click", "rich", "sqlite"]
     assert list(checks) == [*libraries, "folder", "private", "file system", "free space", "write-ahead log"]
     assert checks["write-ahead log"]["state"] == "ok"
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ from headwater import __version__, errors
 from headwater.cli.care_syntax import ERROR
 from headwater.cli.exits import exit_of
 from headwater.cli.output import Form, Record, answer, json_text, show, write
-from headwater.host.libraries import library_versions
+from headwater.host.libraries import core_form, library_versions
 from headwater.values.suggestions import did_you_mean
 
 
@@ -22,7 +22,12 @@ def show_version(*, form: Form) -> None:
     """Carry out `version`."""
     record: dict[str, object] = {"headwater": __version__}
     if form is not None:
-        record |= {"python": sys.version.split()[0], **library_versions(), "platform": sys.platform}
+        record |= {
+            "core": core_form(),
+            "python": sys.version.split()[0],
+            **library_versions(),
+            "platform": sys.platform,
+        }
     answer(record, sentence=f"headwater {__version__}", plain=f"headwater {__version__}", form=form)
 
 

@@ -17,7 +17,7 @@ import apsw
 from headwater._version import __version__
 from headwater.access.private_files import opened_up
 from headwater.errors import HeadwaterError
-from headwater.host.libraries import library_versions
+from headwater.host.libraries import core_form, library_versions
 from headwater.host.space_files import files_of, open_space, spaces_in
 from headwater.store.backends.sqlite_file import SQLITE_SAFE, holder
 from headwater.store.commit import SetDoc
@@ -73,6 +73,7 @@ def check_machine(path: Path | None) -> Iterator[Check]:
 def check_libraries() -> Iterator[Check]:
     """The versions of Python, of Headwater and of its libraries."""
     yield Check("headwater", "ok", __version__)
+    yield Check("core", "ok", core_form())
     python = sys.version.split()[0]
     yield Check("python", "ok" if sys.version_info >= _PYTHON_OLDEST else "failed", python)
     for name, version in library_versions().items():
