@@ -10,7 +10,8 @@ import headwater as hw
 from bench.store import RECORD, Nowhere, apply_us, forget
 from bench.table import Table, best_us
 from headwater.cells.cell import Cell
-from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.context import CONTEXT
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.document_class import open_doc
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import SpacePort

@@ -17,6 +17,7 @@ from unittest.mock import patch
 import msgspec
 
 from headwater.errors import AddressError, HeadwaterError, LimitError, PoisonedError, UnavailableError
+from headwater.store.applying import apply_operation
 from headwater.store.commit import (
     UNNUMBERED,
     Absent,
@@ -30,7 +31,7 @@ from headwater.store.commit import (
     Read,
     Submission,
 )
-from headwater.store.document import apply_operation, read_entry
+from headwater.store.document import read_entry
 from headwater.store.engine import Engine
 from headwater.values.address import Depth, address_text
 from headwater.values.ids import MAIN, DocKey, Seq

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
+from headwater.store.applying import apply_operation
 from headwater.store.backend import LogRow
 from headwater.store.commit import CommitEntry
-from headwater.store.document import apply_operation, read_entry
+from headwater.store.document import read_entry
 from headwater.store.engine import Engine
 from headwater.values.codec import encode
 from headwater.values.ids import MAIN, DocKey, LocalSeq, Seq, SessionId

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from headwater.store.applying import apply_operation
 from headwater.store.commit import CommitEntry
-from headwater.store.document import apply_operation, read_entry
+from headwater.store.document import read_entry
 from headwater.store.engine import Engine
 from headwater.values.ids import MAIN, BranchId
 from headwater.values.tree import ABSENT, Maybe

@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from headwater.app import App
-from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.context import CONTEXT
+from headwater.cells.context_frame import ContextFrame
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import HeadwaterError, UnavailableError

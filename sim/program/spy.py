@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.persistence import SINCE
 from headwater.scheduler.runs.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
@@ -50,17 +49,10 @@ class Spy:
         self._late: dict[str, float] = {}
         """Functions whose inputs had changed before the opening, and until when they wait."""
         self._ended: dict[str, float] = {}
-        self._hurried: set[str] = set()
-        """Nodes that run next without their debounce, because an event has waited for it too long (decision 53)."""
+        self._hurried: Counter[str] = Counter()
+        """By node, runs without its debounce, because an event has waited for it too long (decision 53)."""
         self._scheduler = scheduler
         scheduler.trace.listen(self._heard)
-        hurry = scheduler.gates.hurry
-
-        def hurried(node: Node) -> bool:
-            self._hurried.add(node.id)
-            return hurry(node)
-
-        scheduler.gates.hurry = hurried  # type: ignore[method-assign]  # for this opening
 
     def loosened(self, name: str) -> None:
         """The delay of a function was set by hand."""
@@ -106,10 +98,15 @@ class Spy:
             if node.id == name and node.recorded is not None:
                 self.found.append(("I7", f"{name}: its next commit names an observation that was rolled back"))
 
+    def _is_hurried(self, name: str) -> bool:
+        """Whether the scheduler has hurried the node since its last run."""
+        counts = [node.gate.hurried_count for node in self._scheduler.registry.nodes if node.id == name and node.gate]
+        before, self._hurried[name] = self._hurried[name], sum(counts)
+        return self._hurried[name] > before
+
     def _started(self, record: RunStarted) -> None:
         name = record.node.partition("#")[0]
-        is_hurried = record.node in self._hurried
-        self._hurried.discard(record.node)
+        is_hurried = self._is_hurried(record.node)
         gate = self._gates.get(name)
         if gate is None or record.first or record.demand != "live":
             return

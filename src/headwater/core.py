@@ -14,9 +14,9 @@ from headwater.cells.journal import (
     IGNORED_FOR_SCHEDULING,
     LABEL_ONLY,
     LINK_PROBE,
-    Entry,
     Journal,
 )
+from headwater.cells.journal_entry import Entry
 from headwater.cells.pending_commit import Failure, Mark
 from headwater.cells.pending_commit import PendingCommit as Pending
 from headwater.cells.replica import Replica

@@ -459,6 +459,7 @@ def test_async_sink_that_calls_a_failing_async_function_with_an_argument_comes_t
     lab.run(main)
 
 
+@pytest.mark.pure("replaces a method")
 def test_caller_that_waits_for_a_pass_goes_on_if_the_pass_fails() -> None:
     """As after a failure of the disk. The caller waited for ever; it gets the error with a pass of its own."""
 

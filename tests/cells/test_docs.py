@@ -480,7 +480,8 @@ def test_ids_follow_from_the_cause_of_the_transaction() -> None:
     for _ in range(2):
         with app.open("memory:") as space:
             tx = space._runtime.begin(cause=["order", 17])
-            from headwater.cells.context import CONTEXT, ContextFrame
+            from headwater.cells.context import CONTEXT
+            from headwater.cells.context_frame import ContextFrame
 
             token = CONTEXT.set(ContextFrame(space._runtime, tx, CONTEXT.get()))
             try:

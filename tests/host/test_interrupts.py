@@ -151,6 +151,7 @@ def test_interrupt_between_two_that_are_taken_from_the_queue_loses_neither(
     check(storage, [ann], sent)
 
 
+@pytest.mark.pure("interrupts at each line of Python")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("name", ["_write", "_advance"])
 @pytest.mark.parametrize(("action", "nth"), [("fork", 1), ("merge", 1), ("merge", 2), ("fold", 1)])

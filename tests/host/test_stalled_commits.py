@@ -56,6 +56,7 @@ def test_no_later_commit_is_decided_before_one_that_has_to_come_again(error: Hea
         assert told == [Committed(1), Committed(2)]
 
 
+@pytest.mark.pure("replaces a method")
 def test_a_commit_that_arrives_again_while_the_disk_is_full_does_not_stall_its_session() -> None:
     backend = MemoryBackend()
     heard = Heard()

@@ -248,7 +248,7 @@ class EventWorld(World):
             self.busy.append(self.scheduler.runner.pass_number)
             steps = attempt.fn(attempt.tx, *attempt.arguments)
             assert isinstance(steps, Generator)
-            attempt.cancel = lambda: self.stopped.append(attempt)  # type: ignore[method-assign]  # as a host does
+            attempt.stop = lambda: self.stopped.append(attempt)  # as a host does
             self.handlings[attempt] = steps
             self.go_on_handling(attempt)
         else:

@@ -195,7 +195,7 @@ class World:
         if self.trap is not None and self.trap[0] == node.name:
             (_, kind), self.trap = self.trap, None
             raise kind
-        attempt.cancel = lambda: self.cancelled.append(attempt)  # type: ignore[method-assign]  # as a host does
+        attempt.stop = lambda: self.cancelled.append(attempt)  # as a host does
         self.flights[attempt] = node.fn(attempt.tx)  # type: ignore[assignment]  # of an async node, a generator
         self.go_on(attempt)
 

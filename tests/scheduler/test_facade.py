@@ -25,6 +25,7 @@ def shop() -> Workshop:
 # --- its shape --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.pure("reads the source")
 def test_facade_only_builds_and_forwards() -> None:
     """It decides nothing."""
     source = inspect.getsource(facade)
@@ -32,6 +33,7 @@ def test_facade_only_builds_and_forwards() -> None:
     assert found == []
 
 
+@pytest.mark.pure("reads docstrings of methods")
 @pytest.mark.parametrize(
     "name",
     [

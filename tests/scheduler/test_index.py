@@ -371,6 +371,7 @@ def test_memory_returns_when_reads_are_removed() -> None:
     assert after - before < (full - before) / 50
 
 
+@pytest.mark.pure("measures Python objects")
 def test_read_takes_about_two_hundred_bytes() -> None:
     paths: list[Path] = [("items", number, "title") for number in range(10)]
     docs = [doc_key(f"d{number}") for number in range(1_000)]

@@ -137,6 +137,7 @@ def rules(plan: Plan, mutant: Mutant | None) -> list[str]:
     return [each.rule for each in result.outcome.violations]
 
 
+@pytest.mark.pure("mistakes are planted in sources")
 @pytest.mark.parametrize("name", FOUND)
 def test_situation_finds_its_mistake_and_breaks_no_rule_without_it(name: str) -> None:
     warm()

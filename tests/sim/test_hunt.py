@@ -15,6 +15,8 @@ from sim.mutants.mutant import Mutant
 from sim.mutants.reach import Sieve, reached
 from sim.worker import Result
 
+pytestmark = pytest.mark.pure("mistakes are planted in sources")
+
 NOISY = "tests.sim.noisy"
 LOSES = Mutant(
     "loses",

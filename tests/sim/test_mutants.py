@@ -17,6 +17,8 @@ from headwater.workflow import transitions
 from sim.mutants.catalog import find
 from sim.mutants.mutant import SHARED, Mutant, RottenError, applied, mutated
 
+pytestmark = pytest.mark.pure("mistakes are planted in sources")
+
 
 def mutant(where: str, old: str, new: str) -> Mutant:
     return Mutant("test", "test", where, old, new, "none", (SHARED,))

@@ -58,6 +58,7 @@ def test_every_scene_is_tried() -> None:
     assert {make for make, *_ in CASES} == {make for make, *_ in scenes.SCENES}
 
 
+@pytest.mark.pure("mistakes are planted in sources")
 @pytest.mark.parametrize(("make", "node", "mutant", "rule"), CASES)
 def test_scene_shows_the_mistake_that_it_is_for(make: scenes.Make, node: Program, mutant: str, rule: str) -> None:
     plans = [_plan(make, node, seed) for seed in range(SEEDS)]

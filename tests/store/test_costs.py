@@ -130,6 +130,7 @@ def test_writes_are_remembered_for_two_folds_at_most(tmp_path: Path) -> None:
     backend.close()
 
 
+@pytest.mark.pure("replaces a function")
 def test_read_through_many_layers_looks_no_further_back_than_the_last_whole_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -211,6 +211,7 @@ def test_keys_are_sorted_in_whatever_order_they_come() -> None:
         assert list(thaw(freeze(dict.fromkeys(keys, 0)))) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.pure("compiled calls take no room in the stack of Python")
 def test_stack_that_is_nearly_full_is_told_as_such() -> None:
     def deep(frames: int) -> Value:
         return deep(frames - 1) if frames else freeze(nested(DEPTH_MAX))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.store.applying import apply_operation
 from headwater.store.commit import Operation, PatchDoc, SetDoc
 from headwater.store.conflict import affects
-from headwater.store.document import apply_operation
 from headwater.values.address import Depth
 from headwater.values.patch import Add, Remove, Replace
 from headwater.values.tree import ABSENT, freeze

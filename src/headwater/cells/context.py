@@ -9,15 +9,14 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
-import msgspec
-
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.cross_space import crossing_error
 from headwater.errors import AmbiguousError, NotOpen
 from headwater.machine import machine
 
-if TYPE_CHECKING:  # a frame refers to the space and the transaction, which use the context
-    from headwater.cells.space_port import SpacePort  # noqa: TC004  # a record is not decoded: its types are not looked up
-    from headwater.cells.transaction import Transaction  # noqa: TC004  # likewise
+if TYPE_CHECKING:  # the space and the transaction use the context
+    from headwater.cells.space_port import SpacePort
+    from headwater.cells.transaction import Transaction
 
 
 class Addressed(Protocol):
@@ -33,20 +32,6 @@ class Owner(Protocol):
 
     def sole_space(self, what: str | Addressed) -> SpacePort:
         """The only space that `what` can refer to without a context. Raises NotOpen, AmbiguousError."""
-
-
-class ContextFrame(msgspec.Struct, eq=False):
-    """One level of the context: an opened space (no transaction), a transaction in it, or a call of a function.
-
-    The function may only read in the surrounding transaction: `read_only` has the reason.
-    """
-
-    space: SpacePort
-    tx: Transaction | None
-    outer: ContextFrame | None
-    read_only: str = ""
-    # The transaction restricts the code to one space. False for an observer such as `on_console`, which is no run.
-    is_bounded: bool = True
 
 
 CONTEXT: Final[ContextVar[ContextFrame | None]] = ContextVar("headwater", default=None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.cells.context import ContextFrame
-from headwater.cells.journal import EditInputs, Entry
+from headwater.cells.context_frame import ContextFrame
+from headwater.cells.journal import EditInputs
+from headwater.cells.journal_entry import Entry
 from headwater.cells.pending_commit import Mark
 from headwater.cells.replica import Replica
 from headwater.errors import AddressError

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-import msgspec
-
+from headwater.cells.journal_entry import Entry
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, ReadKey
 from headwater.values.address import Depth, is_prefix, overlaps
 from headwater.values.ids import NEVER, DocKey
@@ -37,25 +36,18 @@ _NOT_DEPENDED_ON: Final = IGNORED_FOR_SCHEDULING | LABEL_ONLY | ATTEMPTED_WRITE
 _NOT_CHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One entry of the journal."""
-
-    doc: DocKey
-    path: Path
-    depth: Depth = Depth.DEEP
-    flags: Flags = 0
-    mark: Mark | None = None
-
-
-class Journal(msgspec.Struct, eq=False):
+class Journal:
     """The entries of one transaction, without duplicates, in the order of their first use."""
 
-    # A dict for its keys: an address that is read a thousand times is one entry. A transaction has one snapshot per
-    # document, so the version is not part of the key. Entries without flags may be added directly: `record` costs a
-    # call.
-    entries: dict[ReadKey, Mark | None] = {}
-    # No entry has flags.
-    is_plain: bool = True
+    __slots__ = ("entries", "is_plain")
+
+    def __init__(self) -> None:
+        # A dict for its keys: an address that is read a thousand times is one entry. A transaction has one snapshot per
+        # document, so the version is not part of the key. Entries without flags may be added directly: `record` costs a
+        # call.
+        self.entries: dict[ReadKey, Mark | None] = {}
+        # No entry has flags.
+        self.is_plain = True
 
     def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags, mark: Mark | None) -> None:
         """Record a read or an attempted write."""

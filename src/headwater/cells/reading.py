@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from headwater.cells.binding import Binder, HandleCopies, with_handle_links
-from headwater.cells.context import CONTEXT, UNTRACKED, ContextFrame, Owner, find
+from headwater.cells.context import CONTEXT, UNTRACKED, Owner, find
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.cross_space import READ
 from headwater.cells.display import brief, cell_html, once
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags

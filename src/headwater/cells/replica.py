@@ -26,6 +26,7 @@ from headwater.cells.unsent_observations import UnsentObservations
 from headwater.cells.upstream import Upstream
 from headwater.cells.visible_step import VisibleStep
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
+from headwater.store.applying import apply_operation
 from headwater.store.commit import (
     Basis,
     Commit,
@@ -45,7 +46,7 @@ from headwater.store.commit import (
 )
 from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
 from headwater.store.conflict import affects
-from headwater.store.document import StoredDocument, apply_operation
+from headwater.store.document import StoredDocument
 from headwater.store.wellformed import check_operation
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId

@@ -37,6 +37,14 @@ class Document:
     mark: Mark | None = None
 
 
+@dataclass(slots=True, eq=False)
+class _Subscription:
+    """A listener, and the documents that it reads; None: all."""
+
+    listener: Listener
+    readers: Container[DocKey] | None
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReplicaView:
     """The visible documents of one branch, in one process."""
@@ -45,7 +53,7 @@ class ReplicaView:
         self._upstream = upstream
         self._documents: dict[DocKey, Document] = {}
         # listen(): the listeners with their documents, and both separately for the fast path.
-        self._entries: tuple[tuple[Listener, Container[DocKey] | None], ...] = ()
+        self._entries: tuple[_Subscription, ...] = ()
         self._listeners: tuple[Listener, ...] = ()
         self._readers: tuple[Container[DocKey], ...] = ()
         self.lock: AbstractContextManager[object] = nullcontext()
@@ -142,15 +150,15 @@ class ReplicaView:
         A change of a document without readers costs one lookup and is not reported. A listener may be notified of
         documents that only other listeners read.
         """
-        entry = (listener, readers)
+        entry = _Subscription(listener, readers)
         self._set_listeners((*self._entries, entry))
         return lambda: self._set_listeners(tuple(other for other in self._entries if other is not entry))
 
-    def _set_listeners(self, entries: tuple[tuple[Listener, Container[DocKey] | None], ...]) -> None:
+    def _set_listeners(self, entries: tuple[_Subscription, ...]) -> None:
         self._entries = entries
-        self._listeners = tuple(listener for listener, _ in entries)
-        everything = any(readers is None for _, readers in entries)
-        self._readers = (EVERYTHING,) if everything else tuple(readers for _, readers in entries if readers is not None)
+        self._listeners = tuple([entry.listener for entry in entries])
+        chosen = [entry.readers for entry in entries if entry.readers is not None]
+        self._readers = tuple(chosen) if len(chosen) == len(entries) else (EVERYTHING,)
 
     def _is_read(self, doc: DocKey) -> bool:
         """Whether any listener reads this document."""

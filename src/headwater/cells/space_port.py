@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Final
 from weakref import WeakValueDictionary
 
-from headwater.cells.context import CONTEXT, Addressed, ContextFrame, check_crossing, name_of
+from headwater.cells.context import CONTEXT, Addressed, check_crossing, name_of
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.journal import Flags
 from headwater.cells.pending_commit import PendingCommit
 from headwater.cells.rejection import rejection

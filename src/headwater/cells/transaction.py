@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, KeysView, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from headwater.cells.context import CONTEXT, PEEKING, ContextFrame
+from headwater.cells.context import CONTEXT, PEEKING
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.drafts import Draft, is_within, marks_of, operations_of, overtaken
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
     IGNORED_FOR_SCHEDULING,
     EditInputs,
-    Entry,
     Flags,
     Journal,
 )
+from headwater.cells.journal_entry import Entry
 from headwater.cells.kept_reads import Keeping
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, ReadKey, call_all
 from headwater.cells.replica import Replica
@@ -571,8 +572,7 @@ class Transaction:
             self.memo.clear()
         if self._preconditions:
             self._preconditions = ()
-        self.journal = _EMPTY
-        self.launched = ()
+        self.journal, self.launched = _EMPTY, ()
         callbacks = self.callbacks
         if self.followers:
             callbacks, self.followers = (*self.followers, *callbacks), ()

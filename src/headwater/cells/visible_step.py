@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
-import msgspec
-
+from headwater.cells.moved_document import MovedDocument
 from headwater.cells.pending_commit import PendingCommit, joined
 from headwater.errors import HeadwaterError
 from headwater.store.commit import Committed, Verdict
 from headwater.values.diff import changes_between, changes_of
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Change, Derived
-from headwater.values.patch import Touch, Touches
+from headwater.values.patch import Touches
 from headwater.values.tree import Maybe
 
 _T = TypeVar("_T")
-
-
-class _Moved(msgspec.Struct, gc=False):
-    """The change of one document in a step; `touches` None: it may differ anywhere."""
-
-    before: Maybe
-    after: Maybe
-    touches: Sequence[Touch] | None
 
 
 class VisibleStep(Generic[_T]):
@@ -33,7 +24,7 @@ class VisibleStep(Generic[_T]):
     __slots__ = ("derived", "moved", "rolled_back", "settled", "stale")
 
     def __init__(self) -> None:
-        self.moved: dict[DocKey, _Moved] = {}
+        self.moved: dict[DocKey, MovedDocument] = {}
         self.rolled_back: set[DocKey] = set()
         # Documents to be rendered: layers on the new confirmed value.
         self.stale: dict[DocKey, _T] = {}
@@ -45,7 +36,7 @@ class VisibleStep(Generic[_T]):
         """Record a change of a document; several are merged."""
         moved = self.moved.get(doc)
         if moved is None:
-            self.moved[doc] = _Moved(before, after, touches)
+            self.moved[doc] = MovedDocument(before, after, touches)
             return
         moved.after = after
         if moved.touches is None or touches is None:

@@ -15,6 +15,7 @@ from headwater.client.read_ahead import ReadAhead
 from headwater.client.unread_documents import UnreadDocuments
 from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError, OfflineError
 from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort, ReplicaStorage
+from headwater.store.applying import apply_operation
 from headwater.store.commit import (
     Commit,
     CommitOutcome,
@@ -26,7 +27,7 @@ from headwater.store.commit import (
     Submission,
     Verdict,
 )
-from headwater.store.document import StoredDocument, apply_operation
+from headwater.store.document import StoredDocument
 from headwater.sync.client_listener import Brought, part_of
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.patch import Touches

@@ -11,8 +11,8 @@ from headwater.client.server_url import ServerUrl
 from headwater.client.space_link import linked
 from headwater.errors import HeadwaterError
 from headwater.machine import Empty, ThreadQueue, machine
+from headwater.store.applying import apply_operation
 from headwater.store.commit import CommitOutcome, Committed
-from headwater.store.document import apply_operation
 from headwater.sync.client_session import ClientPhase, Item
 from headwater.sync.frames import Docs, Watch
 from headwater.values.address import parse_address, settle_path, split_key

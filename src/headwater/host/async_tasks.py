@@ -12,7 +12,8 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any, Literal, TypeAlias, cast
 
-from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.context import CONTEXT
+from headwater.cells.context_frame import ContextFrame
 from headwater.declare.functions.invocation import Invocation
 from headwater.host.console_capture import console
 from headwater.runtime.pieces.piece_host import PieceHost
@@ -81,7 +82,7 @@ class AsyncRuns:
         if self._ended:
             # The space is being closed: the attempt would be cancelled at once.
             return
-        attempt.cancel = lambda: self._cancel(attempt)  # type: ignore[method-assign]  # as it is meant
+        attempt.stop = lambda: self._cancel(attempt)
         if _is_running_here(self._loop):
             self._launch(attempt)
         else:

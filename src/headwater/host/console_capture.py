@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final, NamedTuple, TextIO, cast
 
-from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.context import CONTEXT
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.errors import UserCodeError

@@ -8,7 +8,8 @@ from contextlib import suppress
 from contextvars import Context
 from typing import Final
 
-from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.context import CONTEXT
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.space_port import SpacePort
 from headwater.declare.resources.resource_instance import ResourceRequest
 from headwater.host.loop_thread import Loop

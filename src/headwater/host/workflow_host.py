@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.context import CONTEXT
+from headwater.cells.context_frame import ContextFrame
 from headwater.declare.workflows.workflow import Workflow
 from headwater.errors import StoreError
 from headwater.host.loop_thread import Loop

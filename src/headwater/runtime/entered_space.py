@@ -6,7 +6,8 @@ from abc import abstractmethod
 from contextlib import suppress
 from contextvars import Token
 
-from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.context import CONTEXT
+from headwater.cells.context_frame import ContextFrame
 from headwater.runtime.pass_port import PassPort
 
 

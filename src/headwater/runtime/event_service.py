@@ -8,7 +8,8 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import Final, TypeAlias, cast
 
-from headwater.cells.context import CONTEXT, ContextFrame, open_spaces
+from headwater.cells.context import CONTEXT, open_spaces
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.errors import EventTimeoutError, NotFoundError, UsageError, UserCodeError

@@ -19,7 +19,8 @@ from headwater.declare.functions.mutables import changed_containers
 from headwater.errors import HeadwaterError, UnavailableError
 from headwater.runtime.run_cache import RunCache
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.runs.persistence import CALLS_KEY, CHANGED_CODE, NOTHING, Resumed
+from headwater.scheduler.runs.persistence import CALLS_KEY, CHANGED_CODE, NOTHING
+from headwater.scheduler.runs.resumed_node import Resumed
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.store.backend import ObservationRow
 from headwater.store.observations import Arguments

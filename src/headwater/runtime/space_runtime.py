@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from msgspec.structs import asdict
 
 from headwater.cells.cell import Cell
-from headwater.cells.context import CONTEXT, ContextFrame, open_spaces
+from headwater.cells.context import CONTEXT, open_spaces
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.document_class import Doc
 from headwater.cells.missing_documents import GuardedReads, gate_of
 from headwater.cells.pending_commit import call_all

@@ -1,4 +1,4 @@
-"""Documents from the log: the effect of an operation, and the value of a document at any sequence number.
+"""Documents from the log: the value of a document at any sequence number.
 
 A document on a branch is its newest snapshot, or its newest whole write, with the patches since. Before its first
 revision on the branch it is the parent's version as of the fork.
@@ -13,14 +13,12 @@ from typing import Final
 import msgspec
 
 from headwater.errors import CorruptError, HistoryError, NotFoundError
+from headwater.store.applying import apply_operation
 from headwater.store.backend import Backend, BranchRow, Fold, Horizon, LogRow
-from headwater.store.commit import CommitEntry, Entry, ForkEntry, Operation, PatchDoc, SetDoc, decode_entry
-from headwater.store.conflict import EVERYTHING
+from headwater.store.commit import CommitEntry, Entry, ForkEntry, Operation, PatchDoc, decode_entry
 from headwater.values.codec import decode
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis, Seq
-from headwater.values.patch import Touch, Touches
-from headwater.values.patching import apply_patch
-from headwater.values.tree import ABSENT, Maybe, same
+from headwater.values.tree import ABSENT, Maybe
 
 
 class StoredDocument(msgspec.Struct, frozen=True, gc=False):
@@ -31,23 +29,6 @@ class StoredDocument(msgspec.Struct, frozen=True, gc=False):
 
 
 NOT_FOUND: Final = StoredDocument(ABSENT, NEVER)
-
-
-def apply_operation(before: Maybe, operation: Operation) -> tuple[Maybe, Touches]:
-    """The document after an operation, and the touches. Raises AddressError if a patch does not fit."""
-    kind = type(operation)
-    if kind is PatchDoc:
-        ops = operation.ops  # type: ignore[union-attr]
-        if len(ops) == 1:
-            return apply_patch(before, ops[0])
-        after = before
-        touches: list[Touch] = []
-        for op in ops:
-            after, touched = apply_patch(after, op)
-            touches += touched
-        return after, tuple(touches)
-    after = operation.value if kind is SetDoc else ABSENT  # type: ignore[union-attr]
-    return (before, ()) if same(before, after) else (after, EVERYTHING)
 
 
 def read_entry(row: LogRow) -> Entry:

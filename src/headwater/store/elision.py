@@ -13,8 +13,9 @@ import msgspec
 
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import Commit, Effect, PatchDoc, PendingRead, encode_operations
+from headwater.store.decided_commit import Elided
 from headwater.store.observations import DIGEST_BYTES, digest_of
-from headwater.store.sessions import Elided, Session
+from headwater.store.sessions import Session
 from headwater.store.state_cache import DocState
 from headwater.values.ids import DocKey, Seq
 

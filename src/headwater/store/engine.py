@@ -26,6 +26,7 @@ from headwater.errors import (
     StoreError,
     UnavailableError,
 )
+from headwater.store.applying import apply_operation
 from headwater.store.backend import GENESIS, Backend, Fold, Horizon, LogRow, ObservationRow
 from headwater.store.commit import (
     UNNUMBERED,
@@ -53,19 +54,13 @@ from headwater.store.commit import (
 )
 from headwater.store.commit_refusals import is_entry_of, number_reused, read_conflict, too_large
 from headwater.store.conflict import affects, first_unseen, possible_touches
-from headwater.store.document import Documents, apply_operation, read_entry, unfolded
+from headwater.store.decided_commit import Recent
+from headwater.store.document import Documents, read_entry, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.folding import build_fold
 from headwater.store.same_reads import is_same_pending_read, is_same_read
 from headwater.store.sessions import NO_SESSION, Session, Sessions
-from headwater.store.state_cache import (
-    DocState,
-    Recent,
-    StateCache,
-    are_all_writes,
-    ends_with_whole_layer,
-    layered_writes,
-)
+from headwater.store.state_cache import DocState, StateCache, are_all_writes, ends_with_whole_layer, layered_writes
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.values.address import address_text
 from headwater.values.codec import digest

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from headwater.store.applying import apply_operation
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import DeleteDoc
-from headwater.store.document import apply_operation
 from headwater.store.engine import Engine
 from headwater.store.observations import SeenRead, decode_observation, newest
 from headwater.values.address import Depth, overlaps

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headwater.errors import AddressError, LimitError
+from headwater.store.applying import apply_operation
 from headwater.store.commit import PendingRead, Read
-from headwater.store.document import Documents, apply_operation
+from headwater.store.decided_commit import Recent
+from headwater.store.document import Documents
 from headwater.store.elision import seen_through
 from headwater.store.sessions import Session
-from headwater.store.state_cache import DocState, Recent, layered_writes
+from headwater.store.state_cache import DocState, layered_writes
 from headwater.values.ids import BranchId
 from headwater.values.overlap import touches
 

@@ -6,30 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from headwater.store.backend import Backend
 from headwater.store.commit import Commit, Committed, Verdict
+from headwater.store.decided_commit import Elided
 from headwater.store.store_limits import VERDICTS_MAX
-from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.ids import NEVER, LocalSeq, Seq, SessionId
 
 NO_SESSION: Final = SessionId("")
 """The session of no commit."""
-
-
-class Elided(msgspec.Struct, frozen=True, gc=False):
-    """An accepted commit without an entry in the log."""
-
-    seq: Seq
-    """The newest write of its documents: the sequence number that its session was given."""
-    head: Seq
-    """The end of the log when it was decided."""
-    whole: frozenset[DocKey]
-    """Documents that it wrote as a whole: a read through it sees them as of `head`."""
-    digest: bytes
-    """A digest of its operations: its number identifies it permanently, as for other commits."""
-    is_repeated: bool
-    """It was decided before and then forgotten: later commits of its session are already decided."""
 
 
 @dataclass(slots=True, eq=False)

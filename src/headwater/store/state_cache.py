@@ -6,18 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from headwater.store.backend import Backend, Fold
 from headwater.store.commit import Commit, Effect, PatchDoc, PendingRead, Submission
 from headwater.store.conflict import EVERYTHING, TouchIndex, Write
+from headwater.store.decided_commit import Recent
 from headwater.store.document import Documents
 from headwater.store.sessions import NO_SESSION, Session
 from headwater.store.store_limits import CACHE_BYTES
 from headwater.values.address import Depth
 from headwater.values.codec import encode
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq, SessionId
-from headwater.values.patch import Touches
 from headwater.values.shrink import shrunk
 from headwater.values.tree import ABSENT, Maybe, Path
 
@@ -26,14 +24,6 @@ _STATE_BYTES: Final = 600
 
 _BLOWUP: Final = 4
 """Approximate bytes in memory per encoded byte of a value."""
-
-
-class Recent(msgspec.Struct, frozen=True, gc=False):
-    """One write of a document, with its commit."""
-
-    seq: Seq
-    commit: Commit
-    touches: Touches
 
 
 _NEWEST: Final = Seq(2**63 - 1)

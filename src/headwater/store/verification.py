@@ -14,10 +14,11 @@ from typing import Final
 import msgspec
 
 from headwater.errors import CorruptError, InvariantError, UsageError
+from headwater.store.applying import apply_operation
 from headwater.store.backend import GENESIS, BranchRow, HeadRow, Progress
 from headwater.store.commit import CommitEntry, ForkEntry
 from headwater.store.compaction import snapshot_digest
-from headwater.store.document import Documents, apply_operation, read_entry
+from headwater.store.document import Documents, read_entry
 from headwater.store.engine import Engine
 from headwater.values.codec import encode
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Seq

@@ -7,7 +7,7 @@ map into a link, which is a leaf: links are written as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from headwater.errors import AddressError
 from headwater.values.frozen import FrozenDict
@@ -60,6 +60,9 @@ from headwater.values.tree import (
 
 _APPEND_TOUCHES_MAX: Final = 8
 """An append of more elements touches the whole list, to keep the list of touches short."""
+
+_Number: TypeAlias = int | float
+"""Both: a compiled function turns an int into a float where a float is declared."""
 
 
 def apply_patch(root: Maybe, op: PatchOp) -> tuple[Maybe, Touches]:
@@ -221,7 +224,10 @@ def _add_unique(root: Maybe, op: AddUnique) -> tuple[Maybe, Touches]:
 
 
 def _increment(root: Maybe, op: Increment) -> tuple[Maybe, Touches]:
-    path, by = op.path, op.by
+    path = op.path
+    # Not checked yet: an operation may carry anything. A compiled function checks what it reads of a declared type.
+    unchecked: Any = op
+    by: object = unchecked.by
     old = existing_or_absent(root, path, "increment")
     if old is not ABSENT and type(old) is not int and type(old) is not float:
         raise misfit("increment", path, len(path), old)
@@ -237,7 +243,7 @@ def _increment(root: Maybe, op: Increment) -> tuple[Maybe, Touches]:
     return rebuild(root, path, len(path), new, "increment"), (Touch(path, reshaped=False),)
 
 
-def _sum(old: float | AbsentType, by: float) -> float:
+def _sum(old: _Number | AbsentType, by: object) -> _Number:
     if type(by) is not int and type(by) is not float:
         raise RefusedError(f"{by!r} is not a number to add")
     SCALARS[type(by)](by)

@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from headwater.cells.context import CONTEXT, Addressed, ContextFrame, find, innermost
+from headwater.cells.context import CONTEXT, Addressed, find, innermost
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from headwater.cells.journal import ATTEMPTED_WRITE, IGNORED_FOR_SCHEDULING, LINK_PROBE, NO_MARK, Entry, compact
+from headwater.cells.journal import ATTEMPTED_WRITE, IGNORED_FOR_SCHEDULING, LINK_PROBE, NO_MARK, compact
+from headwater.cells.journal_entry import Entry
 from headwater.cells.pending_commit import Mark
 from headwater.values.address import Depth
 from headwater.values.ids import Seq

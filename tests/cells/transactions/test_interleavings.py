@@ -79,6 +79,7 @@ def without_checking_own_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Journal, "conflicts", fewer)
 
 
+@pytest.mark.pure("mistakes are planted in sources")
 @pytest.mark.parametrize(
     "plant",
     [

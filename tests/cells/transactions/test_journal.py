@@ -13,10 +13,10 @@ from headwater.cells.journal import (
     LABEL_ONLY,
     LINK_PROBE,
     NO_MARK,
-    Entry,
     Flags,
     Journal,
 )
+from headwater.cells.journal_entry import Entry
 from headwater.values.address import Depth
 from headwater.values.tree import Path
 from tests.cells.transactions.stage import A, B

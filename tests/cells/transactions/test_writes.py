@@ -8,7 +8,8 @@ from random import Random
 import pytest
 from hypothesis import event, given
 
-from headwater.cells.journal import ATTEMPTED_WRITE, Entry
+from headwater.cells.journal import ATTEMPTED_WRITE
+from headwater.cells.journal_entry import Entry
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
 from headwater.errors import AddressError, StoreFullError, WriteError

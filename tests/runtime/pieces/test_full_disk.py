@@ -101,6 +101,7 @@ def test_several_changes_that_are_not_stored_leave_what_was_before_the_first(spa
     assert not other.is_running
 
 
+@pytest.mark.pure("replaces a method")
 @pytest.mark.parametrize("before", ["x", None])
 def test_several_transactions_that_are_not_stored_leave_what_was_before_the_first(
     space: hw.Space, monkeypatch: pytest.MonkeyPatch, before: str | None

@@ -47,6 +47,7 @@ def test_a_request_does_not_leave_when_the_disk_cannot_say_and_is_made_a_second_
     assert world.taken() == ["loading", 7]
 
 
+@pytest.mark.pure("replaces a method")
 def test_an_answer_that_the_store_did_not_take_is_asked_for_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from headwater.core import (
     freeze,
 )
 from headwater.errors import UserCodeError
-from headwater.scheduler.events.lanes import Parking
+from headwater.scheduler.events.parking import Parking
 from headwater.scheduler.runs.attempt import Call
 from headwater.scheduler.scheduler import perform_directly
 from headwater.scheduler.scheduler_limits import FAILED_MAX

@@ -12,6 +12,7 @@ from headwater.scheduler.events.failed_events import stored
 from headwater.values.ids import DocKey
 from headwater.values.value_limits import DOCUMENT_BYTES_MAX
 from tests.scheduler.events.office import CONFIRMED, FAILED, WALL_MS, Clerk, Office, failing, put, states
+from tests.support.compiled import needs_sources
 
 
 def test_a_handler_that_raises_commits_nothing_and_the_next_event_is_handled(office: Office, ann: Clerk) -> None:
@@ -135,6 +136,7 @@ def test_an_event_whose_handler_was_declared_anew_is_handled_by_the_new_one(offi
 
 def break_reads(ann: Clerk, patch: pytest.MonkeyPatch, start: str, error: HeadwaterError) -> None:
     """No document whose name begins so can be read."""
+    needs_sources("replaces a method")
     for name in ("read", "snapshot"):
         read = getattr(ann.replica, name)
 

@@ -173,7 +173,7 @@ def test_a_follow_up_that_is_under_way_is_stopped(office: Office, ann: Clerk, bo
     tx.commit()
     ann.run()
     [call] = ann.under_way
-    call.cancel = lambda: stopped.append(True)  # type: ignore[method-assign]
+    call.stop = lambda: stopped.append(True)
     bob.overtake(count=1)
     assert (event.state, stopped) == (REFUSED, [True])
     ann.finish(call)

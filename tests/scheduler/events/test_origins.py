@@ -228,6 +228,7 @@ def test_what_is_started_in_what_has_ended_is_stopped_at_once_or_never(office: O
     assert stopped == ["gone"] and len(ann.scheduler.origins) == 0
 
 
+@pytest.mark.pure("replaces a method")
 def test_a_transaction_that_is_found_pending_can_be_named(ann: Clerk) -> None:
     """By whoever handles what it has sent, in another thread: else nothing would tie that to it."""
     found: list[bool] = []

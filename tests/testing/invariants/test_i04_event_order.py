@@ -436,6 +436,7 @@ def test_trace_in_which_an_event_that_came_back_is_passed_over_is_refused() -> N
         i4_order(records)
 
 
+@pytest.mark.pure("replaces a method")
 def test_handler_that_looks_at_what_nobody_made_current_is_found() -> None:
     rig = EventRig()
     here = rig.side("here")

@@ -11,7 +11,8 @@ from inspect import BoundArguments
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from headwater.cells.cell import Cell
-from headwater.cells.context import CONTEXT, ContextFrame, Owner, find
+from headwater.cells.context import CONTEXT, Owner, find
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.arguments import restored_arguments, stored_arguments
 from headwater.declare.functions.enclosing_piece import EnclosingPiece

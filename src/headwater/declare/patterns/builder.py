@@ -9,7 +9,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
-from headwater.cells.context import CONTEXT, ContextFrame, Owner
+from headwater.cells.context import CONTEXT, Owner
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.enclosing_piece import EnclosingPiece

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from headwater.cells.context import CONTEXT, UNTRACKED, ContextFrame, Owner, check_crossing, find
+from headwater.cells.context import CONTEXT, UNTRACKED, Owner, check_crossing, find
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.detached_value import DetachedValue
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction

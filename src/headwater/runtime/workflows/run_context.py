@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextvars import Token
 
-from headwater.cells.context import CONTEXT, ContextFrame
+from headwater.cells.context import CONTEXT
+from headwater.cells.context_frame import ContextFrame
 from headwater.cells.transaction import Transaction
 from headwater.runtime.console_port import Voice
 from headwater.runtime.workflows.run_host import RunHost

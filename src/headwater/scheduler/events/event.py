@@ -258,6 +258,7 @@ class Handling:
     result: object = None
     error: Exception | None = None
     suspended: bool = False
+    stop: Callable[[], object] | None = None
     # It reads something that is not ready yet.
     needs: bool = False
 
@@ -297,4 +298,6 @@ class Handling:
         return None, error
 
     def cancel(self) -> None:
-        """Cancel it, if it is running. The host that starts it replaces this method."""
+        """Cancel it, if it is running."""
+        if self.stop is not None:
+            self.stop()

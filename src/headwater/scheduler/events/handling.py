@@ -19,9 +19,10 @@ from headwater.errors import HeadwaterError, OfflineError, StoreError
 from headwater.scheduler.events import failed_events, outbox, receipts
 from headwater.scheduler.events.event import EventRecord, EventSignal, EventState, Handling
 from headwater.scheduler.events.handler_reads import known_reads, remember_reads
-from headwater.scheduler.events.lanes import Lane, Parking
+from headwater.scheduler.events.lanes import Lane
 from headwater.scheduler.events.origin import OriginState
 from headwater.scheduler.events.outcomes import ROLLED_BACK, Outcomes
+from headwater.scheduler.events.parking import Parking
 from headwater.scheduler.events.readiness import Readiness
 from headwater.scheduler.events.receipts import Rejection
 from headwater.scheduler.events.streams import Streams

@@ -8,12 +8,12 @@ from __future__ import annotations
 from bisect import bisect
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-import msgspec
-
 from headwater.scheduler.events.event import SETTLED_STATES, EventRecord, Handling
+from headwater.scheduler.events.parking import Parking
 
 ONLY_LANE: Final = "all"
 """The one lane there is."""
@@ -21,22 +21,15 @@ ONLY_LANE: Final = "all"
 _place: Final = attrgetter("ordinal")
 
 
-class Parking(msgspec.Struct, frozen=True):
-    """Why the head of a lane is not handled now, and until when, if it only waits for time."""
-
-    reason: str
-    until: float | None = None
-
-
+@dataclass(slots=True, eq=False)
 class Lane:
     """A queue of events, in the order in which they were sent."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.events: deque[EventRecord] = deque()
-        # events: the running attempt; why the head waited at the last check.
-        self.running: Handling | None = None
-        self.parked: Parking | None = None
+    name: str
+    events: deque[EventRecord] = field(default_factory=deque)
+    # events: the running attempt; why the head waited at the last check.
+    running: Handling | None = None
+    parked: Parking | None = None
 
     @property
     def head(self) -> EventRecord | None:

@@ -15,8 +15,9 @@ from headwater.errors import HeadwaterError, PoisonedError, StoreError, Unconfir
 from headwater.scheduler.events import failed_events, outbox, receipts
 from headwater.scheduler.events.event import SETTLED_STATES, EventRecord, EventSignal, EventState, LastFailure
 from headwater.scheduler.events.event_errors import failed_event, unstored_event
-from headwater.scheduler.events.lanes import Lanes, Parking
+from headwater.scheduler.events.lanes import Lanes
 from headwater.scheduler.events.origin import OriginState
+from headwater.scheduler.events.parking import Parking
 from headwater.scheduler.events.receipts import Rejection
 from headwater.scheduler.events.retry_transaction import commit_with_retries
 from headwater.scheduler.runs.function_errors import is_final

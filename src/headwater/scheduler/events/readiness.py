@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from headwater.errors import UserCodeError
 from headwater.scheduler.events.event import EventRecord
 from headwater.scheduler.events.event_errors import never_quiet
-from headwater.scheduler.events.lanes import Parking
+from headwater.scheduler.events.parking import Parking
 from headwater.scheduler.events.preflight import Preflight
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.gates import Gates

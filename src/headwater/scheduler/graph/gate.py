@@ -23,8 +23,8 @@ class Gate:
     store_until: float = 0.0
     # How often in a row the store has refused its result for good.
     refused_count: int = 0
-    # It ran for an event without its debounce.
-    was_hurried: bool = False
+    # How often it ran for an event without its debounce.
+    hurried_count: int = 0
     # While it waits: its time in the heap.
     waits_until: float = 0.0
 

@@ -123,7 +123,7 @@ class Arrivals:
     def arrived(self, arrived: Arrived, mark: Callable[[Node, DocKey], None]) -> None:
         """These documents are here. The caller holds the lock."""
         come = frozenset(arrived.docs)
-        fetched = come & self._fetched.keys()
+        fetched = [doc for doc in dict.fromkeys(arrived.docs) if doc in self._fetched]
         for doc in fetched:
             self._fetched.pop(doc)()
         if fetched:

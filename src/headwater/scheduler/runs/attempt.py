@@ -39,6 +39,7 @@ class Call(Protocol):
     result: object
     error: Exception | None
     suspended: bool
+    stop: Callable[[], object] | None
 
     owner: AttemptOwner
     tx: Transaction
@@ -66,11 +67,7 @@ class Call(Protocol):
         """How long it may be suspended."""
 
     def cancel(self) -> None:
-        """Cancel it, if it is running. The host that starts it replaces this method."""
-
-
-def _cancel_nothing() -> None:
-    """What `cancel` does before a host has started the function."""
+        """Cancel it, if it is running."""
 
 
 class Attempt(msgspec.Struct, eq=False):
@@ -94,6 +91,7 @@ class Attempt(msgspec.Struct, eq=False):
     result: object = None
     error: Exception | None = None
     suspended: bool = False
+    stop: Callable[[], object] | None = None
     # runner: the results that its last run read, and this one has not read when it was suspended.
     not_yet_read: frozenset[DocKey] = frozenset()
     # The visible version at the last check while it was suspended.
@@ -102,8 +100,6 @@ class Attempt(msgspec.Struct, eq=False):
     arguments: tuple[()] = ()
     # diagnosis: what a repeated run needs.
     image: object = None
-    # Cancels it, if it is running: set by the host that starts it.
-    cancel: Callable[[], None] = _cancel_nothing
 
     @property
     def causes(self) -> tuple[DocPath, ...]:
@@ -124,3 +120,8 @@ class Attempt(msgspec.Struct, eq=False):
     def timeout_ms(self) -> float | None:
         """How long it may be suspended."""
         return self.node.spec.timeout_ms
+
+    def cancel(self) -> None:
+        """Cancel it, if it is running."""
+        if self.stop is not None:
+            self.stop()

@@ -172,8 +172,8 @@ class Gates:
     def hurry(self, node: Node) -> bool:
         """The node runs for an event without its debounce. Returns whether this is the first time."""
         gate = self._gate(node)
-        first, gate.was_hurried = not gate.was_hurried, True
-        return first
+        gate.hurried_count += 1
+        return gate.hurried_count == 1
 
     @staticmethod
     def at_once(node: Node) -> None:

@@ -17,8 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
-import msgspec
-
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
@@ -27,6 +25,7 @@ from headwater.scheduler.graph.node import NODE_TRANSITIONS, DocPath, Node, Node
 from headwater.scheduler.runs.failing import FailingNodes, called_doc, recorded_failures
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.resumed_node import Resumed
 from headwater.scheduler.scheduler_limits import SPLIT_MAX
 from headwater.scheduler.trace import NodeRestored, Trace
 from headwater.store.backend import ObservationRow
@@ -84,16 +83,6 @@ CALLS_KEY: Final = b"\xa1c"
 
 ADOPTED: Final = "adopted"
 """The outcome of a node that need not run because another runtime has run it."""
-
-
-class Resumed(msgspec.Struct, frozen=True):
-    """A node that an opening could not restore as clean, and why."""
-
-    node: str
-    outcome: str
-    """dirty or fresh."""
-    reason: str = ""
-    """Why it was not restored as clean."""
 
 
 class Persistence:

@@ -469,6 +469,6 @@ def _shown(record: Node | EventRecord | HandlerRecord | Lane | TraceRecord) -> s
     if isinstance(record, TraceRecord):
         return str(record)
     if isinstance(record, Lane):
-        return f"lane {record.name} {vars(record)}"
+        return f"lane {record.name} { {name: getattr(record, name) for name in LANE_FIELDS} }"
     values = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in ("spec", "fn")}
     return f"{record!r} {values}"

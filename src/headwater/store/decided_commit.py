@@ -1,0 +1,32 @@
+"""Records of decided commits that the caches of the engine keep."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.store.commit import Commit
+from headwater.values.ids import DocKey, Seq
+from headwater.values.patch import Touches
+
+
+class Elided(msgspec.Struct, frozen=True, gc=False):
+    """An accepted commit without an entry in the log."""
+
+    seq: Seq
+    """The newest write of its documents: the sequence number that its session was given."""
+    head: Seq
+    """The end of the log when it was decided."""
+    whole: frozenset[DocKey]
+    """Documents that it wrote as a whole: a read through it sees them as of `head`."""
+    digest: bytes
+    """A digest of its operations: its number identifies it permanently, as for other commits."""
+    is_repeated: bool
+    """It was decided before and then forgotten: later commits of its session are already decided."""
+
+
+class Recent(msgspec.Struct, frozen=True, gc=False):
+    """One write of a document, with its commit."""
+
+    seq: Seq
+    commit: Commit
+    touches: Touches
