@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.support import halves
+from tests.support import compiled, halves
 from tests.support.surroundings import exit_soon, interruptible, limited, loggers_restored, scrub
 
 scrub()
@@ -15,9 +15,11 @@ scrub()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--half", choices=halves.HALVES, help="fast: as ./hw test; rest: as ./hw test --rest")
+    parser.addoption("--compiled", action="store_true", help="as ./hw test --compiled: the core must be compiled")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    compiled.check(config)
     halves.load_profile(config.getoption("half"))
     halves.share_compiling(config)
     halves.begin_collecting()
@@ -26,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     halves.choose(config, items)
+    compiled.skip_pure(config, items)
 
 
 def pytest_collection_finish() -> None:

@@ -52,7 +52,11 @@ def test_both_halves_together_are_all_that_this_run_collects(request: pytest.Fix
 
 def test_what_lands_is_tried_with_both_halves() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.findall(r"^bare (\./hw test.*)$", script, re.MULTILINE) == ["./hw test", "./hw test --rest"]
+    assert re.findall(r"^bare (\./hw test.*)$", script, re.MULTILINE) == [
+        "./hw test",
+        "./hw test --compiled",
+        "./hw test --rest",
+    ]
 
 
 def test_the_command_chooses_a_half_and_starts_no_workers_for_a_file() -> None:

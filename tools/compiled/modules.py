@@ -1,0 +1,119 @@
+"""Which modules are compiled: those on the path of a write, a read, a run and an event. And why others are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+COMPILED: Final = ("values/*.py", "store/*.py", "cells/*.py", "scheduler/**/*.py", "runtime/attached_replica.py")
+"""Under src/headwater. A new module of these packages is compiled unless it is listed below."""
+
+_RECORDS: Final = "records whose annotations are evaluated at run time: mypyc does not keep annotations"
+_HANDLES: Final = "what authors hold: weak references, and classes that theirs extend"
+_SCHEMAS: Final = "schemas are extended by interpreted modules; they are asked once for each value"
+_BUILTINS: Final = "classes that extend built-in or abstract containers"
+_RECURSIVE: Final = "recursive over what authors give: only the interpreter raises RecursionError"
+_LIMITS: Final = "constants that tests and the simulation set"
+_COLD: Final = "not on these paths"
+
+PURE: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        [
+            "cells/binding.py",
+            "cells/journal_entry.py",
+            "cells/moved_document.py",
+            "cells/pending_commit.py",
+            "cells/traverse.py",
+            "scheduler/events/event.py",
+            "scheduler/events/receipts.py",
+            "scheduler/events/parking.py",
+            "scheduler/passes/outstanding.py",
+            "scheduler/runs/resumed_node.py",
+            "scheduler/runs/steps.py",
+            "scheduler/trace.py",
+            "store/backend.py",
+            "store/commit.py",
+            "store/decided_commit.py",
+            "store/document.py",
+            "store/observations.py",
+            "values/address.py",
+            "values/link.py",
+            "values/notifications.py",
+            "values/patch.py",
+        ],
+        _RECORDS,
+    ),
+    **dict.fromkeys(
+        [
+            "cells/cell.py",
+            "cells/container.py",
+            "cells/detached_value.py",
+            "cells/document_class.py",
+            "cells/document_field.py",
+            "cells/document_kinds.py",
+            "cells/document_operations.py",
+            "cells/elements.py",
+            "cells/linked_documents.py",
+            "cells/list_and_map.py",
+            "cells/reading.py",
+            "cells/slot.py",
+            "cells/untyped_document.py",
+        ],
+        _HANDLES,
+    ),
+    **dict.fromkeys(
+        [
+            "values/class_rules.py",
+            "values/guess.py",
+            "values/hints.py",
+            "values/intake.py",
+            "values/schema.py",
+            "values/schema_choices.py",
+            "values/schema_containers.py",
+            "values/schema_fields.py",
+            "values/schema_records.py",
+            "values/schema_ruled.py",
+            "values/schema_scalars.py",
+            "values/schema_text_types.py",
+            "values/schema_twins.py",
+            "values/schema_union.py",
+            "values/shape.py",
+        ],
+        _SCHEMAS,
+    ),
+    **dict.fromkeys(["scheduler/scheduler_limits.py", "store/store_limits.py", "values/value_limits.py"], _LIMITS),
+    **dict.fromkeys(["values/causal.py"], _RECURSIVE),
+    **dict.fromkeys(["values/chunked.py", "values/frozen.py"], _BUILTINS),
+    **dict.fromkeys(
+        [
+            "cells/display.py",
+            "store/branching.py",
+            "store/browsing.py",
+            "store/compaction.py",
+            "store/features.py",
+            "store/log_rebuild.py",
+            "store/portable.py",
+            "store/resumption.py",
+            "store/verification.py",
+            "values/author_text.py",
+            "values/duration.py",
+            "values/native.py",
+            "values/seams.py",
+            "values/space_names.py",
+            "values/strict_json.py",
+            "values/suggestions.py",
+            "values/text.py",
+        ],
+        _COLD,
+    ),
+}
+
+
+def compiled_modules(package: Path) -> list[str]:
+    """The paths of the modules to compile, below the folder of the package."""
+    found = {path.relative_to(package).as_posix() for pattern in COMPILED for path in package.glob(pattern)}
+    return sorted(
+        name
+        for name in found
+        if name not in PURE and not name.endswith("__init__.py") and not name.startswith("scheduler/inspect/")
+    )
