@@ -96,6 +96,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--source", action="store_true", help="with --replay: only the generated program")
     parser.add_argument("--report", metavar="FILE", type=Path, help="write figures and failures to a JSON file")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument(
+        "--compiled",
+        action="store_true",
+        help="on the compiled core; with --twice, one of two plays on the sources",
+    )
     parser.add_argument("--fresh", action="store_true", help="do not play the plans first that failed in earlier runs")
     return parser
 
@@ -113,6 +118,8 @@ def _check(options: argparse.Namespace) -> None:
     for name in ("seeds", "minutes", "report", "first"):
         if single and getattr(options, name) is not None:
             raise UnknownWorldError(f"--{'from' if name == 'first' else name} does not belong to --replay or --shrink")
+    if options.compiled and options.kind is not None and options.kind.removeprefix(SMALL) == "storage":
+        raise UnknownWorldError("worlds of storage are interrupted at lines of Python: they are played on the sources")
     if options.twice is not None and options.seeds is not None:
         raise UnknownWorldError("--twice has its own number of worlds: leave --seeds out")
     if options.report is not None and not options.report.absolute().parent.is_dir():
@@ -349,7 +356,10 @@ def _twice(options: argparse.Namespace) -> int:
     from sim import twice  # noqa: PLC0415  # as above
 
     first = options.first if options.first is not None else secrets.randbelow(10**6) * 1000
-    names = itertools.islice(names_from(first, options.kind, small=options.small), options.twice)
+    all_names = names_from(first, options.kind, small=options.small)
+    if options.compiled:
+        all_names = (name for name in all_names if name[0].removeprefix(SMALL) not in twice.ON_SOURCES)
+    names = itertools.islice(all_names, options.twice)
     until = time.monotonic() + options.minutes * 60 if options.minutes is not None else None
 
     def show(played: int, found: list[twice.Difference]) -> None:
@@ -358,7 +368,8 @@ def _twice(options: argparse.Namespace) -> int:
                 f"\r\x1b[K{played} of {options.twice} worlds, {len(found)} differ", end="", file=sys.stderr, flush=True
             )
 
-    played, differences = twice.compare(_while_time(names, until), jobs=options.jobs, on_batch=show)
+    forms = twice.FORMS if options.compiled else twice.ONE_FORM
+    played, differences = twice.compare(_while_time(names, until), forms=forms, jobs=options.jobs, on_batch=show)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     if options.json:
@@ -366,5 +377,8 @@ def _twice(options: argparse.Namespace) -> int:
     else:
         for each in differences[:5]:
             print(each.tell())
-        print(f"{played} worlds from seed {first}, each in two interpreters: {len(differences)} differ")
+        how = "compiled and from the sources" if options.compiled else "in two interpreters"
+        print(f"{played} worlds from seed {first}, each {how}: {len(differences)} differ")
+        if options.compiled:
+            print(f"left out: worlds of {', '.join(twice.ON_SOURCES)}, which are interrupted at lines of Python")
     return DIFFERENT if differences else CLEAN

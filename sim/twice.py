@@ -2,6 +2,7 @@
 
 A real clock, a real random number or the order of a set that leaves its function makes two runs of one seed differ.
 One of the two plays the worlds in the opposite order: state that a world leaves to the next one is found as well.
+The two may also be the two forms of the core, compiled and from its sources.
 """
 
 from __future__ import annotations
@@ -23,6 +24,15 @@ from sim.worker import Name, Result
 from sim.world import progress
 
 HASH_SEEDS: Final = (1, 2)
+
+ONE_FORM: Final = ("", "")
+"""Both play on the core as it is imported here."""
+
+FORMS: Final = ("", "1")
+"""HEADWATER_PURE of the two: the second one plays on the sources. The first one is compiled if this interpreter is."""
+
+ON_SOURCES: Final = ("storage",)
+"""Kinds whose worlds are interrupted at lines of Python, which a compiled core does not have."""
 
 BATCH: Final = 40
 """Worlds for one start of two interpreters."""
@@ -48,14 +58,19 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(
-    names: Iterable[Name], *, jobs: int = 2, on_batch: Callable[[int, list[Difference]], None] | None = None
+    names: Iterable[Name],
+    *,
+    forms: tuple[str, str] = ONE_FORM,
+    jobs: int = 2,
+    on_batch: Callable[[int, list[Difference]], None] | None = None,
 ) -> tuple[int, list[Difference]]:
     """The number of worlds compared, and those that differ."""
     played, differences = 0, list[Difference]()
     for batch in _batches(names):
         orders = (batch, batch[::-1])
         halves = [
-            _Half(order, seed, max(1, jobs // 2), record=False) for order, seed in zip(orders, HASH_SEEDS, strict=True)
+            _Half(order, seed, form, max(1, jobs // 2), record=False)
+            for order, seed, form in zip(orders, HASH_SEEDS, forms, strict=True)
         ]
         found = [half.results() for half in halves]
         for one, other in zip(found[0], reversed(found[1]), strict=True):
@@ -63,7 +78,7 @@ def compare(
                 # A world without an end has none: that says nothing about order, and a busy machine may be the cause.
                 continue
             if _digest(one) != _digest(other):
-                differences.append(_explain(one.kind, one.seed, (_digest(one), _digest(other))))
+                differences.append(_explain(one.kind, one.seed, forms, (_digest(one), _digest(other))))
         played += len(batch)
         if on_batch is not None:
             on_batch(played, differences)
@@ -74,9 +89,12 @@ def _digest(result: Result) -> str:
     return result.outcome.digest or result.status
 
 
-def _explain(kind: str, seed: int, digests: tuple[str, str]) -> Difference:
+def _explain(kind: str, seed: int, forms: tuple[str, str], digests: tuple[str, str]) -> Difference:
     """Play the world twice more, with all details."""
-    halves = [_Half([(kind, seed)], hash_seed, 1, record=True) for hash_seed in HASH_SEEDS]
+    halves = [
+        _Half([(kind, seed)], hash_seed, form, 1, record=True)
+        for hash_seed, form in zip(HASH_SEEDS, forms, strict=True)
+    ]
     one, other = (half.results()[0].outcome.lines for half in halves)
     before: list[str] = []
     for left, right in itertools.zip_longest(one, other):
@@ -102,8 +120,8 @@ def _batches(names: Iterable[Name]) -> Iterator[list[Name]]:
 class _Half:
     """One of two interpreters. Both play at the same time."""
 
-    def __init__(self, names: Sequence[Name], hash_seed: int, jobs: int, *, record: bool) -> None:
-        env = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    def __init__(self, names: Sequence[Name], hash_seed: int, form: str, jobs: int, *, record: bool) -> None:
+        env = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "HEADWATER_PURE": form}
         command = [sys.executable, "-m", "sim.twice"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=env)
         assert self._process.stdin is not None
