@@ -1,9 +1,13 @@
-"""`./hw bench [TABLE...]`: run the tables and print them. Exits 1 if a row does not hold its limit."""
+"""`./hw bench [TABLE...]`: run the tables and print them. Exits 1 if a row does not hold its limit.
+
+Each table is measured twice where the core can be compiled, in a process each: on the sources and on the compiled form.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 
@@ -24,11 +28,15 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "spaces": spaces.measure,
 }
 
+_MARKS = {True: "ok  ", False: "OVER", None: "    "}
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="hw bench", description=__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of: {', '.join(TABLES)}; all if none is named")
-    parser.add_argument("--json", action="store_true", help="one JSON object per table")
+    parser.add_argument("--json", action="store_true", help="one JSON object per table, and per form of the core")
+    parser.add_argument("--pure", action="store_true", help="the sources alone")
+    parser.add_argument("--compiled", metavar="PYTHON", help=argparse.SUPPRESS)  # from ./hw: runs the compiled form
     parser.add_argument("--quick", action="store_true", help="of table reactive, a first look: shapes beside reaktiv")
     parser.add_argument("--lower", action="store_true", help="of table counts, write down what has become less")
     options = parser.parse_args()
@@ -38,23 +46,62 @@ def main() -> int:
     if options.lower:
         counts.lower()
         return 0
-    tables = TABLES | {"reactive": reactive.measure_quickly} if options.quick else TABLES
-    failed = False
-    for name in options.tables or TABLES:
-        table = Table(name)
-        if not options.json:
-            print(f"{name}  ({', '.join(f'{key} {value}' for key, value in machine().items())})")
-            table.show = _show
-        tables[name](table)
-        if options.json:
-            print(json.dumps(table.as_json()))
-        failed = failed or any(row.holds is False for row in table.rows)
-    return int(failed)
+    measure = _measure_both if options.compiled and not options.pure else _measure
+    holds = [measure(name, options) for name in options.tables or TABLES]
+    return int(not all(holds))
+
+
+def _measure(name: str, options: argparse.Namespace) -> bool:
+    """One table, in this process; whether all of its rows hold."""
+    table = Table(name)
+    if not options.json:
+        print(f"{name}  ({_about(machine())})")
+        table.show = _show
+    measure = reactive.measure_quickly if options.quick and name == "reactive" else TABLES[name]
+    measure(table)
+    if options.json:
+        print(json.dumps(table.as_json()), flush=True)
+    return all(row.holds is not False for row in table.rows)
+
+
+def _measure_both(name: str, options: argparse.Namespace) -> bool:
+    """One table in two processes, one after the other: at once, each would disturb the other."""
+    texts = [_measure_apart(python, name, quick=options.quick) for python in (sys.executable, options.compiled)]
+    if options.json:
+        print("".join(texts), end="", flush=True)
+    pure, compiled = (json.loads(text) for text in texts)
+    rows = [[Row(**row) for row in found["rows"]] for found in (pure, compiled)]
+    if not options.json:
+        _show_both(name, pure["machine"], *rows)
+    return all(row.holds is not False for row in rows[0] + rows[1])
+
+
+def _measure_apart(python: str, name: str, *, quick: bool) -> str:
+    """The table as JSON. Its exit code says no more than its rows do."""
+    command = [python, "-m", "bench", name, "--json", "--pure", *(["--quick"] if quick else [])]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+def _about(facts: dict[str, str]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in facts.items())
 
 
 def _show(row: Row) -> None:
-    mark = {True: "ok  ", False: "OVER", None: "    "}[row.holds]
-    print(f"  {mark} {row.name:<66} {row.figure:>38}  {row.limit}", flush=True)
+    print(f"  {_MARKS[row.holds]} {row.name:<66} {row.figure:>38}  {row.limit}", flush=True)
+
+
+def _show_both(name: str, about: dict[str, str], pure: list[Row], compiled: list[Row]) -> None:
+    """Both columns. Rows are matched by name: a row may be left out of one form."""
+    print(f"{name}  ({_about({key: value for key, value in about.items() if key != 'core'})})")
+    print(f"       {'':<66} {'pure':>38}       {'compiled':>38}")
+    others = {row.name: row for row in compiled}
+    for row in pure:
+        other = others.pop(row.name, Row(row.name, "-"))
+        limit = row.limit if other.limit in ("", row.limit) else f"{row.limit} / {other.limit}"
+        line = f"{row.name:<66} {row.figure:>38}  {_MARKS[other.holds]} {other.figure:>38}  {limit}"
+        print(f"  {_MARKS[row.holds]} {line}", flush=True)
+    for row in others.values():
+        print(f"       {row.name:<66} {'-':>38}  {_MARKS[row.holds]} {row.figure:>38}  {row.limit}", flush=True)
 
 
 if __name__ == "__main__":

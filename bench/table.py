@@ -46,7 +46,14 @@ def machine() -> dict[str, str]:
     """What the figures were measured on and with."""
     libraries = {name: version(name) for name in ("apsw", "msgspec")}
     cores = str(os.cpu_count())
-    return {"python": platform.python_version(), "system": platform.platform(), "cores": cores, **libraries}
+    core = "compiled" if is_compiled() else "pure"
+    return {
+        "core": core,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cores": cores,
+        **libraries,
+    }
 
 
 def is_compiled() -> bool:
