@@ -118,8 +118,6 @@ def _check(options: argparse.Namespace) -> None:
     for name in ("seeds", "minutes", "report", "first"):
         if single and getattr(options, name) is not None:
             raise UnknownWorldError(f"--{'from' if name == 'first' else name} does not belong to --replay or --shrink")
-    if options.compiled and options.kind is not None and options.kind.removeprefix(SMALL) == "storage":
-        raise UnknownWorldError("worlds of storage are interrupted at lines of Python: they are played on the sources")
     if options.twice is not None and options.seeds is not None:
         raise UnknownWorldError("--twice has its own number of worlds: leave --seeds out")
     if options.report is not None and not options.report.absolute().parent.is_dir():
@@ -356,10 +354,7 @@ def _twice(options: argparse.Namespace) -> int:
     from sim import twice  # noqa: PLC0415  # as above
 
     first = options.first if options.first is not None else secrets.randbelow(10**6) * 1000
-    all_names = names_from(first, options.kind, small=options.small)
-    if options.compiled:
-        all_names = (name for name in all_names if name[0].removeprefix(SMALL) not in twice.ON_SOURCES)
-    names = itertools.islice(all_names, options.twice)
+    names = itertools.islice(names_from(first, options.kind, small=options.small), options.twice)
     until = time.monotonic() + options.minutes * 60 if options.minutes is not None else None
 
     def show(played: int, found: list[twice.Difference]) -> None:
@@ -380,5 +375,5 @@ def _twice(options: argparse.Namespace) -> int:
         how = "compiled and from the sources" if options.compiled else "in two interpreters"
         print(f"{played} worlds from seed {first}, each {how}: {len(differences)} differ")
         if options.compiled:
-            print(f"left out: worlds of {', '.join(twice.ON_SOURCES)}, which are interrupted at lines of Python")
+            print("without the worlds of the range that are interrupted at lines of Python")
     return DIFFERENT if differences else CLEAN

@@ -40,7 +40,7 @@ from sim.performer import perform
 from sim.plan import Plan, draw_knobs
 from sim.storage import earlier, scenarios
 from sim.storage.checking import History
-from sim.storage.interruption import Interruption, interrupted
+from sim.storage.interruption import COUNTED, Interruption, interrupted
 from sim.storage.sessions import Receiver, Rider, Sent, Session
 from sim.storage.workload import Act, Care, Writer, draw_acts
 from sim.world import World
@@ -309,6 +309,7 @@ class _Opening:
         taken = [each for each in session.open() if each.is_out]
         try:
             if act.interrupt:
+                self.world.counts[COUNTED] += 1
                 sys.settrace(Interruption(act.interrupt).trace)
             self.storage.wait()
         except KeyboardInterrupt:
@@ -328,6 +329,7 @@ class _Opening:
         self.storage.submit_tables(rider)
         try:
             if act.interrupt:
+                self.world.counts[COUNTED] += 1
                 sys.settrace(Interruption(act.interrupt).trace)
             self.storage.serve(ended)
         except KeyboardInterrupt:

@@ -17,6 +17,10 @@ _FUNCTIONS: Final = frozenset(
 """Of the storage: other functions hold its lock between two lines, which no program can make safe."""
 
 
+COUNTED: Final = "line interrupts"
+"""The figure of a world: at lines of Python, which a compiled core does not have."""
+
+
 class Interruption:
     """Counts lines of the code that decides."""
 
@@ -50,6 +54,7 @@ def interrupted(world: World, lines: int) -> Iterator[None]:
     """Interrupt what is done within, after so many lines; 0: not at all."""
     try:
         if lines:
+            world.counts[COUNTED] += 1
             sys.settrace(Interruption(lines).trace)
         yield
     except KeyboardInterrupt:
