@@ -79,7 +79,10 @@ def _measure_both(name: str, options: argparse.Namespace) -> bool:
 def _measure_apart(python: str, name: str, *, quick: bool) -> str:
     """The table as JSON. Its exit code says no more than its rows do."""
     command = [python, "-m", "bench", name, "--json", "--pure", *(["--quick"] if quick else [])]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+    text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+    if not text:
+        raise RuntimeError(f"table {name} was not measured; see above")
+    return text
 
 
 def _about(facts: dict[str, str]) -> str:
