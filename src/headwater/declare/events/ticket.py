@@ -122,7 +122,8 @@ class Ticket(Generic[R_co]):
     def _answer(self) -> R_co:
         event = self._event
         title = event.handler.title
-        if event.state is EventState.CONFIRMED or event.reason is HANDLED:
+        is_refused = event.state is EventState.REFUSED
+        if event.state is EventState.CONFIRMED or (is_refused and event.reason == HANDLED):
             return cast("R_co", self._result.from_tree(self._space, self._space.untracked, event.result))
         if isinstance(event.error, UnconfirmedError | PoisonedError):
             message = f"it is not known whether {event.id} was handled by {title}: {event.error.message}"
@@ -138,9 +139,9 @@ class Ticket(Generic[R_co]):
             raise failed
         if event.rejection is not None and event.state is EventState.REJECTED:
             raise rejected_error(event.id, title, event.rejection.reason, to_json(event.rejection.facts))
-        if event.reason is REUSED:
+        if is_refused and event.reason == REUSED:
             raise reused_error(event.id, title)
-        if event.state is EventState.REFUSED:
+        if is_refused:
             raise EventRefusedError(f"{event.id} was not handled by {title}: {event.reason}", event=event.id)
         message = f"{event.id} was not handled by {title}: space {self._space.name!r} was closed before its turn"
         raise ClosedError(f"{message}. It is handled when the space is opened again", event=event.id)
