@@ -20,6 +20,7 @@ PURE: Final[dict[str, str]] = {
     **dict.fromkeys(
         [
             "cells/binding.py",
+            "cells/context_frame.py",
             "cells/journal_entry.py",
             "cells/moved_document.py",
             "cells/pending_commit.py",
@@ -28,6 +29,7 @@ PURE: Final[dict[str, str]] = {
             "scheduler/events/receipts.py",
             "scheduler/events/parking.py",
             "scheduler/passes/outstanding.py",
+            "scheduler/runs/attempt.py",
             "scheduler/runs/resumed_node.py",
             "scheduler/runs/steps.py",
             "scheduler/trace.py",
@@ -83,7 +85,7 @@ PURE: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(["scheduler/scheduler_limits.py", "store/store_limits.py", "values/value_limits.py"], _LIMITS),
     **dict.fromkeys(["values/causal.py"], _RECURSIVE),
-    **dict.fromkeys(["values/chunked.py", "values/frozen.py"], _BUILTINS),
+    **dict.fromkeys(["values/chunked.py", "values/frozen.py", "values/transition_table.py"], _BUILTINS),
     **dict.fromkeys(
         [
             "cells/display.py",
