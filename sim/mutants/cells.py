@@ -28,9 +28,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _m(
         "noop_over_layers",
-        "cells.replica:Replica._is_noop",
-        "effect.touches or self._documents[effect.doc].layers",
-        "effect.touches",
+        "cells.replica:Replica._commit",
+        "not touches and not record.layers",
+        "not touches",
         "INV-7",
     ),
     _m(

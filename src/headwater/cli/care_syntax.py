@@ -50,7 +50,7 @@ LISTEN: Final = "127.0.0.1:8400"
     default=2_000,
     show_default=True,
     metavar="N",
-    help="Open at most so many spaces at the same time.",
+    help="Serve at most so many open spaces at the same time.",
 )
 @click.option(
     "--log",

@@ -88,11 +88,11 @@ class RemoteReplica(AttachedReplica):
                 self._unread.loaded((doc,))
 
     def next_after(self, doc: DocKey) -> list[DocKey]:
-        """The documents that are likely to be read after one that is not here, as far as they are not here either."""
+        """The documents that are likely to be read after a missing document, as far as they are not here either."""
         return [each for each in self._ahead.after(doc) if each not in self._documents and not self._covers(each)]
 
     def install_ahead(self, found: Iterable[tuple[DocKey, StoredDocument]], size: int) -> None:
-        """Install documents that came with one that was read, in an answer of so many bytes."""
+        """Install documents that came with a document that was read, in an answer of so many bytes."""
         come = [(doc, each) for doc, each in found if doc not in self._documents]
         for doc, each in come:
             self._documents[doc] = Document(each.value, each.seq, each.value)

@@ -154,7 +154,7 @@ class Engine:
         self.states.release(branch, docs)
 
     def shrink(self) -> None:
-        """Release the memory that a space does not need while nobody uses it. Everything is read again on demand."""
+        """Release the memory that an unused space does not need. Everything is read again on demand."""
         try:
             self.fold()
         except UnavailableError:

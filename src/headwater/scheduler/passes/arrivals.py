@@ -24,7 +24,7 @@ from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived
 
 AHEAD_FIRST: Final = 64
-"""Documents that are requested for a run besides the one that is missing. A run may read one element of a long list."""
+"""Documents that are requested for a run besides the missing document. A run may read one element of a long list."""
 
 AHEAD_GROWTH: Final = 4
 """How many times as many are requested for the next attempt: a run that reads 50,000 documents takes six attempts."""

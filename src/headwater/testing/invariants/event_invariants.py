@@ -431,7 +431,7 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[TraceRecord]], None], ...]] = (i4_ord
 
 EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_failed"), i11_events),
-    **dict.fromkeys(("tried_before", "resumed_count"), i11_events),
+    **dict.fromkeys(("tried_before", "resumed_count", "receipt_key"), i11_events),
     **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "waited_for", "awaits_server"), i11_events),
     **dict.fromkeys(("waits_since", "store_error", "rejection"), i11_events),
     **dict.fromkeys(("result", "error", "reason", "callbacks", "not_stored"), i11_events),
