@@ -31,7 +31,8 @@ from headwater.scheduler.events.event import EventState, HandlerSpec, Handling
 from headwater.scheduler.events.event import HandlerRecord as Handler
 from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
-from headwater.scheduler.runs.attempt import Attempt, RetryImmediately
+from headwater.scheduler.runs.attempt import Attempt
+from headwater.scheduler.runs.immediate_retry import RetryImmediately
 from headwater.scheduler.runs.steps import Idle
 from headwater.scheduler.scheduler import Scheduler
 from headwater.store.backend import Backend

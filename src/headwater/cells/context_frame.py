@@ -23,3 +23,12 @@ class ContextFrame(msgspec.Struct, eq=False):
     read_only: str = ""
     # The transaction restricts the code to one space. False for an observer such as `on_console`, which is no run.
     is_bounded: bool = True
+
+
+def is_within(frame: ContextFrame | None, part: ContextFrame) -> bool:
+    """Whether a write was made in this part of the context, or inside it."""
+    while frame is not None:
+        if frame is part:
+            return True
+        frame = frame.outer
+    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.cells.context_frame import ContextFrame
 from headwater.cells.journal import EditInputs
 from headwater.cells.journal_entry import Entry
 from headwater.cells.pending_commit import Mark
@@ -79,12 +78,3 @@ def overtaken(drafts: dict[DocKey, Draft], error: BaseException, replica: Replic
             if each.ops and replica.read(doc) is not each.mark.value:
                 return Conflict(error.message, doc, seq=replica.seq)
     return None
-
-
-def is_within(frame: ContextFrame | None, part: ContextFrame) -> bool:
-    """Whether a write was made in this part of the context, or inside it."""
-    while frame is not None:
-        if frame is part:
-            return True
-        frame = frame.outer
-    return False

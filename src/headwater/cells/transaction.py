@@ -13,8 +13,8 @@ from collections.abc import Callable, KeysView, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from headwater.cells.context import CONTEXT, PEEKING
-from headwater.cells.context_frame import ContextFrame
-from headwater.cells.drafts import Draft, is_within, marks_of, operations_of, overtaken
+from headwater.cells.context_frame import ContextFrame, is_within
+from headwater.cells.drafts import Draft, marks_of, operations_of, overtaken
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,

@@ -17,7 +17,8 @@ from headwater.cells.context_frame import ContextFrame
 from headwater.declare.functions.invocation import Invocation
 from headwater.host.console_capture import console
 from headwater.runtime.pieces.piece_host import PieceHost
-from headwater.scheduler.runs.attempt import Call, RetryImmediately
+from headwater.scheduler.runs.attempt import Call
+from headwater.scheduler.runs.immediate_retry import RetryImmediately
 
 Landing: TypeAlias = Literal["ended", "cancelled", "again"]
 """By itself; stopped from outside; or it asks to be run again."""

@@ -28,8 +28,8 @@ from headwater.scheduler.events.receipts import Rejection
 from headwater.scheduler.events.streams import Streams
 from headwater.scheduler.events.unhandled import store_unhandled
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.runs.attempt import RetryImmediately
 from headwater.scheduler.runs.function_errors import is_final
+from headwater.scheduler.runs.immediate_retry import RetryImmediately
 from headwater.scheduler.runs.steps import PassStep, drive
 from headwater.scheduler.scheduler_environment import SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import RUNS_MAX

@@ -17,7 +17,8 @@ import msgspec
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.node import Node, titled
-from headwater.scheduler.runs.attempt import Attempt, RetryImmediately
+from headwater.scheduler.runs.attempt import Attempt
+from headwater.scheduler.runs.immediate_retry import RetryImmediately
 from headwater.scheduler.runs.pull import TooDeep
 from headwater.scheduler.runs.runner import Runner
 from headwater.scheduler.runs.steps import Perform

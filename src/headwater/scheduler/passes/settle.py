@@ -16,9 +16,10 @@ from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
 from headwater.scheduler.graph.order import Queue
-from headwater.scheduler.runs.attempt import Attempt, RetryImmediately
+from headwater.scheduler.runs.attempt import Attempt
 from headwater.scheduler.runs.function_errors import restless
 from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.immediate_retry import RetryImmediately
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.pull import Puller, TooDeep
 from headwater.scheduler.runs.runner import Runner

@@ -12,10 +12,6 @@ from headwater.scheduler.graph.node import DocPath, Node
 from headwater.values.ids import DocKey
 
 
-class RetryImmediately(BaseException):  # no error: `except Exception` in authors' code must not catch it
-    """Raised within a run: discard this attempt and repeat it in the same pass. Counts for the limit of runs."""
-
-
 class AttemptOwner(Protocol):
     """The part of the scheduler that began an attempt, and ends it."""
 

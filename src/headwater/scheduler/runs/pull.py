@@ -14,9 +14,10 @@ from headwater.errors import UserCodeError
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeStatus
 from headwater.scheduler.graph.order import Queue
-from headwater.scheduler.runs.attempt import Attempt, RetryImmediately
+from headwater.scheduler.runs.attempt import Attempt
 from headwater.scheduler.runs.function_errors import circular, restless
 from headwater.scheduler.runs.gates import Gates
+from headwater.scheduler.runs.immediate_retry import RetryImmediately
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.runner import Runner
 from headwater.scheduler.runs.steps import PassStep, Perform, drive
