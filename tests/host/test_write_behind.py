@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwater.cells.pending_commit import PendingCommit
-from headwater.errors import PoisonedError, StoreFullError
+from headwater.errors import ClosedError, PoisonedError, StoreFullError
 from headwater.host.disk_writer import DiskWrite, DiskWriter
 from headwater.host.storage import Storage
 from headwater.runtime.attached_replica import AttachedReplica
@@ -145,6 +145,48 @@ def test_thread_of_a_space_tells_a_written_group_that_nobody_waits_for() -> None
         told.clear()
         add(ann, GROUP + 1)
         assert told.wait(WAIT_S)
+
+
+def test_writer_that_comes_too_late_is_refused_while_the_close_waits_for_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only the holder of the lock may wait for a written group: of two that wait, one would wait for ever."""
+    disk = Disk()
+    slow = SlowSync(disk)
+    waits = threading.Event()
+    original = DiskWrite.wait_ended
+
+    def wait_ended(write: DiskWrite) -> None:
+        assert threading.current_thread() is closing
+        waits.set()
+        original(write)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    def close() -> None:
+        with suppress(KeyboardInterrupt):
+            storage.close()
+
+    closing = threading.Thread(target=close)
+    with on_disk(disk, group_max=GROUP) as storage:
+        ann = counter(storage)
+        slow.go.clear()
+        sent = add(ann, GROUP + 1)
+        # Ctrl-C ends the wait of the close, not the close.
+        monkeypatch.setattr(storage, "wait", interrupted)
+        monkeypatch.setattr(DiskWrite, "wait_ended", wait_ended)
+        closing.start()
+        try:
+            assert waits.wait(WAIT_S)
+            with pytest.raises(ClosedError):
+                add(ann, 1)
+        finally:
+            slow.go.set()
+            closing.join()
+        ann.refresh()
+        assert all(pending.accepted for pending in sent)
+    assert count_on(disk) == [{"n": GROUP + 1}]
 
 
 # --- a disk that does not accept the group -----------------------------------------------------------------------

@@ -292,9 +292,7 @@ class Storage(WithoutServer):
         return len(self._waiting) + len(self._group) + (0 if written is None else len(written.submissions))
 
     def _check_open(self) -> None:
-        """Raise unless the space can be used. Then nothing is being written."""
-        if self._written is not None and not self._disowned:
-            self._finish_written()
+        """Raise unless the space can be used. Then nothing is being written. The lock is held, unless it is closed."""
         if self._disowned:
             message = (
                 f"space {self.name!r} was opened by the process that this one was forked from; open it here, "
@@ -304,6 +302,8 @@ class Storage(WithoutServer):
         if self._closed:
             message = f"space {self.name!r} was closed; open it again to use it"
             raise ClosedError(message, space=self.name)
+        # Not before: a writer is refused without the lock, and `close` delivers the group.
+        self._finish_written()
         if self._torn:
             self._restart()
 
