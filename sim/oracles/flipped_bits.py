@@ -132,7 +132,8 @@ def _read(engine: Engine, through: int | None) -> _Seen:
 def _last_transaction(log: bytes) -> int:
     """Where the last transaction of a write-ahead log begins."""
     size = int.from_bytes(log[8:12], "big") + FRAME
-    # Frames of an earlier log follow, which have another salt.
-    frames = [at for at in range(LOG_HEAD, len(log) - FRAME, size) if log[at + 8 : at + 16] == log[16:24]]
+    # Frames of an earlier log follow, which have another salt. A frame that was being written is not read: the last
+    # frame of a transaction is repeated up to the end of a sector.
+    frames = [at for at in range(LOG_HEAD, len(log) - size + 1, size) if log[at + 8 : at + 16] == log[16:24]]
     ends = [at for at in frames if log[at + 4 : at + 8] != bytes(4)]
     return ends[-2] + size if len(ends) > 1 else LOG_HEAD
