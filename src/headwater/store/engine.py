@@ -295,6 +295,9 @@ class Engine:
             return CommitOutcome(commit, applied)
         states, effects = applied
         verdict = self._append(commit, states, effects, batch)
+        if more and type(verdict) is Committed:
+            # The session does not know of these before it has integrated them.
+            self._others = verdict.seq
         return CommitOutcome(commit, verdict, effects if type(verdict) is Committed else ())
 
     def _replay(self, session: Session, commit: Commit, batch: _Batch, *, rides: bool) -> Verdict:

@@ -6,6 +6,7 @@ The oracle is a second engine that gets the same commits with all their reads na
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from copy import copy
 from random import Random
 
@@ -16,15 +17,24 @@ from hypothesis import strategies as st
 from headwater.cells.pending_commit import Failure, PendingCommit
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.errors import StoreFullError
+from headwater.errors import HeadwaterError, StoreFullError
 from headwater.store.backends.memory_backend import MemoryBackend
-from headwater.store.commit import CommitOutcome, Committed, Submission
+from headwater.store.commit import (
+    CommitOutcome,
+    Committed,
+    Conflict,
+    Operation,
+    SetDoc,
+    Submission,
+    Tables,
+    Verdict,
+)
 from headwater.store.engine import Engine
 from headwater.testing import SimClock
 from headwater.values.address import Depth, doc_key
-from headwater.values.ids import MAIN
+from headwater.values.ids import MAIN, DocKey
 from headwater.values.patch import Increment
-from headwater.values.tree import freeze
+from headwater.values.tree import ABSENT, Maybe, freeze
 from tests.cells.replica.desk import Desk
 
 FULL = StoreFullError("the disk is full")
@@ -145,3 +155,39 @@ def test_only_writer_names_no_reads() -> None:
     tx.commit()
     (outcome,) = desk.decide()
     assert (outcome.commit.reads, outcome.commit.pending_reads) == ((), ())
+
+
+class Adding:
+    """A table transaction that adds a write to its commit."""
+
+    def __init__(self, *operations: Operation) -> None:
+        self._operations = operations
+
+    def apply(self, _tables: Tables, _look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+        return self._operations
+
+    def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        """Nothing waits for it."""
+
+
+def test_write_that_a_table_transaction_adds_is_not_overlooked() -> None:
+    """The session does not know of it before it has integrated the verdict."""
+    desk = Desk()
+    here = desk.replica("here")
+    here.commit([SetDoc(DOCS[0], 0)])
+    desk.settle()
+    first = Transaction(here)
+    first.put(DOCS[0], 1)
+    first.table_transaction = Adding(SetDoc(DOCS[1], 7))
+    first.commit()
+    second = Transaction(here)
+    assert second.read(DOCS[1]) is ABSENT
+    second.put(DOCS[2], 2)
+    second.commit()
+    assert [type(each.verdict) for each in desk.decide()] == [Committed, Conflict]
+    desk.tell()
+    third = Transaction(here)
+    assert third.read(DOCS[1]) == 7
+    third.put(DOCS[2], 3)
+    third.commit()
+    assert [type(each.verdict) for each in desk.decide()] == [Committed]
