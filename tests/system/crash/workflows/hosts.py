@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[4]
 PATIENCE_S = 300
 """No test waits this long unless it fails."""
 FLOWS = 8
-EVENTS = 25
+EVENTS = 60
 
 
 def say(words: str) -> None:

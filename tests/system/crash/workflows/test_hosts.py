@@ -32,7 +32,7 @@ def finish(path: Path, account: Account, hours: float) -> None:
 
 
 @pytest.mark.slow
-def test_two_hundred_events_in_eight_workflows_survive_twenty_kills(service: Service, tmp_path: Path) -> None:
+def test_events_in_eight_workflows_survive_twenty_kills(service: Service, tmp_path: Path) -> None:
     rng = random.Random(8)
     account = service.account()
     path = tmp_path / "posts.db"
