@@ -1,8 +1,8 @@
 """A transaction: open, read, write, commit or abort.
 
 A transaction takes its snapshot per document, at the first read: later changes by others do not show up in it, its own
-writes do. `commit` applies the writes to the replica, all of them or none, with the versions it read; if any of that has
-changed, nothing is written. A transaction ends once, in one of three ways, and calls its callbacks in all three.
+writes do. `commit` applies the writes to the replica, all of them or none, with the versions it read; if one of them
+has changed, nothing is written. A transaction ends once, in one of three ways, and calls its callbacks in all three.
 
 Length: reading, writing and ending share every field; separate parts are in `drafts`, `run_result`, `journal`.
 """
