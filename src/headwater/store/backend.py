@@ -83,7 +83,8 @@ class Fold:
 
     through: Seq
     branches: list[BranchRow] = field(default_factory=list)
-    revisions: list[tuple[BranchId, DocKey, Seq]] = field(default_factory=list)
+    revisions: list[tuple[BranchId, DocKey, list[Seq]]] = field(default_factory=list)
+    """For each document, once: the commits that touched it, oldest first."""
     heads: list[tuple[BranchId, HeadRow]] = field(default_factory=list)
     snapshots: list[tuple[BranchId, SnapshotRow]] = field(default_factory=list)
     replays: list[ReplayRow] = field(default_factory=list)
@@ -145,10 +146,18 @@ class Backend(Protocol):
         Observations replace older ones. At the same sequence number, an observed one is newer than one from the log.
         """
 
-    def appending(self, rows: Sequence[LogRow]) -> Callable[[], None] | None:
-        """The append of rows alone as a function, which another thread may call. Meanwhile no method may be called.
+    def appending(
+        self,
+        rows: Sequence[LogRow],
+        fold: Fold | None,
+        observed: Sequence[tuple[BranchId, ObservationRow]],
+        *,
+        is_behind: bool,
+    ) -> Callable[[], None] | None:
+        """The same append as a function for another thread. While it runs, only this method may be called.
 
         None if there is nothing to wait for, or a transaction was begun: then the caller has to append them.
+        `is_behind`: such a function has not ended, so no transaction was begun.
         """
 
     def before_access(self, wait: Callable[[], None]) -> None:

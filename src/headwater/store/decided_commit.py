@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.store.commit import Commit
+from headwater.store.commit import Commit, CommitEntry, Entry, Operation
 from headwater.values.ids import DocKey, Seq
 from headwater.values.patch import Touches
 
@@ -30,3 +30,26 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     seq: Seq
     commit: Commit
     touches: Touches
+
+
+class Revision(msgspec.Struct, frozen=True, gc=False):
+    """The operations of one commit on one document; `weight` is the size of the commit's row."""
+
+    seq: Seq
+    operations: tuple[Operation, ...]
+    weight: int
+
+
+class TailEntry(Revision, frozen=True, gc=False):
+    """An accepted commit of the tail. With one operation, it is the revision of its document."""
+
+    entry: CommitEntry
+
+
+class DecodedEntry(msgspec.Struct, frozen=True, gc=False):
+    """An entry that was read from the log, with its operations by document. `weight` is the size of its row."""
+
+    seq: Seq
+    entry: Entry
+    weight: int
+    by_document: dict[DocKey, tuple[Operation, ...]]

@@ -15,7 +15,9 @@ import msgspec
 from headwater.errors import CorruptError, HistoryError, NotFoundError
 from headwater.store.applying import apply_operation
 from headwater.store.backend import Backend, BranchRow, Fold, Horizon, LogRow
-from headwater.store.commit import CommitEntry, Entry, ForkEntry, Operation, PatchDoc, decode_entry
+from headwater.store.commit import CommitEntry, Entry, ForkEntry, PatchDoc, decode_entry
+from headwater.store.decided_commit import DecodedEntry, Revision
+from headwater.store.tail import Tail, operations_by_document
 from headwater.values.codec import decode
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis, Seq
 from headwater.values.tree import ABSENT, Maybe
@@ -40,55 +42,6 @@ def read_entry(row: LogRow) -> Entry:
         raise CorruptError(message, seq=row.seq) from error
 
 
-class Revision(msgspec.Struct, frozen=True, gc=False):
-    """The operations of one commit on one document; `weight` is the size of the commit's row."""
-
-    seq: Seq
-    operations: tuple[Operation, ...]
-    weight: int
-
-
-_NO_REVISIONS: Final[list[Revision]] = []
-"""Never appended to."""
-
-
-class Tail:
-    """The log after the last fold: rows that are durable already, and an index of them by document.
-
-    Most commits are not queried before the next fold, so they are indexed at the first query.
-    """
-
-    __slots__ = ("_index", "_indexed", "entries", "weight")
-
-    def __init__(self) -> None:
-        # Accepted commits, each with the size of its row; and the sum of these. Only `Documents` appends.
-        self.entries: list[tuple[Seq, CommitEntry, int]] = []
-        self.weight = 0
-        self._index: dict[BranchId, dict[DocKey, list[Revision]]] = {}
-        self._indexed = 0
-
-    def by_document(self) -> dict[BranchId, dict[DocKey, list[Revision]]]:
-        """Revisions of every branch and document, oldest first."""
-        for seq, entry, weight in self.entries[self._indexed :]:
-            on_branch = self._index.setdefault(entry.branch, {})
-            if len(entry.operations) == 1:
-                on_branch.setdefault(entry.operations[0].doc, []).append(Revision(seq, entry.operations, weight))
-                continue
-            grouped: dict[DocKey, list[Operation]] = {}
-            for operation in entry.operations:
-                grouped.setdefault(operation.doc, []).append(operation)
-            for doc, operations in grouped.items():
-                on_branch.setdefault(doc, []).append(Revision(seq, tuple(operations), weight))
-        self._indexed = len(self.entries)
-        return self._index
-
-    def revisions(self, branch: BranchId, doc: DocKey) -> list[Revision]:
-        """The revisions of one document, oldest first."""
-        index = self._index if self._indexed == len(self.entries) else self.by_document()
-        on_branch = index.get(branch)
-        return _NO_REVISIONS if on_branch is None else on_branch.get(doc, _NO_REVISIONS)
-
-
 class Documents:
     """Every document of a space, on every branch, at every available sequence number."""
 
@@ -99,19 +52,15 @@ class Documents:
         self.horizon = backend.horizon()
         self.branches: dict[BranchId, BranchRow] = {row.name: row for row in backend.branches()}
         self.branches.setdefault(MAIN, BranchRow(MAIN, None, NEVER, Millis(0)))
+        self._decoded: DecodedEntry | None = None
 
-    def add_rows(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
-        """Add durable rows of the log."""
-        tail = self.tail
-        for row, entry in zip(rows, entries, strict=True):
-            if type(entry) is CommitEntry:
-                weight = len(row.body)
-                tail.entries.append((row.seq, entry, weight))
-                tail.weight += weight
-                if entry.merged is not None:
-                    self._add_merge(entry.branch, *entry.merged, row.seq)
-            elif type(entry) is ForkEntry:
+    def change_branches(self, entries: Sequence[tuple[Seq, Entry]]) -> None:
+        """Forks and merges are durable."""
+        for seq, entry in entries:
+            if isinstance(entry, ForkEntry):
                 self.branches[entry.name] = BranchRow(entry.name, entry.parent, entry.fork_seq, entry.at)
+            elif entry.merged is not None:
+                self._add_merge(entry.branch, *entry.merged, seq)
 
     def _add_merge(self, branch: BranchId, source: BranchId, through: Seq, seq: Seq) -> None:
         row = self.branches[branch]
@@ -121,6 +70,7 @@ class Documents:
         """The caches are updated; start a new tail."""
         self.folded = fold.through
         self.tail = Tail()
+        self._decoded = None
 
     def branch(self, name: BranchId) -> BranchRow:
         """A branch that exists."""
@@ -183,15 +133,40 @@ class Documents:
 
     def revision(self, seq: Seq, doc: DocKey) -> Revision:
         """The operations of a commit on a document."""
-        row = self._backend.row(seq)
-        if row is None:
+        decoded = self._decode(seq)
+        if decoded is None:
             raise CorruptError(f"commit {seq}, which changed {doc}, is missing from the log", seq=seq, doc=doc)
-        entry = read_entry(row)
-        operations = entry.operations if isinstance(entry, CommitEntry) else ()
-        mine = tuple(operation for operation in operations if operation.doc == doc)
-        if not mine:
+        mine = decoded.by_document.get(doc)
+        if mine is None:
             raise CorruptError(f"commit {seq} is said to have changed {doc}, but did not", seq=seq, doc=doc)
-        return Revision(seq, mine, len(row.body))
+        return Revision(seq, mine, decoded.weight)
+
+    def entry(self, seq: Seq) -> Entry | None:
+        """An entry of the log; None if there is no row."""
+        found = self.tail.entry(seq)
+        if found is not None:
+            return found
+        decoded = self._decode(seq)
+        return None if decoded is None else decoded.entry
+
+    def _decode(self, seq: Seq) -> DecodedEntry | None:
+        """An entry from the backend. The last one is kept, because documents that were made together are read together.
+
+        Otherwise each document of a large commit would decode all of it.
+        """
+        decoded = self._decoded
+        if decoded is None or decoded.seq != seq:
+            row = self._backend.row(seq)
+            if row is None:
+                return None
+            entry = read_entry(row)
+            operations = entry.operations if isinstance(entry, CommitEntry) else ()
+            decoded = self._decoded = DecodedEntry(seq, entry, len(row.body), operations_by_document(operations))
+        return decoded
+
+    def forget_decoded(self) -> None:
+        """Release the entry that was decoded last."""
+        self._decoded = None
 
     def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> Iterator[Revision]:
         """The revisions of a document on a branch and its ancestors, newest first."""

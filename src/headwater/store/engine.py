@@ -55,7 +55,7 @@ from headwater.store.commit import (
 from headwater.store.commit_refusals import is_entry_of, number_reused, read_conflict, too_large
 from headwater.store.conflict import affects, first_unseen, possible_touches
 from headwater.store.decided_commit import Recent
-from headwater.store.document import Documents, read_entry, unfolded
+from headwater.store.document import Documents, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.folding import build_fold
 from headwater.store.same_reads import is_same_pending_read, is_same_read
@@ -160,6 +160,7 @@ class Engine:
         except UnavailableError:
             return
         self.states.clear()
+        self.documents.forget_decoded()
         self.backend.shrink()
 
     def last_of(self, session: SessionId) -> LocalSeq:
@@ -317,14 +318,10 @@ class Engine:
                     return self._elide(commit, session, *applied, batch).verdict
             # The reason is unknown after a restart. Run again, a final refusal is refused again.
             return stored if stored is not None else Conflict("decided before, and rejected")
-        entry = batch.entries[seq - self.head - 1] if seq > self.head else self._entry(seq)
+        entry = batch.entries[seq - self.head - 1] if seq > self.head else self.documents.entry(seq)
         if entry is not None and not is_entry_of(entry, commit, rides=rides):
             raise number_reused(commit, seq)
         return Committed(seq)
-
-    def _entry(self, seq: Seq) -> Entry | None:
-        row = self.backend.row(seq)
-        return None if row is None else read_entry(row)
 
     # -- checking ------------------------------------------------------------------------------------------
 
@@ -436,7 +433,7 @@ class Engine:
         """Writes since a commit, read from the log with their sessions, newest first."""
         later = [recent for recent in reversed(state.recent) if recent.seq > self.head]
         for revision in self.documents.revisions(branch, read.doc, read.basis, self.head):
-            entry = self._entry(revision.seq)
+            entry = self.documents.entry(revision.seq)
             assert isinstance(entry, CommitEntry)
             commit = Commit(entry.session, entry.local_seq, revision.operations)
             touches = tuple(touch for operation in revision.operations for touch in possible_touches(operation))
@@ -539,7 +536,8 @@ class Engine:
     def _advance(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
         """Rows are durable: update the tail, the branches and the head."""
         if rows:
-            self.documents.add_rows(rows, entries)
+            if others := self.documents.tail.add(rows, entries):
+                self.documents.change_branches(others)
             self.head = rows[-1].seq
             self._chain = rows[-1].chain
 

@@ -13,8 +13,11 @@ from typing import Final
 
 from headwater.errors import LimitError, MigrationError, UsageError
 
-KNOWN: Final[Mapping[str, str]] = {}
-"""The features of this version, each with the first version that knows it. None so far."""
+KNOWN: Final[Mapping[str, str]] = {"spaces": "0.1"}
+"""The features of this version, each with the first version that knows it.
+
+`spaces`: entries of the outbox for other spaces. Older programs would never deliver them.
+"""
 
 FEATURES_MAX: Final = 6
 """With more features, a new format is due."""

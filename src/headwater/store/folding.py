@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.store.backend import Fold, HeadRow, ObservationRow, ReplayRow, SnapshotRow
-from headwater.store.document import Documents, Revision, Tail
+from headwater.store.decided_commit import Revision
+from headwater.store.document import Documents
 from headwater.store.observations import newest
 from headwater.store.state_cache import StateCache
 from headwater.store.store_limits import SNAPSHOT_SLACK_BYTES
+from headwater.store.tail import Tail
 from headwater.values.codec import encode
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT
@@ -42,13 +44,15 @@ def _runs(tail: Tail) -> list[ReplayRow]:
     """Accepted commits by session, as runs of consecutive numbers: a session that writes alone takes one row."""
     rows: list[ReplayRow] = []
     session, first, last, start = SessionId(""), LocalSeq(0), LocalSeq(0), Seq(0)
-    for seq, entry, _ in tail.entries:
-        if entry.session == session and entry.local_seq == last + 1 and seq - start == entry.local_seq - first:
-            last = entry.local_seq
+    for each in tail.entries:
+        entry, seq = each.entry, each.seq
+        number = entry.local_seq
+        if number == last + 1 and entry.session == session and seq - start == number - first:
+            last = number
             continue
         if session:
             rows.append(ReplayRow(session, first, last, start))
-        session, first, last, start = entry.session, entry.local_seq, entry.local_seq, seq
+        session, first, last, start = entry.session, number, number, seq
     if session:
         rows.append(ReplayRow(session, first, last, start))
     return rows
@@ -56,7 +60,7 @@ def _runs(tail: Tail) -> list[ReplayRow]:
 
 def _fold_document(fold: Fold, states: StateCache, branch: BranchId, doc: DocKey, revisions: list[Revision]) -> None:
     state = states.get(branch, doc)
-    fold.revisions += [(branch, doc, revision.seq) for revision in revisions]
+    fold.revisions.append((branch, doc, [revision.seq for revision in revisions]))
     size, since = state.size, state.since_bytes
     if since > size + SNAPSHOT_SLACK_BYTES:
         body = None if state.value is ABSENT else encode(state.value)

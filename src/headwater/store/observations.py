@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from headwater.store.backend import ObservationRow
-from headwater.store.commit import CommitEntry
+from headwater.store.decided_commit import TailEntry
 from headwater.values.author_text import kind_of, text_of
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
@@ -55,15 +55,29 @@ class GateSettings(msgspec.Struct, frozen=True, array_like=True, gc=False, forbi
     declared_throttle_ms: float | None
 
 
+class FarSeen(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """The reads of a run in one other space, and the place in its log as of which they are."""
+
+    space: str
+    """The id of the space, which its name and its file do not change."""
+    lineage: str
+    """Of its log: a sequence number means nothing in another one."""
+    branch: str
+    seq: Seq
+    reads: tuple[SeenRead, ...]
+    calls: tuple[Called, ...] = ()
+    """Calls with arguments, as in `Extra`, by the index of the read in `reads`."""
+
+
 class Extra(
     msgspec.Struct,
     frozen=True,
     gc=False,
     omit_defaults=True,
     forbid_unknown_fields=True,
-    rename={"error": "e", "calls": "c", "gate": "g"},
+    rename={"error": "e", "calls": "c", "gate": "g", "far": "f"},
 ):
-    """Rare parts of an observation: a map in the row. The keys `f` (far), `s` (spans) and `l` (label) are reserved.
+    """Rare parts of an observation: a map in the row. The keys `s` (spans) and `l` (label) are reserved.
 
     An unknown key may restrict the use of the row: then the row is no observation.
     """
@@ -72,6 +86,7 @@ class Extra(
     """Fingerprint of the error that the run raised. The result is that of an earlier run."""
     calls: tuple[Called, ...] = ()
     gate: GateSettings | None = None
+    far: tuple[FarSeen, ...] = ()
 
 
 class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -93,8 +108,13 @@ _decoder: Final = msgspec.msgpack.Decoder(Observation)
 
 def encode_observation(code: bytes, reads: Iterable[tuple[DocKey, Path, int]], extra: Extra = NO_EXTRA) -> bytes:
     """The body of a row. A read of a whole document, the most frequent one, is its key alone."""
-    seen = [doc if not path and not bits else (doc, path, bool(bits)) for doc, path, bits in reads]
+    seen = seen_reads(reads)
     return _encoder.encode((FORMAT, code, seen) if extra is NO_EXTRA else (FORMAT, code, seen, extra))
+
+
+def seen_reads(reads: Iterable[tuple[DocKey, Path, int]]) -> list[SeenRead]:
+    """Reads as they are stored."""
+    return [doc if not path and not bits else (doc, path, bool(bits)) for doc, path, bits in reads]
 
 
 def decode_observation(body: bytes) -> Observation | None:
@@ -126,21 +146,22 @@ ResultKey: TypeAlias = tuple[BranchId, DocKey]
 
 
 def newest(
-    entries: Iterable[tuple[Seq, CommitEntry, int]], known: Callable[[BranchId, DocKey], ObservationRow | None]
+    entries: Iterable[TailEntry], known: Callable[[BranchId, DocKey], ObservationRow | None]
 ) -> dict[ResultKey, tuple[Seq, ObservationRow | None]]:
     """The newest observation of each computation in a part of the log; None where it cannot be restored."""
     seqs: dict[ResultKey, Seq] = {}
     # The body of each, or None, and its digest: most entries repeat the digest of the one before.
     bodies: dict[ResultKey, tuple[bytes | None, bytes]] = {}
     stored: dict[ResultKey, ObservationRow | None] = {}
-    for seq, entry, _ in entries:
+    for each in entries:
+        entry = each.entry
         if entry.seen is None:
             continue
         index, body = entry.seen
         if index >= len(entry.operations):
             continue
         key = (entry.branch, entry.operations[index].doc)
-        seqs[key] = seq
+        seqs[key] = each.seq
         if len(body) != DIGEST_BYTES:
             bodies[key] = (body, digest_of(body))
         elif key not in bodies or bodies[key][0] is None or bodies[key][1] != body:

@@ -24,9 +24,11 @@ from headwater.store.commit import Entry, SetDoc
 from headwater.store.document import read_entry
 from headwater.store.engine import Engine
 from headwater.store.features import check_known
+from headwater.store.space_identity import identity_of
 from headwater.values.address import address_text, parse_address
 from headwater.values.codec import encode, flatten, from_json, to_json
 from headwater.values.ids import MAIN, NEVER, BranchId, Seq
+from headwater.values.space_ids import is_space_id
 from headwater.values.tree import ABSENT, freeze
 
 FORMAT: Final = 2
@@ -51,6 +53,8 @@ class Header(msgspec.Struct):
     """There is a last line with the number of lines before it: without it the export is truncated."""
     features: tuple[str, ...] = ()
     """The features of the space, as in the file: `name=first version that knows it`."""
+    id: str = ""
+    """The id of the space, with its whole log: importing it puts the same space back."""
 
     @property
     def is_digested(self) -> bool:
@@ -78,7 +82,10 @@ def _features(engine: Engine) -> tuple[str, ...]:
 
 def _closed(header: Header, lines: Iterable[str]) -> Iterator[str]:
     """The header, the lines, and the closing line."""
-    first = _line(msgspec.to_builtins(header))
+    fields = msgspec.to_builtins(header)
+    if not header.id:
+        del fields["id"]
+    first = _line(fields)
     yield first
     digest, count = _Digest(first), 0
     for line in lines:
@@ -113,7 +120,8 @@ def export_log(engine: Engine, name: str) -> Iterator[str]:
             f"cannot export the past of {name!r}: commits up to {engine.documents.horizon.seq} were compacted away"
         )
         raise UsageError(message, first=engine.documents.horizon.seq)
-    header = Header("log", FORMAT, name, engine.head, ends=True, features=_features(engine))
+    made = identity_of(engine.backend).id
+    header = Header("log", FORMAT, name, engine.head, ends=True, features=_features(engine), id=made)
     rows = engine.backend.log(NEVER, engine.head)
     lines = (_line({"seq": row.seq, "body": b2a_base64(row.body, newline=False).decode()}) for row in rows)
     return _closed(header, lines)
@@ -132,6 +140,8 @@ def read_header(line: str) -> Header:
         )
         raise UsageError(message, line=1)
     check_known(" ".join(header.features), "the export")
+    if header.id and not is_space_id(header.id):
+        raise UsageError(f"line 1 names the space {header.id[:40]!r}, which is not a space id", line=1)
     return header
 
 

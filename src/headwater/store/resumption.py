@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from headwater.store.applying import apply_operation
 from headwater.store.backend import ObservationRow
@@ -19,6 +19,9 @@ from headwater.values.address import Depth, overlaps
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.overlap import touches
 from headwater.values.tree import ABSENT, Path
+
+FarRow: TypeAlias = tuple[DocKey, Sequence[tuple[Path, Depth]], Seq]
+"""Places of a document, and the sequence number as of which they were read."""
 
 FEW: Final = 500
 """Up to so many rows, documents may be looked up one by one. For more, one scan of all documents is cheaper."""
@@ -199,6 +202,47 @@ def overlapping_writes(
         if now is not before and any(touches(path, depth, before, now) for path, depth in reads):
             found.append(revision.seq)
         before = now
+    return found
+
+
+def changed_since(engine: Engine, branch: BranchId, rows: Sequence[FarRow]) -> list[list[Path]]:
+    """For each row, which of its places were changed after its sequence number, or may have been.
+
+    One question for all functions of a space that have read another one. Most documents were not written since: of
+    those, only the heads are read.
+    """
+    docs = dict.fromkeys(doc for doc, _, _ in rows)
+    documents = engine.documents
+    row = documents.branch(branch)
+    if len(docs) > FEW and row.parent is None:
+        known = _all_heads(engine, [(branch, engine.head)])
+        newest_of = {doc: known.get(doc, (NEVER, False)) for doc in docs}
+    else:
+        newest_of = heads(engine, branch, docs)
+    found: list[list[Path]] = []
+    for doc, places, after in rows:
+        head = newest_of[doc]
+        if after > engine.head:
+            # The log was put back.
+            found.append([path for path, _ in places])
+        elif head is not None and head[0] <= after:
+            found.append([])
+        else:
+            found.append(_changed_places(engine, branch, doc, places, after))
+    return found
+
+
+def _changed_places(
+    engine: Engine, branch: BranchId, doc: DocKey, places: Sequence[tuple[Path, Depth]], after: Seq
+) -> list[Path]:
+    """Those of the places of a document that were changed after a sequence number; all if the log begins later."""
+    if len(places) > 1 and overlapping_writes(engine, branch, doc, places, after) == []:
+        return []
+    found: list[Path] = []
+    for place in places:
+        writes = overlapping_writes(engine, branch, doc, [place], after)
+        if writes is None or writes:
+            found.append(place[0])
     return found
 
 

@@ -113,7 +113,11 @@ class Sessions:
     def folded(self, through: Seq) -> None:
         """The backend now has everything accepted up to `through`; commits written with the fold stay here."""
         for session in list(self._known.values()):
-            session.accepted = {number: seq for number, seq in session.accepted.items() if seq > through}
+            if session.accepted and next(reversed(session.accepted.values())) <= through:
+                # They were accepted in the order of the log: all are in the backend.
+                session.accepted = {}
+            else:
+                session.accepted = {number: seq for number, seq in session.accepted.items() if seq > through}
             quiet = not any(each.head > self._folded for each in session.elided.values())
             if not session.accepted and not session.rejected and quiet:
                 del self._known[session.id]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 from headwater.store.backend import Backend, Fold
@@ -29,6 +31,9 @@ _BLOWUP: Final = 4
 _NEWEST: Final = Seq(2**63 - 1)
 _NONE_RECENT: Final[list[Recent]] = []
 """Shared by all documents that were only read, and therefore never appended to."""
+
+
+_seq_of: Final = attrgetter("seq")
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +84,7 @@ class DocState:
         if not self.recent or self.recent[-1].seq <= through:
             self.recent = _NONE_RECENT
         else:
-            self.recent = [recent for recent in self.recent if recent.seq > through]
+            self.recent = self.recent[bisect_right(self.recent, through, key=_seq_of) :]
         self.floor = max(self.floor, min(through, self.seq))
         self.index, self.indexed = None, 0
 

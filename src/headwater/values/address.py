@@ -2,21 +2,28 @@
 
 A document is found by its key, `<scope>/<id>`. The scope instance is part of every key from the first commit on, and
 never part of how an id is derived. As text an address is `id/step/step`, with `~1` for a slash and `~0` for a tilde in
-a step, `~` for the empty key, and the scope in front, as in `user:ann!id`, unless it is the scope of the space.
+a step, `~` for the empty key, and the scope in front, as in `user:ann!id`, unless it is the scope of the space. An
+address in another space begins with the id of that space: `hw://SPACEID/id/step`.
+
+A document of another space has a far key: the id of that space, a bar, and its key there. Neither an id nor the text of
+a scope contains a bar, so a key is far if and only if a bar comes before its first slash.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, unquote
 
 import msgspec
 
-from headwater.errors import NameRefusedError
+from headwater.errors import AddressError, NameRefusedError
 from headwater.values.ids import DocId, DocKey, SessionId, SpaceId
 from headwater.values.intake import step_text
+from headwater.values.space_ids import check_space_id
 from headwater.values.tree import Maybe, Path, Step, child, is_array
 from headwater.values.value_limits import KEY_BYTES_MAX
 
@@ -111,18 +118,43 @@ def split_key(key: DocKey) -> tuple[Scope, DocId]:
     return parse_scope(scope), DocId(doc)
 
 
+_BAR: Final = "|"
+
+
+def far_key(space: str, key: DocKey) -> DocKey:
+    """The key of a document of another space, by the id of that space."""
+    return DocKey(f"{space}{_BAR}{key}")
+
+
+def is_far(key: DocKey) -> bool:
+    """Whether it is the key of a document of another space."""
+    return _BAR in key and _BAR in key.partition("/")[0]
+
+
+def split_far(key: DocKey) -> tuple[str, DocKey]:
+    """The inverse of `far_key`: the id of the space, and the key there."""
+    space, _, own = key.partition(_BAR)
+    return space, DocKey(own)
+
+
 class Address(msgspec.Struct, frozen=True):
-    """An address in one space."""
+    """An address. Without a space: in the space at hand."""
 
     doc: DocKey
     path: Path = ()
     space: SpaceId = SpaceId("")
 
     def __str__(self) -> str:
-        return address_text(self.doc, self.path)
+        text = address_text(self.doc, self.path)
+        return f"{SCHEME}{self.space}/{text}" if self.space else text
 
 
 # --- as text --------------------------------------------------------------------------------------------------
+
+SCHEME: Final = "hw://"
+"""How an address begins that names its space. No address within a space does: an empty step is refused."""
+
+NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 _BAD_ESCAPE: Final = re.compile(r"~(?![01])")
 
@@ -132,9 +164,15 @@ def path_text(path: Path) -> str:
     return "/".join(map(step_text, path))
 
 
-def address_text(doc: DocKey, path: Path = ()) -> str:
-    """An address as people write it; the scope of the space is left out where possible."""
+def address_text(doc: DocKey, path: Path = (), names: Mapping[str, str] = NO_NAMES) -> str:
+    """An address as people write it; the scope of the space is left out where possible.
+
+    Of a far key, the space comes first: its name, if `names` has it by its id, or its id.
+    """
     scope, _, name = doc.partition("/")
+    if _BAR in scope:
+        space, own = split_far(doc)
+        return f"{names.get(space, space)}:{address_text(own, path)}"
     shown = step_text(name)
     if scope != _SPACE or "!" in name:
         shown = f"{scope}!{shown}"
@@ -151,6 +189,26 @@ def parse_address(text: str) -> tuple[DocKey, tuple[str, ...]]:
     if not mark or not (scope == _SPACE or scope.startswith(("user:", "session:"))):
         scope, name = _SPACE, head
     return doc_key(_parse_step(name, text), parse_scope(scope)), tuple(_parse_step(step, text) for step in steps)
+
+
+def parse_far_address(text: str) -> tuple[SpaceId, DocKey, tuple[str, ...]]:
+    """Space, document key and path steps of an address. The space is empty if the text does not name one.
+
+    Raises AddressError, with the reason.
+    """
+    space = SpaceId("")
+    rest = text
+    try:
+        if text.startswith(SCHEME):
+            named, slash, rest = text[len(SCHEME) :].partition("/")
+            space = check_space_id(named)
+            if not slash or not rest:
+                raise NameRefusedError("the document after the space is missing", text=text)
+        doc, steps = parse_address(rest)
+    except NameRefusedError as refused:
+        message = f"{text[:200]!r} is not an address: {refused.message}; hw://SPACEID/document/key is expected"
+        raise AddressError(message, text=text) from refused
+    return space, doc, steps
 
 
 def _parse_step(step: str, text: str) -> str:

@@ -211,6 +211,10 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
         *starts, length = accumulate(map(len, chunks), initial=0)
         return cls(chunks, starts, length)
 
+    def chunks(self) -> list[list[Value]]:
+        """The chunks in order, read-only, for callers that work chunk by chunk."""
+        return self._chunks
+
     def put(self, index: int, value: Value) -> ChunkedList:
         """This list with one existing element replaced."""
         at = bisect_right(self._starts, index) - 1
@@ -316,3 +320,33 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
 
     def __repr__(self) -> str:
         return f"ChunkedList({self._len} elements)"
+
+
+def common_ends(old: Sequence[Value], new: Sequence[Value]) -> tuple[int, int]:
+    """How many elements at the beginning, and how many at the end, are the same objects in both lists.
+
+    Shared chunks are compared as a whole. Both together are no more than the shorter list.
+    """
+    mine = old.chunks() if isinstance(old, ChunkedList) else [list(old)]
+    theirs = new.chunks() if isinstance(new, ChunkedList) else [list(new)]
+    shortest = min(len(old), len(new))
+    start = _common(zip(mine, theirs, strict=False), chain.from_iterable(mine), chain.from_iterable(theirs), shortest)
+    pairs = zip(reversed(mine), reversed(theirs), strict=False)
+    one, other = (chain.from_iterable(map(reversed, reversed(chunks))) for chunks in (mine, theirs))
+    return start, _common(pairs, one, other, shortest - start)
+
+
+def _common(
+    chunks: Iterable[tuple[list[Value], list[Value]]], mine: Iterator[Value], theirs: Iterator[Value], most: int
+) -> int:
+    """How many elements at one end are the same objects. The chunks, and the elements, are in order from that end."""
+    count = 0
+    for one, other in chunks:
+        if one is not other or count + len(one) > most:
+            break
+        count += len(one)
+    for element, counterpart in zip(islice(mine, count, most), islice(theirs, count, most), strict=True):
+        if element is not counterpart:
+            break
+        count += 1
+    return count

@@ -345,6 +345,9 @@ def infer(default: object, *, where: str = "") -> Schema:  # noqa: PLR0911  # on
 
 # --- storing ------------------------------------------------------------------------------------------------------
 
+UNMEASURED: Final = frozenset({types.NoneType, bool, int, float})
+"""Types of the tree that always fit into a document."""
+
 
 def freeze_with(schema: Schema, value: object, at: str) -> Value:
     """`schema.store`, with refusals as errors for the author: as `tree.freeze` for Any, else as a SchemaError."""
@@ -355,7 +358,8 @@ def freeze_with(schema: Schema, value: object, at: str) -> Value:
         return to_chunked(freeze(value, at))
     try:
         stored = schema.store(value)
-        measure(stored)
+        if type(stored) not in UNMEASURED:
+            measure(stored)
     except RefusedError as refused:
         error = refused.explain(at)
         if refused.limit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NewType
 
 SpaceId = NewType("SpaceId", str)
-"""The name of a space; one store file each."""
+"""The identity of a space: 20 letters and digits, made with its file (`values.space_ids`). Renaming keeps it."""
 
 DocId = NewType("DocId", str)
 """A document's id without its scope, as used by authors and links."""

@@ -1,4 +1,4 @@
-"""The records that a replica sends to its listeners: changes, derived results, arrived documents."""
+"""The records that a replica sends to its listeners: changes, derived results, arrived documents, far functions."""
 
 from __future__ import annotations
 
@@ -50,6 +50,13 @@ class Arrived(msgspec.Struct, frozen=True):
     """Documents that were read while they were missing have been loaded."""
 
     docs: tuple[DocKey, ...]
+
+
+class FarInvalid(msgspec.Struct, frozen=True):
+    """Functions of another space, whose results functions here may have read, are not current."""
+
+    source: object
+    """What knows which of them."""
 
 
 class Notification(msgspec.Struct, frozen=True):

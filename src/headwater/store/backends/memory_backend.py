@@ -25,6 +25,7 @@ from headwater.store.backends.sqlite_tables import SqliteTables, keep_plans
 from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
 from headwater.store.features import with_feature
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.space_ids import RANDOM_BYTES, space_id_from
 
 
 class MemoryBackend:
@@ -48,7 +49,8 @@ class MemoryBackend:
         self._snapshots: dict[tuple[BranchId, DocKey], list[SnapshotRow]] = {}
         self._replays: dict[SessionId, list[ReplayRow]] = {}
         self._observations: dict[BranchId, dict[DocKey, ObservationRow]] = {}
-        self._meta = {"space_id": apsw.randomness(16).hex(), "lineage": apsw.randomness(8).hex(), "features": ""}
+        made = space_id_from(apsw.randomness(RANDOM_BYTES))
+        self._meta = {"space_id": made, "lineage": apsw.randomness(8).hex(), "features": ""}
         # Made on demand: most spaces in memory have no workflows.
         self._tables: SqliteTables | None = None
 
@@ -85,8 +87,15 @@ class MemoryBackend:
         if self._tables is not None:
             self._tables.end()
 
-    def appending(self, rows: Sequence[LogRow]) -> None:
-        del rows
+    def appending(
+        self,
+        rows: Sequence[LogRow],
+        fold: Fold | None,
+        observed: Sequence[tuple[BranchId, ObservationRow]],
+        *,
+        is_behind: bool,
+    ) -> None:
+        """Nothing to wait for."""
 
     def before_access(self, wait: Callable[[], None]) -> None:
         """Nothing to do: no other thread appends."""
@@ -102,8 +111,8 @@ class MemoryBackend:
         self._folded = fold.through
         for branch_row in fold.branches:
             self._branches[branch_row.name] = branch_row
-        for branch, doc, seq in fold.revisions:
-            self._revisions.setdefault((branch, doc), []).append(seq)
+        for branch, doc, seqs in fold.revisions:
+            self._revisions.setdefault((branch, doc), []).extend(seqs)
         for branch, head in fold.heads:
             heads = self._heads.setdefault(branch, {})
             if head.doc not in heads:

@@ -44,10 +44,14 @@ from headwater.store.backends.sqlite_caches import (
 from headwater.store.backends.sqlite_damage import DamageCheck, lower_bound
 from headwater.store.backends.sqlite_tables import SqliteTables
 from headwater.store.backends.sqlite_wal import cut_off
+from headwater.store.backends.sqlite_wal_room import WalRoom
 from headwater.store.features import with_feature
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 INSERT: Final = "insert into log values (?, ?, ?, ?)"
+_ONE_STATEMENT_MAX: Final = 64
+"""Rows of the log that one statement inserts. Its text is kept for each number of rows."""
+
 _SESSION: Final = "(select id from session where name = ?)"
 _CHARACTER_MAX: Final = "\U0010ffff"
 _merges: Final = msgspec.msgpack.Decoder(tuple[tuple[BranchId, Seq, Seq], ...])
@@ -67,7 +71,12 @@ class SqliteBackend:
         # Returns when no other thread is appending; None if none ever does.
         self._wait: Callable[[], None] | None = None
         self._wal_pages = 0
+        # The number of pages in the log at which `_tend_log` has something to do.
+        self._wal_due = 0
         self._db = sqlite_file.connect(path, durability=durability, vfs=vfs, create=create)
+        # Without a sync for each commit, none of them waits for the size of the log.
+        page_size = int(self._db.pragma("page_size"))
+        self._wal_room = WalRoom(path, vfs, page_size) if durability == "full" else None
         self._db.set_wal_hook(self._record_wal_pages)
         self._tables = SqliteTables(self._db, self._explained)
         self._damage = DamageCheck(self._read, self._corrupt)
@@ -124,8 +133,8 @@ class SqliteBackend:
                 raise
         except apsw.Error as error:
             raise self._explained(error) from error
-        if self._wal_pages >= sqlite_file.CHECKPOINT_PAGES:
-            self._checkpoint()
+        if self._wal_pages >= self._wal_due:
+            self._tend_log()
 
     def _explained(self, error: apsw.Error) -> HeadwaterError:
         """SQLite's error in our words. After a failed write the state of the disk is unknown: no further use."""
@@ -146,8 +155,24 @@ class SqliteBackend:
             self._read("pragma wal_checkpoint(truncate)")
 
     def _record_wal_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        if pages < self._wal_pages and self._wal_room is not None:
+            # A checkpoint of another kind, as by a compaction: the file may be empty.
+            self._wal_room.restart()
+            self._wal_due = 0
         self._wal_pages = pages
         return apsw.SQLITE_OK
+
+    def _tend_log(self) -> None:
+        """A commit was written: copy the log to the main file if it is long, and give it room."""
+        pages, room = self._wal_pages, self._wal_room
+        if pages >= sqlite_file.CHECKPOINT_PAGES:
+            self._checkpoint()
+            if room is not None:
+                room.restart()
+        elif room is not None and pages >= room.due_at:
+            room.add(pages)
+        most = sqlite_file.CHECKPOINT_PAGES
+        self._wal_due = most if room is None else min(most, room.due_at)
 
     def _checkpoint(self) -> None:
         """Move pages from the log to the main file. Commits are durable even if this fails."""
@@ -194,24 +219,22 @@ class SqliteBackend:
             self._append_alone(INSERT, (row.seq, row.body, row.chain, log_sum(row.seq, row.body)))
             return
 
-        def work(db: apsw.Connection) -> None:
-            db.executemany(INSERT, log_values(rows))
-            if fold is not None:
-                write_fold(db, fold)
-            if observed:
-                observe(db, observed)
+        self._write(partial(_append_all, rows, fold, observed))
 
-        self._write(work)
-
-    def appending(self, rows: Sequence[LogRow]) -> Callable[[], None] | None:
-        if self._wait is not None:
-            self._wait()
-        if self._db.in_transaction:
+    def appending(
+        self,
+        rows: Sequence[LogRow],
+        fold: Fold | None,
+        observed: Sequence[tuple[BranchId, ObservationRow]],
+        *,
+        is_behind: bool,
+    ) -> Callable[[], None] | None:
+        if not is_behind and self._db.in_transaction:
             return None
-        values = list(chain.from_iterable(log_values(rows)))
-        # One statement, which is a transaction of its own: the thread gives up the interpreter once, for all of it.
-        query = INSERT + ", (?, ?, ?, ?)" * (len(rows) - 1)
-        return partial(self._append_alone, query, values)
+        if fold is not None or observed or not rows:
+            return partial(self._write, partial(_append_all, rows, fold, observed))
+        # One statement, which is a transaction of its own.
+        return partial(self._append_alone, *_insert_rows(rows))
 
     def _append_alone(self, query: str, values: Sequence[object]) -> None:
         if self._poison is not None:
@@ -220,8 +243,8 @@ class SqliteBackend:
             self._db.execute(query, values)
         except apsw.Error as error:
             raise self._explained(error) from error
-        if self._wal_pages >= sqlite_file.CHECKPOINT_PAGES:
-            self._checkpoint()
+        if self._wal_pages >= self._wal_due:
+            self._tend_log()
 
     def before_access(self, wait: Callable[[], None]) -> None:
         self._wait = wait
@@ -461,6 +484,27 @@ class SqliteBackend:
         # Closing moves the log into the main file. If the disk fails, the log stays and has everything.
         with suppress(apsw.FullError, apsw.IOError):
             self._db.close()
+
+
+def _append_all(
+    rows: Sequence[LogRow],
+    fold: Fold | None,
+    observed: Sequence[tuple[BranchId, ObservationRow]],
+    db: apsw.Connection,
+) -> None:
+    if len(rows) > _ONE_STATEMENT_MAX:
+        db.executemany(INSERT, log_values(rows))
+    elif rows:
+        db.execute(*_insert_rows(rows))
+    if fold is not None:
+        write_fold(db, fold)
+    if observed:
+        observe(db, observed)
+
+
+def _insert_rows(rows: Sequence[LogRow]) -> tuple[str, list[object]]:
+    """One statement: a thread gives up the interpreter once, for all of them."""
+    return INSERT + ", (?, ?, ?, ?)" * (len(rows) - 1), list(chain.from_iterable(log_values(rows)))
 
 
 def _end_of(prefix: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 from zlib import crc32
 
@@ -16,6 +17,11 @@ from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis
 BRANCH: Final = "(select id from branch where name = ?)"
 DOC: Final = "(select id from doc where key = ?)"
 
+_INSERT_MAX: Final = 256
+"""Rows that one statement inserts. With more, preparing it takes no less time per row, and more memory."""
+
+_PREPARED_MAX: Final = 16
+"""Rows of a fold for which a statement is prepared each time. For more, it is kept in the cache of the connection."""
 
 _encoder: Final = msgspec.json.Encoder()
 
@@ -39,17 +45,30 @@ def branch_sum(row: BranchRow) -> int:
     return sum_of(row.name, row.parent, row.fork_seq, row.at, msgspec.msgpack.encode(row.merges).hex().upper())
 
 
+def _insert(db: apsw.Connection, into: str, rows: Sequence[tuple[object, ...]], then: str = "") -> None:
+    """Insert rows, many by one statement.
+
+    Folds are rare: the statement is not kept prepared, which takes 4 KiB. `executemany` would prepare such a statement
+    again for each row, and give up the interpreter for each row.
+    """
+    for start in range(0, len(rows), _INSERT_MAX):
+        part = rows[start : start + _INSERT_MAX]
+        row = f"({', '.join('?' * len(part[0]))})"
+        query = f"insert into {into} values {', '.join([row] * len(part))} {then}"
+        db.execute(query, tuple(chain.from_iterable(part)), can_cache=False)
+
+
 def _fold_many(db: apsw.Connection, query: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Execute a statement of a fold for each row. Folds are rare: it is not kept prepared, which takes 4 KiB."""
-    db.executemany(query, rows, can_cache=False)
+    """Execute another statement of a fold for each row. Kept prepared only if it would be prepared many times."""
+    db.executemany(query, rows, can_cache=len(rows) > _PREPARED_MAX)
 
 
 def _make_branches(db: apsw.Connection, rows: Iterable[BranchRow], then: str) -> None:
-    _fold_many(
+    _insert(
         db,
-        "insert into branch(name, parent, fork_seq, at, merges, sum) values (?, ?, ?, ?, ?, ?) "
-        f"on conflict(name) {then}",
+        "branch(name, parent, fork_seq, at, merges, sum)",
         [(b.name, b.parent, b.fork_seq, b.at, msgspec.msgpack.encode(b.merges), branch_sum(b)) for b in rows],
+        f"on conflict(name) {then}",
     )
 
 
@@ -62,9 +81,7 @@ def _make_docs(db: apsw.Connection, keys: Collection[DocKey]) -> dict[DocKey, ob
         # The next numbers, as SQLite would give them.
         last = int(str(db.execute("select coalesce(max(id), 0) from doc").get))
         numbers.update({key: last + place for place, key in enumerate(new, 1)})
-        db.executemany(
-            "insert into doc(id, key, sum) values (?, ?, ?)", [(numbers[key], key, key_sum(key)) for key in new]
-        )
+        _insert(db, "doc(id, key, sum)", [(numbers[key], key, key_sum(key)) for key in new])
         _count(db, "docs", len(new))
     return numbers
 
@@ -82,17 +99,18 @@ def write_fold(db: apsw.Connection, fold: Fold) -> None:
     doc = _make_docs(db, keys)
     branch = dict(db.execute("select name, id from branch", can_cache=False))
     newest = _newest(db, [(branch[b], doc[h.doc]) for b, h in fold.heads])
-    _fold_many(db, "insert into revision values (?, ?, ?, ?)", list(_linked(fold, branch, doc, newest)))
-    _fold_many(
+    _insert(db, "revision", list(_linked(fold, branch, doc, newest)))
+    _insert(
         db,
-        "insert into head values (?, ?, ?, ?, ?, ?, ?) on conflict do update set seq = excluded.seq, "
-        "live = excluded.live, size = excluded.size, since = excluded.since, sum = excluded.sum",
+        "head",
         [(branch[b], doc[h.doc], h.seq, h.live, h.size, h.since, head_sum(b, h)) for b, h in fold.heads],
+        "on conflict do update set seq = excluded.seq, live = excluded.live, size = excluded.size, "
+        "since = excluded.since, sum = excluded.sum",
     )
     _count(db, "heads", len(fold.heads) - len(newest))
-    _fold_many(
+    _insert(
         db,
-        "insert into snapshot values (?, ?, ?, ?, ?)",
+        "snapshot",
         [(branch[b], doc[s.doc], s.seq, s.body, snapshot_sum(b, s.doc, s.seq, s.body)) for b, s in fold.snapshots],
     )
     _write_replays(db, fold.replays)
@@ -123,24 +141,21 @@ def _linked(
     newest: Mapping[tuple[object, object], int],
 ) -> Iterator[tuple[object, ...]]:
     """Each revision with the one before it, so that a missing one is detected."""
-    last = dict(newest)
-    for name, key, seq in fold.revisions:
-        pair = (branch[name], doc[key])
-        yield (*pair, seq, last.get(pair, 0))
-        last[pair] = seq
+    for name, key, seqs in fold.revisions:
+        on, of = branch[name], doc[key]
+        before = newest.get((on, of), 0)
+        for seq in seqs:
+            yield on, of, seq, before
+            before = seq
 
 
 def _write_replays(db: apsw.Connection, rows: Sequence[ReplayRow]) -> None:
     names = sorted({row.session for row in rows})
-    _fold_many(
-        db,
-        "insert into session(name, sum) values (?, ?) on conflict do nothing",
-        [(name, sum_of(name)) for name in names],
-    )
+    _insert(db, "session(name, sum)", [(name, sum_of(name)) for name in names], "on conflict do nothing")
     session = {name: db.execute("select id from session where name = ?", (name,)).get for name in names}
-    _fold_many(
+    _insert(
         db,
-        "insert into replay values (?, ?, ?, ?, ?)",
+        "replay",
         [
             (session[r.session], r.first, r.last, r.seq, sum_of(r.session, int(r.first), int(r.last), int(r.seq)))
             for r in rows

@@ -36,6 +36,7 @@ from headwater.store.backends.sqlite_schema import check_schema
 from headwater.store.backends.sqlite_tables import keep_plans
 from headwater.store.backends.sqlite_wal import lost_transactions, make_durable
 from headwater.store.features import check_known
+from headwater.values.space_ids import space_id_from
 
 with suppress(ImportError):  # not every system has it
     import fcntl
@@ -117,6 +118,7 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
             _configure(db, path, durability)
             make_durable(db, path, vfs)
             db.create_scalar_function(sqlite_schema.SUM, sum_of, deterministic=True)
+            db.create_scalar_function(sqlite_schema.NEW_ID, _new_id, numargs=1)
             if fresh:
                 _make(db)
             else:
@@ -133,6 +135,13 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
         message = f"{path} is damaged: a text in it is not UTF-8 ({error}); restore a backup"
         raise CorruptError(message, path=path, found=str(error)) from error
     return db
+
+
+def _new_id(*random: apsw.SQLiteValue) -> str:
+    """The function that makes the id of a new space, in SQL."""
+    [found] = random
+    assert isinstance(found, bytes)
+    return space_id_from(found)
 
 
 def _once(db: apsw.Connection, statements: str) -> apsw.Cursor:

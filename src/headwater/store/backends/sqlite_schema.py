@@ -67,7 +67,7 @@ insert or ignore into meta(key, value) values
     ('features', ''),
     ('durability', 'full'),
     ('horizon_digest', ''),
-    ('space_id', lower(hex(randomblob(16)))),
+    ('space_id', headwater_space_id(randomblob(16))),
     ('lineage', lower(hex(randomblob(8)))),
     ('docs', (select count(*) from doc)),
     ('heads', (select count(*) from head));
@@ -80,6 +80,9 @@ MIGRATIONS: Final = {1: _OBSERVATION_2, 2: WORKFLOW_TABLES_3, 3: _STEP_4 + WORKF
 
 SUM: Final = "headwater_sum"
 """The name of the checksum function in the statements above."""
+
+NEW_ID: Final = "headwater_space_id"
+"""The name of the function that makes a space id of random bytes."""
 
 _STATISTICS: Final = ("sqlite_stat1", "sqlite_stat4")
 """The tables of `analyze`: statistics for SQLite's query planner."""
@@ -109,6 +112,7 @@ def expected_schema(version: int) -> dict[tuple[str, str], str]:
     """The schema of a format, as SQLite reports it."""
     db = apsw.Connection(":memory:")
     db.create_scalar_function(SUM, lambda *_: 0)
+    db.create_scalar_function(NEW_ID, lambda *_: "")
     db.execute(statements(version))
     found = schema_of(db)
     db.close()
