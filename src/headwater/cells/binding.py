@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headwater.cells.context import innermost
+from headwater.cells.context import Owner, innermost
+from headwater.cells.linked_spaces import LinkedSpace, owner_in
 from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import holds_link, own_link
-from headwater.errors import UsageError
-from headwater.values.address import Address, doc_key
-from headwater.values.ids import DocId, DocKey
+from headwater.errors import UnconfirmedLinkError, UsageError
+from headwater.values.address import Address, address_text, doc_key, is_far, split_far
+from headwater.values.ids import DocId, DocKey, SpaceId
 from headwater.values.intake import RefusedError
 from headwater.values.link import link_to, parse_link, target
 from headwater.values.schema import ANY, Schema
@@ -47,7 +48,7 @@ class Binder(NamedTuple):
 class Bound(NamedTuple):
     """The address that a handle is bound to."""
 
-    space: SpacePort
+    space: SpacePort | LinkedSpace
     key: DocKey
     doc: DocId
     path: Path
@@ -69,6 +70,8 @@ def bound(value: Value, binder: object) -> Bound | None:
         return None
     there = target(link, _NO_BASE, space.scope)
     scope = scope_of(there.doc, space)
+    if there.space and there.space != space.space_id:
+        return Bound(owner_in(there.space, space), there.doc, link.doc, there.path, scope, None, ABSENT)
     parent, default = _above(binder, there.doc, there.path) if isinstance(binder, Binder) else (None, ABSENT)
     return Bound(space, there.doc, link.doc, there.path, scope, parent, default)
 
@@ -87,8 +90,18 @@ def _above(binder: Binder, doc: DocKey, path: Path) -> tuple[Slot | None, Maybe]
     return slot, slot._schema.field_default(path[-1])
 
 
-def scope_of(key: DocKey, space: SpacePort) -> str:
+def owner_of_key(doc: DocKey, space: SpacePort) -> tuple[SpacePort | LinkedSpace, DocKey]:
+    """The owner of handles to a document that a traversal has reached, and its key there."""
+    if not is_far(doc):
+        return space, doc
+    far, own = split_far(doc)
+    return owner_in(SpaceId(far), space), own
+
+
+def scope_of(key: DocKey, space: SpacePort | LinkedSpace) -> str:
     """The scope in a link: the name alone for the reader's own scope, so that the link means each reader's."""
+    if isinstance(space, LinkedSpace):
+        space = space.near
     instance, _, _ = key.partition("/")
     name, _, _ = instance.partition(":")
     if name != "space" and space.actor is not None and space.scope(name).text == instance:
@@ -96,14 +109,42 @@ def scope_of(key: DocKey, space: SpacePort) -> str:
     return instance
 
 
-def check_owner(owner: object, what: str) -> None:
-    """Refuse a handle of another space than that of the write."""
+def link_space(owner: Owner, what: str, key: DocKey | None) -> SpaceId | None:
+    """The space that a link to a handle names; None for a handle of the space that is written.
+
+    A document of another space has to be confirmed there: it could be rolled back, and the link would lead nowhere.
+    """
     space = WRITE_SPACE.get()
     if space is None:
         around = innermost(what)
         space = None if around is None else around[0]
-    if space is not None and not same_space(owner, space):
-        raise RefusedError(f"the {what} belongs to another space; links between spaces are not followed yet")
+    if space is None or same_space(owner, space):
+        return None
+    if isinstance(owner, LinkedSpace):
+        # Read from another link.
+        return None if owner.space_id == space.space_id else owner.space_id
+    far = owner if isinstance(owner, SpacePort) else owner.sole_space(what)
+    if far.closed:
+        raise RefusedError(f"the {what} belongs to another space, which was closed; read it again, and link to that")
+    if not far.space_id or not space.space_id:
+        raise RefusedError(f"the {what} belongs to another space, whose server does not tell its id; update the server")
+    if key is None:
+        raise RefusedError(f"the {what} belongs to another space, where each user or session has its own")
+    if far.inbox:
+        far.catch_up()
+    if not far.replica.is_confirmed(key):
+        raise _unconfirmed(key, far, space)
+    return None if far.space_id == space.space_id else far.space_id
+
+
+def _unconfirmed(key: DocKey, far: SpacePort, space: SpacePort) -> UnconfirmedLinkError:
+    name = address_text(key)
+    found = "is not confirmed yet" if far.replica.is_layered(key) else "does not exist"
+    message = (
+        f"space {space.name!r} cannot link to {name} of space {far.name!r}: it {found} there, so the link could lead "
+        "nowhere. Call sync() of that space first, or await synced()"
+    )
+    return UnconfirmedLinkError(message, doc=name, space=far.name)
 
 
 def same_space(one: object, other: object) -> bool:
@@ -113,6 +154,8 @@ def same_space(one: object, other: object) -> bool:
         or (isinstance(one, SpacePort) and one.owner is other)
         or (isinstance(other, SpacePort) and other.owner is one)
         or (isinstance(one, SpacePort) and isinstance(other, SpacePort) and one.storage_key == other.storage_key)
+        or (isinstance(one, LinkedSpace) and one.space_id == getattr(other, "space_id", None))
+        or (isinstance(other, LinkedSpace) and other.space_id == getattr(one, "space_id", None))
     )
 
 

@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
-from headwater.cells.binding import bound, check_owner
+from msgspec.structs import replace
+
+from headwater.cells.binding import bound, link_space
 from headwater.cells.context import CONTEXT, find
 from headwater.cells.cross_space import WRITTEN
 from headwater.cells.display import shorten
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
+from headwater.cells.post import Post
 from headwater.cells.slot import Slot
 from headwater.errors import AddressError, SchemaError, UsageError
 from headwater.values.author_text import safe_repr
@@ -381,6 +384,14 @@ class Cell(Slot, Generic[T]):
             raise SchemaError(message, expected=self._schema.expected)
         self._edit(lambda path: Increment(path, step))
 
+    @property
+    def post(self) -> Post[T]:
+        """Writes to this cell from a transaction of another space: `cell.post.increment(3)`.
+
+        A post is sent with the transaction around this code, and applied in the space of the cell exactly once.
+        """
+        return Post(self)
+
     # -- for people ----------------------------------------------------------------------------------------
 
     def __bool__(self) -> NoReturn:
@@ -389,8 +400,9 @@ class Cell(Slot, Generic[T]):
 
     def __headwater_value__(self) -> Value:
         """A cell is stored as a link to its address."""
-        check_owner(self._owner, "cell")
-        return self._to_link().to_value()
+        space = link_space(self._owner, "cell", self._doc)
+        link = self._to_link()
+        return (link if space is None else replace(link, space=space)).to_value()
 
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:

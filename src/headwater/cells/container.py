@@ -82,10 +82,10 @@ class Container(Slot):
     def _shape(self) -> Maybe:
         """The value, of which only keys or length may be used."""
         space, source = self._source()
-        traverse = Traverse(source, space.scope)
+        traverse = Traverse(source, space)
         doc = self._key(space)
         resolved = traverse.resolve(doc, self._path)
-        value: Maybe = ABSENT if resolved is None else source.read(resolved.doc, resolved.path, Depth.SHALLOW)
+        value: Maybe = ABSENT if resolved is None else traverse.read(resolved.doc, resolved.path, Depth.SHALLOW)
         return self._effective_default(traverse, doc) if value is ABSENT else value
 
     def __repr__(self) -> str:

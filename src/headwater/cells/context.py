@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headwater.cells.context_frame import ContextFrame
-from headwater.cells.cross_space import crossing_error
+from headwater.cells.cross_space import READ, crossing_error, nesting_error, read_only_error
 from headwater.errors import AmbiguousError, NotOpen
 from headwater.machine import machine
 
@@ -44,34 +44,59 @@ UNTRACKED: Final = ""
 """A use that no transaction records: a peek, a repr, an event that waits for its sender."""
 
 
-def find(owner: Owner, what: str | Addressed, use: str = "read") -> tuple[SpacePort, Transaction | None]:
+def find(owner: Owner, what: str | Addressed, use: str = READ) -> tuple[SpacePort, Transaction | None]:
     """The space of `owner` in this context, and the transaction of this code, if any.
 
-    `use` is a participle such as "read". A run or transaction of another space between this code and that space is a
-    CrossSpaceError, unless the use is UNTRACKED.
+    `use` is a participle such as "read". Openings that share a runtime share its transactions. If a run or transaction
+    of another runtime is nearer to this code than any of that space, a read goes through its reads there (`FarReads`);
+    UNTRACKED is recorded nowhere; everything else is refused.
     """
     frame = first = CONTEXT.get()
     while frame is not None:
         space = frame.space
         if space.owner is owner or space is owner:
+            if frame is not first and frame.tx is not (first.tx if first is not None else None):
+                return _leave(first, frame, space, what, use)
             if space.needs_check:
                 space.check(what)
-            if frame is not first and frame.tx is not (first.tx if first is not None else None):
-                _leave(first, frame, space, what, use)
             return space, frame.tx
+        if frame.tx is not None and owner in space.runtime.by_owner:
+            # Another app in the same runtime: one transaction for both.
+            beside = space.runtime.by_owner[owner]
+            if frame is not first and frame.tx is not (first.tx if first is not None else None):
+                return _leave(first, frame, beside, what, use)
+            if beside.needs_check:
+                beside.check(what)
+            return beside, frame.tx
         frame = frame.outer
-    space = owner.sole_space(what)
+    return _find_without_frame(first, owner, what, use)
+
+
+def _find_without_frame(
+    first: ContextFrame | None, owner: Owner, what: str | Addressed, use: str
+) -> tuple[SpacePort, Transaction | None]:
+    """The space of an owner that no frame is of: in the runtime of this code, or the only one there is."""
+    space = None if first is None else first.space.runtime.by_owner.get(owner)
+    if space is None:
+        try:
+            space = owner.sole_space(what)
+        except NotOpen:
+            # The run is not restored: it may succeed when the app is open.
+            _note_outside(first)
+            raise
+    if space.read_only and use and use != READ:
+        raise read_only_error(space, name_of(what), use)
+    if first is not None:
+        return _leave(first, None, space, what, use)
     if space.needs_check:
         space.check(what)
-    if first is not None:
-        _leave(first, None, space, what, use)
     return space, None
 
 
 def check_crossing(space: SpacePort, what: str | Addressed, use: str) -> None:
-    """Raise CrossSpaceError if a run or transaction of another space is nearer to this code than any of `space`."""
+    """Raise CrossSpaceError if a run or transaction of another runtime is nearer to this code than any of `space`."""
     first = frame = CONTEXT.get()
-    while frame is not None and frame.space is not space:
+    while frame is not None and frame.space.runtime is not space.runtime:
         frame = frame.outer
     if first is not None and first is not frame:
         _leave(first, frame, space, what, use)
@@ -79,18 +104,70 @@ def check_crossing(space: SpacePort, what: str | Addressed, use: str) -> None:
 
 def _leave(
     first: ContextFrame | None, until: ContextFrame | None, space: SpacePort, what: str | Addressed, use: str
-) -> None:
-    """Code in these transactions uses another space: changes there can neither notify them nor conflict with them."""
+) -> tuple[SpacePort, Transaction | None]:
+    """Code in the transactions of these frames uses another space."""
     frame, own = first, None if until is None else until.tx
     while frame is not None and frame is not until:
         tx = frame.tx
         if tx is not None and tx is not own:
+            if own is not None and own.is_open and not tx.name:
+                # A block of plain code inside a block of that space: what belongs to the outer one is part of that.
+                frame = frame.outer
+                continue
             if use and tx.is_open and frame.is_bounded and not _is_peer(tx, frame.space, space):
-                raise crossing_error(tx, frame.space, space, name_of(what), use)
+                if use != READ:
+                    raise crossing_error(tx, frame.space, space, name_of(what), use, _read_only(frame))
+                return space, frame.space.reads_in(tx, space, what)
             tx.reads_outside = True
             if tx.node is not None:
                 # Outer runs depend on the result of this node, and are notified through it.
-                return
+                break
+        frame = frame.outer
+    if space.needs_check:
+        space.check(what)
+    return space, own
+
+
+def _read_only(frame: ContextFrame | None) -> str:
+    """Why nothing may be written in the transaction of a frame, with {} for the address; empty if it may."""
+    tx = frame.tx if frame is not None else None
+    while frame is not None and frame.tx is tx:
+        if frame.read_only:
+            return frame.read_only
+        frame = frame.outer
+    return "" if tx is None else tx.read_only
+
+
+def is_nested(space: SpacePort) -> bool:
+    """Whether a block of another space is around this code. Raises NestedTransactionError in a run or handling."""
+    frame, found = CONTEXT.get(), False
+    while frame is not None and frame.space.runtime is not space.runtime:
+        tx = frame.tx
+        if tx is not None and tx.is_open and frame.is_bounded and not _is_peer(tx, frame.space, space):
+            if tx.name:
+                raise nesting_error(tx, frame.space, space)
+            found = True
+        frame = frame.outer
+    return found
+
+
+def carrier_to(space: SpacePort) -> ContextFrame | None:
+    """The frame of the transaction around this code, if it belongs to another space and can send to `space`."""
+    frame = CONTEXT.get()
+    while frame is not None and frame.tx is None:
+        frame = frame.outer
+    if frame is None or frame.tx is None or not frame.tx.is_open or not frame.is_bounded:
+        return None
+    if frame.space.storage_key == space.storage_key or _is_peer(frame.tx, frame.space, space):
+        return None
+    return frame
+
+
+def _note_outside(frame: ContextFrame | None) -> None:
+    """What a run does next depends on more than documents."""
+    while frame is not None:
+        if frame.tx is not None:
+            frame.tx.reads_outside = True
         frame = frame.outer
 
 
@@ -127,7 +204,7 @@ def sole_open(what: str) -> tuple[SpacePort, Transaction | None]:
     spaces = list(open_spaces())
     if not spaces:
         raise NotOpen(f"{what} needs an open space, and there is none here; wrap the code in `with app.open(...)`")
-    if len(spaces) > 1:
+    if any(space.runtime is not spaces[0].runtime for space in spaces):
         names = ", ".join(repr(space.name) for space in spaces)
         message = (
             f"{what} could go into any of {len(spaces)} open spaces ({names}), and none of them is around this code; "

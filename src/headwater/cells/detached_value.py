@@ -82,4 +82,4 @@ class DetachedValue(Slot):
         if type(tree) in _SCALARS and not self._handles and (loaded := self._scalar(tree)) is not MISSING:
             return loaded
         doc = self._key(space)
-        return self._load(space, Traverse(_Overlay(source, doc, self._path, tree), space.scope, 0), doc, tree)
+        return self._load(space, Traverse(_Overlay(source, doc, self._path, tree), space, 0), doc, tree)

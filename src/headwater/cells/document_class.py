@@ -25,11 +25,12 @@ from typing import (
     overload,
 )
 
-from headwater.cells.binding import WRITE_SPACE, HandleCopies, bound, check_owner, same_space, scope_of
+from headwater.cells.binding import WRITE_SPACE, HandleCopies, bound, link_space, same_space, scope_of
 from headwater.cells.context import UNTRACKED, Owner, find, sole_open
 from headwater.cells.display import brief, cell_html, once, record_html, shorten
 from headwater.cells.document_field import DocField, fields_of, is_class_variable
 from headwater.cells.document_kinds import check_class, kind_of_id, register_class
+from headwater.cells.linked_spaces import LinkedSpace
 from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import BREADTH
 from headwater.errors import DeclarationError, HeadwaterError, SchemaError
@@ -277,9 +278,9 @@ class Doc(HandleCopies):
 
     def __headwater_value__(self) -> Value:
         """A document is stored as a link to it."""
-        check_owner(self._hw_owner, "document")
         doc, scope = self._hw_scope
-        return LinkRecord(doc=DocId(doc), scope=scope).to_value()
+        space = link_space(self._hw_owner, "document", self._hw_key)
+        return LinkRecord(doc=DocId(doc), scope=scope, space=space).to_value()
 
     @classmethod
     def __headwater_schema__(cls, _args: tuple[object, ...], _schema_of: Callable[[object], Schema]) -> Schema:
@@ -394,7 +395,7 @@ class DocHandle(Handle):
         return open_doc(kind, at.space, at.doc, at.key)
 
 
-def open_doc(kind: type[D], space: SpacePort, doc: str, key: DocKey) -> D:
+def open_doc(kind: type[D], space: SpacePort | LinkedSpace, doc: str, key: DocKey) -> D:
     """The handle of a document in an open space: one per class, while it is referenced."""
     made = space.handles.get((key, kind))
     if made is None:

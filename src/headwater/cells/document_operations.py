@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.cells.cell import Cell
-from headwater.cells.context import find
+from headwater.cells.context import UNTRACKED, find
 from headwater.cells.display import shorten
 from headwater.cells.document_class import Doc
+from headwater.cells.linked_spaces import LinkedSpace
 from headwater.cells.reading import Readable
 from headwater.cells.slot import Slot
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.errors import AddressError
+from headwater.values.address import Address
 from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
 from headwater.values.tree import Path
@@ -106,6 +108,43 @@ def id_of(doc: Doc) -> str:
     if not isinstance(given, Doc):
         raise AddressError(f"{shorten(safe_repr(given))} is not a document")
     return given._hw_scope[0]
+
+
+def address_of(thing: Doc | Readable) -> str:
+    """The address of a document, or of a cell, with the id of its space: the same text in every program.
+
+    Args:
+        thing: A document, a cell, a list or a map.
+
+    Returns:
+        The address, such as `hw://7k3q9d4m2x8v1n6p0c5r/person:5f0c`. A space that is not open need not be found.
+
+    Raises:
+        AddressError: HW101. It is neither a document nor a cell.
+        NotOpen: HW001. Its app has no open space here.
+
+    Example:
+        ```python
+        import headwater as hw
+
+        app = hw.App("counter")
+        count = app.cell("count", 0)
+        with app.open("memory:") as space:
+            print(hw.address_of(count) == f"hw://{space.id}/counter.count")  # True
+        ```
+    """
+    given: object = thing
+    if not isinstance(given, Doc | Readable):
+        raise AddressError(f"{shorten(safe_repr(given))} is neither a document nor a cell")
+    owner = thing._hw_owner if isinstance(thing, Doc) else thing._owner
+    if isinstance(owner, LinkedSpace):
+        space_id, space = owner.space_id, owner.near
+    else:
+        space, _ = find(owner, "an address", UNTRACKED)
+        space_id = space.space_id
+    if not space_id:
+        raise AddressError(f"the id of space {space.name!r} is not known: its server does not tell it")
+    return str(Address(*address_in(thing, space), space_id))
 
 
 def space_of(thing: Doc | Readable, what: str) -> tuple[SpacePort, Transaction | None]:

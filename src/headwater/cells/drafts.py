@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 from headwater.cells.journal import EditInputs
 from headwater.cells.journal_entry import Entry
-from headwater.cells.pending_commit import Mark
+from headwater.cells.pending_commit import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.errors import AddressError
 from headwater.store.commit import Conflict, DeleteDoc, Operation, PatchDoc, SetDoc
-from headwater.values.address import address_text, overlaps
+from headwater.values.address import Depth, address_text, overlaps
 from headwater.values.ids import DocKey
 from headwater.values.overlap import touches
 from headwater.values.patch import PatchOp
 from headwater.values.tree import ABSENT
+
+Versions: TypeAlias = dict[ReadKey, Mark | None]
+"""The reads of a commit, with the versions that it is based on."""
+
+_DEEP: Final = Depth.DEEP
 
 
 class Draft:
@@ -46,8 +52,8 @@ def operations_of(seen: dict[DocKey, Mark], drafts: dict[DocKey, Draft]) -> list
     return operations
 
 
-def marks_of(seen: dict[DocKey, Mark], checked: list[Entry], replica: Replica) -> dict[DocKey, Mark] | Conflict:
-    """For each document that was read, the version to name in the commit; or the conflict if a read is outdated.
+def versions_of(seen: dict[DocKey, Mark], checked: list[Entry], replica: Replica) -> Versions | Conflict:
+    """For each read, the version of the document to name in the commit; or the conflict if a read is outdated.
 
     That is the version of the snapshot, unless what was read has been written since, with the same result: then the
     current version is named, because the store would reject the older one.
@@ -68,7 +74,7 @@ def marks_of(seen: dict[DocKey, Mark], checked: list[Entry], replica: Replica) -
             return Conflict(reason, doc, entry.path, replica.seq)
         if any(overlaps(entry.path, path) for path in mark.written_since(before, doc)):
             marks[doc] = mark
-    return marks
+    return {(each.doc, each.path, 0 if each.depth is _DEEP else SHALLOW_BIT): marks[each.doc] for each in checked}
 
 
 def overtaken(drafts: dict[DocKey, Draft], error: BaseException, replica: Replica) -> Conflict | None:

@@ -9,21 +9,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Final, TypeAlias
 
-from headwater.cells.binding import Binder
+from headwater.cells.binding import Binder, owner_of_key
 from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc
 from headwater.cells.document_operations import identity_key
+from headwater.cells.linked_spaces import owner_in
 from headwater.cells.reading import Readable
 from headwater.cells.slot import Slot
 from headwater.cells.space_port import SpacePort
-from headwater.cells.traverse import ResolvedAddress, Traverse
+from headwater.cells.traverse import ResolvedAddress, Traverse, own_link
 from headwater.errors import SchemaError
-from headwater.values.address import Depth, address_text
+from headwater.values.address import Depth, address_text, is_far
 from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.link import parse_link
 from headwater.values.schema import ANY, Schema, short
-from headwater.values.tree import ABSENT, Maybe, Value, get, is_array, is_link
+from headwater.values.tree import ABSENT, Array, Maybe, Value, get, is_array, is_link
 
 _ANYWHERE: Final = 2**31
 """An index that lists have and tuples of a fixed length do not: all elements of a list are of one type."""
@@ -144,14 +145,59 @@ def owner_of(thing: Doc | Readable) -> object:
     return thing._hw_owner if isinstance(thing, Doc) else thing._owner
 
 
+class LinkList:
+    """A list whose elements are documents or cells by its type, as it is stored: one link for each."""
+
+    __slots__ = ("_item", "_space", "links", "slot")
+
+    def __init__(self, space: SpacePort, slot: Slot, item: Schema, links: Array) -> None:
+        self._space = space
+        self.slot = slot
+        self._item = item
+        self.links = links
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its elements depend on nothing but their links."""
+        return all(own_link(link) is not None for link in self.links)
+
+    def entries(self, start: int, end: int) -> list[ElementEntry] | None:
+        """The entries of some of its elements; None if one depends on more than its link.
+
+        An entry of a link that is an id alone stays valid as long as the link is the same object.
+        """
+        found: list[ElementEntry] = []
+        for index, link in enumerate(self.links[start:end], start):
+            entry = None if own_link(link) is None else _of_link(self._space, self.slot, self._item, link, index)
+            if entry is None:
+                return None
+            found.append(entry)
+        return found
+
+
+def links_of(slot: Slot) -> LinkList | None:
+    """The list at this slot, if its elements are documents or cells by its type. It is the read of `entries_of`."""
+    space, source = slot._source()
+    resolved = Traverse(source, space).resolve(slot._key(space), slot._path)
+    item = slot._schema.child(_ANYWHERE)
+    handle = None if item is None else item.as_handle(linked=True)
+    if resolved is None or item is None or handle is None or not handle.always_link or handle.optional:
+        return None
+    if is_far(resolved.doc) or not is_array(get(source.document(resolved.doc), resolved.path)):
+        # In another space, a link is to a document of that space.
+        return None
+    links = source.read(resolved.doc, resolved.path, Depth.DEEP)
+    return LinkList(space, slot, item, links) if is_array(links) else None
+
+
 def entries_of(slot: Slot) -> list[ElementEntry | None]:
     """Entries of the list at this slot; None for a dangling link. Empty if nothing is stored."""
     space, source = slot._source()
-    traverse = Traverse(source, space.scope)
+    traverse = Traverse(source, space)
     doc = slot._key(space)
     where = address_text(doc, slot._path)
     resolved = traverse.resolve(doc, slot._path)
-    there: Maybe = ABSENT if resolved is None else get(source.document(resolved.doc), resolved.path)
+    there: Maybe = ABSENT if resolved is None else get(traverse.document(resolved.doc), resolved.path)
     if resolved is None or not is_array(there):
         return _elsewhere(slot, traverse, resolved, where)
     item = slot._schema.child(_ANYWHERE)
@@ -161,7 +207,7 @@ def entries_of(slot: Slot) -> list[ElementEntry | None]:
         links = traverse.value(resolved.doc, resolved.path, slot._schema)
         assert is_array(links)
         return [_of_link(space, slot, item, link, index) for index, link in enumerate(links)]
-    source.record(resolved.doc, resolved.path, Depth.SHALLOW)
+    traverse.record(resolved.doc, resolved.path, Depth.SHALLOW)
     return [
         _of_linked(space, slot, traverse, resolved, index) if is_link(part) else PartEntry(slot, where, index)
         for index, part in enumerate(there)
@@ -174,7 +220,7 @@ def _elsewhere(
     """No list is stored: the entries of the default, if there is one."""
     there: Maybe = ABSENT
     if resolved is not None:
-        there = traverse.source.read(resolved.doc, resolved.path, Depth.SHALLOW)
+        there = traverse.read(resolved.doc, resolved.path, Depth.SHALLOW)
     if there is ABSENT:
         there = slot._effective_default(traverse, slot._key(slot._source()[0]))
     if there is ABSENT or there is None:
@@ -189,7 +235,7 @@ def _of_linked(
 ) -> ElementEntry | None:
     """A link in a list of mixed elements. A change of the link runs the readers of the list."""
     at = (*resolved.path, index)
-    traverse.source.record(resolved.doc, at, Depth.DEEP)
+    traverse.record(resolved.doc, at, Depth.DEEP)
     schema = slot._schema.child(index)
     handle = None if schema is None else schema.as_handle(linked=True)
     if schema is not None and handle is not None:
@@ -197,8 +243,8 @@ def _of_linked(
     end = traverse.resolve(resolved.doc, at)
     if end is None:
         return None
-    name = DocId(end.doc.partition("/")[2])
-    return LinkedEntry(Cell(space, name, end.path, schema=schema or ANY, key=end.doc))
+    owner, key = owner_of_key(end.doc, space)
+    return LinkedEntry(Cell(owner, DocId(key.partition("/")[2]), end.path, schema=schema or ANY, key=key))
 
 
 def _of_link(space: SpacePort, slot: Slot, schema: Schema, link: Maybe, index: int) -> ElementEntry | None:
@@ -218,4 +264,5 @@ def as_linked(space: SpacePort, reference: Value) -> object:
     link = parse_link(reference)
     if link is None or link.doc is None:
         return reference
-    return Cell[Any](space, link.doc, link.path, scope=link.scope or "space").value
+    owner = space if link.space in (None, space.space_id) else owner_in(link.space, space)
+    return Cell[Any](owner, link.doc, link.path, scope=link.scope or "space").value

@@ -20,16 +20,29 @@ _DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW
 
 
+class KeyChange:
+    """How reads differ from others: from the same dict, with few keys more and few less."""
+
+    __slots__ = ("added", "base", "gone")
+
+    def __init__(self, base: dict[ReadKey, None], added: list[ReadKey], gone: list[ReadKey]) -> None:
+        self.base = base
+        self.added = added
+        self.gone = gone
+
+
 class KeptReads:
     """The reads of one part of a run, such as a computed list, and what was read."""
 
-    __slots__ = ("content", "keys")
+    __slots__ = ("change", "content", "keys")
 
-    def __init__(self, keys: dict[ReadKey, None], content: object) -> None:
+    def __init__(self, keys: dict[ReadKey, None], content: object, change: KeyChange | None = None) -> None:
         # Never changed: other reads are another dict, so that equal reads are found by identity.
         self.keys = keys
         # Only its owner knows it.
         self.content = content
+        # How the keys differ from those of an earlier run, if that is known; only the run itself needs it.
+        self.change = change
 
 
 class KeepingTransaction(Protocol):
@@ -97,6 +110,31 @@ class RunReads:
             if before is None or before.keys is not part.keys:
                 return False
         return True
+
+
+def changed_keys(before: RunReads, parts: dict[object, KeptReads], rest: tuple[ReadKey, ...]) -> KeyChange | None:
+    """How the reads of a run differ from those of the run before, if each part knows that of itself."""
+    if rest != before.rest or len(parts) != len(before.parts):
+        return None
+    added: list[ReadKey] = []
+    gone: list[ReadKey] = []
+    for owner, part in parts.items():
+        known = before.parts.get(owner)
+        if known is None:
+            return None
+        if known.keys is part.keys:
+            continue
+        if part.change is None or part.change.base is not known.keys:
+            return None
+        added += part.change.added
+        gone += part.change.gone
+        part.change = None
+    old = (dict.fromkeys(before.rest), *[part.keys for part in before.parts.values()])
+    new = (dict.fromkeys(rest), *[part.keys for part in parts.values()])
+    # What is in two parts is there as long as it is in one.
+    added = [key for key in dict.fromkeys(added) if not any(key in keys for keys in old)]
+    gone = [key for key in dict.fromkeys(gone) if not any(key in keys for keys in new)]
+    return KeyChange({}, added, gone)
 
 
 def without_kept(reads: Mapping[ReadKey, object], parts: dict[object, KeptReads]) -> tuple[ReadKey, ...]:

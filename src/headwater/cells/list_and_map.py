@@ -369,7 +369,7 @@ class Map(Container, MutableMapping[K, V], Generic[K, V]):
 
     def _default_entry(self, entry: Slot) -> Maybe:
         space, source = self._source()
-        return entry._effective_default(Traverse(source, space.scope), self._key(space))
+        return entry._effective_default(Traverse(source, space), self._key(space))
 
     def __getitem__(self, key: K) -> V:
         try:

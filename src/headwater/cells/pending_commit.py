@@ -118,7 +118,12 @@ class PendingCommit(Submission, eq=False):
         """Settle it, once. Callbacks run after the documents have changed, and are released."""
         if self.verdict is not None or self.error is not None:
             raise InvariantError(f"commit {self.commit.local_seq} was settled twice", pending=self)
-        self.verdict, self.error = verdict, error
+        self.verdict = verdict
+        if error is not None:
+            self.error = error
+        elif type(verdict) is Committed:
+            # Versions hold the commits that made them, which hold versions: nothing asks for the reads any more.
+            self.unnamed = None
         callbacks = self.callbacks
         if callbacks:
             self.callbacks = ()

@@ -13,7 +13,7 @@ from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import ReadSource, Traverse, holds_link, own_link
-from headwater.errors import HeadwaterError, SchemaError
+from headwater.errors import HeadwaterError, SchemaError, SpaceNotOpenError
 from headwater.values.address import Depth, address_text, doc_key
 from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
@@ -130,7 +130,7 @@ class Readable(HandleCopies):
         if tx is not None:
             return space, tx
         if space.inbox:
-            space.catch_up()
+            space.runtime.catch_up()
         return space, space.untracked
 
     def _read(self, flags: Flags) -> object:
@@ -140,8 +140,16 @@ class Readable(HandleCopies):
     def _read_in(self, frame: ContextFrame) -> object:
         """The value for code in this context, without flags."""
         space, tx, doc = frame.space, frame.tx, self._doc
-        if tx is None or doc is None or self._handles or space.owner is not self._owner or space.needs_check:
+        if tx is None or doc is None or self._handles:
             return self._read_anywhere(0)
+        if space.owner is not self._owner or space.needs_check:
+            views = tx.views
+            if views is None or self._owner not in views:
+                return self._read_anywhere(0)
+            # The same for a run that reads in another space.
+            peeks, tx = tx.peeks, views[self._owner]
+            tx.peeks = peeks
+            space = tx.far.far  # type: ignore[attr-defined]  # a cast is a call
         # The commonest case of `_read_anywhere`, at half the cost.
         tree = tx.read(doc, self._path)
         last = self._last
@@ -150,14 +158,14 @@ class Readable(HandleCopies):
             loaded = tree
         elif isinstance(last, tuple) and last[0] is tree:
             loaded = last[1]
-        elif type(tree) not in _SCALARS:
-            loaded = self._load(space, Traverse(tx, space.scope, 0), doc, tree)
-        elif self._schema is ANY:
+        elif type(tree) in self._schema.plain:
             loaded = tree
+        elif type(tree) not in _SCALARS:
+            loaded = self._load(space, Traverse(tx, space, 0), doc, tree)
         else:
             loaded = self._scalar(tree)  # type: ignore[arg-type]  # no container, and not absent
             if loaded is MISSING:
-                loaded = self._load(space, Traverse(tx, space.scope, 0), doc, tree)
+                loaded = self._load(space, Traverse(tx, space, 0), doc, tree)
         if self._is_memoized:
             tx.memo[self] = loaded
         return loaded
@@ -173,7 +181,7 @@ class Readable(HandleCopies):
         space, source = self._source(UNTRACKED if flags & IGNORED_FOR_SCHEDULING else READ)
         doc = self._doc or space.key(*self._scope)
         if self._handles:
-            loaded = self._load(space, Traverse(source, space.scope, flags), doc, ABSENT)
+            loaded = self._load(space, Traverse(source, space, flags), doc, ABSENT)
         else:
             tree = source.read(doc, self._path, _DEEP, flags)
             last = self._last
@@ -182,7 +190,7 @@ class Readable(HandleCopies):
             elif isinstance(last, tuple) and last[0] is tree:
                 loaded = last[1]
             else:
-                loaded = self._load(space, Traverse(source, space.scope, flags), doc, tree)
+                loaded = self._load(space, Traverse(source, space, flags), doc, tree)
         if self._is_memoized and not flags and isinstance(source, Transaction):
             source.memo[self] = loaded
         return loaded
@@ -238,10 +246,7 @@ class Readable(HandleCopies):
         parent = self._parent
         if parent is not None:
             resolved = traverse.resolve(doc, parent._path)
-            if (
-                resolved is None
-                or traverse.source.read(resolved.doc, resolved.path, _SHALLOW, traverse.flags) is ABSENT
-            ):
+            if resolved is None or traverse.read(resolved.doc, resolved.path, _SHALLOW, traverse.flags) is ABSENT:
                 part = child(parent._effective_default(traverse, doc), self._path[-1])
                 if part is not ABSENT:
                     return part
@@ -274,15 +279,20 @@ class Readable(HandleCopies):
     # -- existence -----------------------------------------------------------------------------------------
 
     def _exists(self) -> bool:
-        space, source = self._source()
-        resolved = Traverse(source, space.scope).resolve(self._key(space), self._path)
-        return resolved is not None and source.read(resolved.doc, resolved.path, _SHALLOW) is not ABSENT
+        try:
+            space, source = self._source()
+            traverse = Traverse(source, space)
+            resolved = traverse.resolve(self._key(space), self._path)
+            return resolved is not None and traverse.read(resolved.doc, resolved.path, _SHALLOW) is not ABSENT
+        except SpaceNotOpenError:
+            return False
 
     def _is_stored(self) -> bool:
         """Whether anything is stored at the address, including a dangling link."""
         space, source = self._source()
-        resolved = Traverse(source, space.scope).resolve(self._key(space), self._path, at_end=False)
-        return resolved is not None and source.read(resolved.doc, resolved.path, _SHALLOW) is not ABSENT
+        traverse = Traverse(source, space)
+        resolved = traverse.resolve(self._key(space), self._path, at_end=False)
+        return resolved is not None and traverse.read(resolved.doc, resolved.path, _SHALLOW) is not ABSENT
 
     def _read_part(self, step: Step, schema: Schema) -> object:
         """A part without links or defaults, the fast path; MISSING if the general way is needed."""

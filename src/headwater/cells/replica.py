@@ -21,7 +21,7 @@ from headwater.cells.pending_commit import (
     depending_on,
     rejected_layer,
 )
-from headwater.cells.replica_view import NO_LAYERS, Document, ReplicaView
+from headwater.cells.replica_view import NO_LAYERS, NO_LOCK, Document, ReplicaView
 from headwater.cells.unsent_observations import UnsentObservations
 from headwater.cells.upstream import Upstream
 from headwater.cells.visible_step import VisibleStep
@@ -120,6 +120,9 @@ class Replica(ReplicaView):
         source: object = None,
     ) -> PendingCommit:
         """Apply a commit locally, notify the listeners, send it. Raises AddressError: then nothing changed."""
+        if self.lock is NO_LOCK:
+            # Entering and leaving it would be a tenth of the cost.
+            return self._commit(operations, reads, preconditions, source)
         with self.lock:
             return self._commit(operations, reads, preconditions, source)
 
@@ -147,8 +150,9 @@ class Replica(ReplicaView):
         after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
-        pending = PendingCommit(commit, (Effect(doc, before, after, touches),), (), None, False, self._basis, source)
-        pending.unnamed = versions
+        pending = PendingCommit(
+            commit, (Effect(doc, before, after, touches),), (), None, False, self._basis, source, unnamed=versions
+        )
         if not touches and not record.layers:
             # Equal to the confirmed value: nothing to send, nothing to notify.
             pending.settle(Committed(self.seq), None)
@@ -157,7 +161,7 @@ class Replica(ReplicaView):
             return pending
         # First: the number is never reused, even if the rest fails.
         self._local_seq = local_seq
-        if self.observations:
+        if self.observations.found:
             pending.observations = self.observations.take()
         self._upstream.submit(pending)
         self._pending[local_seq] = pending
@@ -194,14 +198,12 @@ class Replica(ReplicaView):
         doc, before, after = operation.doc, record.visible, operation.value
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch, seen)
-        pending = PendingCommit(
-            commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), None, False, self._basis, source
-        )
-        pending.unnamed = versions
+        effects = (Effect(doc, before, after, EVERYTHING_TOUCHED),)
+        pending = PendingCommit(commit, effects, (), None, False, self._basis, source, unnamed=versions)
         if self._rejected and self._rests_on_rejected(pending):
             return pending
         self._local_seq = local_seq
-        if self.observations:
+        if self.observations.found:
             pending.observations = self.observations.take()
         self._upstream.submit(pending)
         self._pending[local_seq] = pending
@@ -217,7 +219,12 @@ class Replica(ReplicaView):
         for readers in self._readers:
             if doc in readers:
                 record.mark = Mark(record.seq, layers, len(layers), after)
-                self._notify(Notification(_COMMIT, (Change(doc, (), before, after),), source))
+                notification = Notification(_COMMIT, (Change(doc, (), before, after),), source)
+                if len(self._listeners) == 1:
+                    # Mostly the scheduler alone, as `_notify` would.
+                    self._listeners[0](notification)
+                else:
+                    self._notify(notification)
                 break
         return pending
 
@@ -252,7 +259,7 @@ class Replica(ReplicaView):
         if self._rejected and self._rests_on_rejected(pending):
             return pending
         self._local_seq = commit.local_seq
-        if self.observations:
+        if self.observations.found:
             pending.observations = self.observations.take()
         self._upstream.submit(pending)
         self._pending[commit.local_seq] = pending
@@ -317,6 +324,9 @@ class Replica(ReplicaView):
         self.observations.put_back(mine.observations)
         return None, outcome.error
 
+    def confirm(self) -> None:
+        """Integrate verdicts that change nothing visible, if any wait: own commits that were accepted."""
+
     def integrate(self, decided: Iterable[CommitOutcome | Failure | Pulled]) -> None:
         """Integrate verdicts in the order of the log, as one step: listeners get the net changes."""
         step: VisibleStep[Document] = VisibleStep()
@@ -327,12 +337,15 @@ class Replica(ReplicaView):
                 continue
             commit = outcome.commit
             mine = self._pending.pop(commit.local_seq, None) if commit.session == self._session else None
-            if type(outcome) is CommitOutcome and type(outcome.verdict) is Committed:
-                if mine is not None and self._promote(outcome, outcome.verdict.seq, mine):
-                    step.settled.append((mine, outcome.verdict, None))
+            verdict = outcome.verdict if type(outcome) is CommitOutcome else None
+            if type(verdict) is Committed:
+                assert type(outcome) is CommitOutcome
+                if mine is not None and self._promote(outcome, verdict.seq, mine):
+                    step.settled.append((mine, verdict, None))
                     continue
-                self._advance(outcome, outcome.verdict.seq, mine, step)
+                self._advance(outcome, verdict.seq, mine, step)
             elif mine is not None:
+                step.has_rejected = True
                 self._drop(mine, step)
             if mine is not None:
                 step.settled.append((mine, *self._ending(outcome, mine)))
@@ -381,11 +394,13 @@ class Replica(ReplicaView):
             return False
         effect = effects[0]
         record = self._documents.get(effect.doc)
-        if record is None or not record.layers or record.layers[0] is not mine or seq <= record.seq:
+        layers = NO_LAYERS if record is None else record.layers
+        if record is None or not layers or layers[0] is not mine or seq <= record.seq:
             return False
-        record.layers = record.layers[1:] if len(record.layers) > 1 else NO_LAYERS
+        record.layers = layers[1:] if len(layers) > 1 else NO_LAYERS
         record.confirmed, record.seq, record.mark = effect.after, seq, None
-        self.seq = max(self.seq, seq)
+        if seq > self.seq:  # noqa: PLR1730  # max() costs more than all the rest
+            self.seq = seq
         return True
 
     def _advance(

@@ -23,6 +23,9 @@ Listener: TypeAlias = Callable[[Notification], None]
 NO_LAYERS: Final[list[PendingCommit]] = []
 """Shared by all documents without layers, and therefore never appended to."""
 
+NO_LOCK: Final = nullcontext()
+"""Of a replica that one thread uses."""
+
 
 @dataclass(slots=True, eq=False)
 class Document:
@@ -56,7 +59,7 @@ class ReplicaView:
         self._entries: tuple[_Subscription, ...] = ()
         self._listeners: tuple[Listener, ...] = ()
         self._readers: tuple[Container[DocKey], ...] = ()
-        self.lock: AbstractContextManager[object] = nullcontext()
+        self.lock: AbstractContextManager[object] = NO_LOCK
         """Held during several steps that must be atomic for other threads."""
         self.version = 0
         """Increases with every change of the visible state: if it is unchanged, so are all documents."""
@@ -100,6 +103,11 @@ class ReplicaView:
         # Given, not left to the default: that is made by a call.
         record = self._documents[doc] = Document(found.value, found.seq, found.value, NO_LAYERS)
         return record
+
+    def is_confirmed(self, doc: DocKey) -> bool:
+        """Whether the document exists without the pending commits of this session."""
+        record = self._documents.get(doc)
+        return (record if record is not None else self._load(doc)).confirmed is not ABSENT
 
     def is_layered(self, doc: DocKey) -> bool:
         """Whether it has pending layers."""
@@ -147,8 +155,8 @@ class ReplicaView:
         """Subscribe to changes of the visible state. Returns the function that unsubscribes.
 
         `readers` contains the documents of interest, and is asked at every change: it may be the listener's own index.
-        A change of a document without readers costs one lookup and is not reported. A listener may be notified of
-        documents that only other listeners read.
+        A change of a document without readers costs one lookup and is not reported. A notification may have
+        changes of documents that only other listeners read.
         """
         entry = _Subscription(listener, readers)
         self._set_listeners((*self._entries, entry))
@@ -172,4 +180,18 @@ class ReplicaView:
         if len(listeners) == 1:
             listeners[0](notification)
         else:
-            call_all(listeners, notification)
+            told = [entry.listener for entry in self._entries if _reads(entry.readers, notification)]
+            if len(told) == 1:
+                told[0](notification)
+            else:
+                call_all(told, notification)
+
+
+def _reads(readers: Container[DocKey] | None, notification: Notification) -> bool:
+    """Whether a listener reads one of the changed documents."""
+    if readers is None:
+        return True
+    for change in notification.changes:
+        if change.doc in readers:
+            return True
+    return False

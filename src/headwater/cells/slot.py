@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import NoneType
 from typing import Final, cast
 
 from headwater.cells.binding import WRITE_SPACE, with_own_values
 from headwater.cells.context import CONTEXT, UNTRACKED, find
-from headwater.cells.cross_space import WRITTEN
+from headwater.cells.cross_space import WRITTEN, crossing_error
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
+from headwater.cells.linked_spaces import LinkedSpace
 from headwater.cells.reading import MISSING, Readable
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import ReadSource, ResolvedAddress, Traverse, holds_link, own_link
 from headwater.errors import AddressError, SchemaError
 from headwater.store.commit import PatchDoc, SetDoc
-from headwater.values.address import Depth, is_prefix
+from headwater.values.address import Depth, address_text, is_far, is_prefix, split_far
 from headwater.values.frozen import FrozenDict
-from headwater.values.hints import freeze_with, measure
-from headwater.values.ids import DocKey
+from headwater.values.hints import UNMEASURED, freeze_with, measure
+from headwater.values.ids import DocKey, SpaceId
 from headwater.values.intake import RefusedError
 from headwater.values.patch import Add, Append, PatchOp, Remove, Replace, Splice
 from headwater.values.patching import apply_patch
@@ -40,8 +40,6 @@ from headwater.values.tree import (
 )
 
 _SHALLOW: Final = Depth.SHALLOW
-_SMALL: Final = frozenset({NoneType, bool, int, float})
-"""Types of the tree that always fit into a document."""
 _PARTS_MAX: Final = 64
 """Cached parts of a slot. The fields of a record fit; caching the keys of a large dict would only take memory."""
 _ANYWHERE: Final = 2**31
@@ -151,8 +149,8 @@ class Slot(Readable):
             tx.set(doc, path, tree)
         else:
             space.replica.commit((PatchDoc(doc, (Replace(path, tree),)) if path else SetDoc(doc, tree),))
-            if space.has_work or space.inbox:
-                space.catch_up()
+            if space.runtime.has_work or space.inbox:
+                space.runtime.catch_up()
 
     def _stored(self, schema: Schema, new: object) -> Value:
         """An author's value as a tree. Raises SchemaError, AddressError or LimitError, naming this address."""
@@ -165,7 +163,7 @@ class Slot(Readable):
                 WRITE_SPACE.reset(token)
         try:
             tree = schema.store(new)
-            if type(tree) not in _SMALL:
+            if type(tree) not in UNMEASURED:
                 measure(tree)
         except RefusedError:
             # Again, for the full message: the address is computed only for errors.
@@ -234,10 +232,10 @@ class Slot(Readable):
         """Refuse an operation after which the containing value could not be read. Reads of the rules are recorded."""
         after, _ = apply_patch(tx.document(doc), op)
         source = WritePreview(tx, doc, after)
-        traverse = Traverse(source, space.scope, IGNORED_FOR_SCHEDULING)
+        traverse = Traverse(source, space, IGNORED_FOR_SCHEDULING)
         key = guard._key(space)
         resolved = traverse.resolve(key, guard._path)
-        if resolved is None or get(source.document(resolved.doc), resolved.path) is ABSENT:
+        if resolved is None or get(traverse.document(resolved.doc), resolved.path) is ABSENT:
             return
         read = source.read(key, guard._path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
         try:
@@ -256,11 +254,16 @@ class Slot(Readable):
     def _target(self, space: SpacePort, tx: Transaction, *, only_redirects: bool = False) -> ResolvedAddress:
         """The address that a write changes: links above are followed; a link here is replaced, unless it redirects."""
         doc = self._key(space)
-        traverse = Traverse(tx, space.scope, IGNORED_FOR_SCHEDULING)
-        resolved = traverse.resolve(doc, self._path, only_redirects=only_redirects)
+        traverse = Traverse(tx, space, IGNORED_FOR_SCHEDULING)
+        resolved = traverse.resolve(doc, self._path, only_redirects=only_redirects, only_near=True)
         if resolved is None:
             message = f"cannot write {self.address}: the links on its path form a cycle or leave its scope"
             raise AddressError(message, doc=doc, path=self._path)
+        if is_far(resolved.doc):
+            # Through a redirect: no commit covers two spaces.
+            far, own = split_far(resolved.doc)
+            there = LinkedSpace(SpaceId(far), space).sole_space(self)
+            raise crossing_error(tx, space, there, address_text(own, resolved.path), WRITTEN)
         return resolved
 
     def _materialize(self, space: SpacePort, tx: Transaction) -> None:
@@ -315,10 +318,10 @@ class Slot(Readable):
         """The current value or default, not recorded: for writes that need an index or a length."""
         space, tx = find(self._owner, self, WRITTEN)
         source: ReadSource = space.untracked if tx is None else tx
-        traverse = Traverse(source, space.scope, IGNORED_FOR_SCHEDULING | IGNORED_FOR_CONFLICT)
+        traverse = Traverse(source, space, IGNORED_FOR_SCHEDULING | IGNORED_FOR_CONFLICT)
         doc = self._key(space)
         resolved = traverse.resolve(doc, self._path)
-        value = ABSENT if resolved is None else get(source.document(resolved.doc), resolved.path)
+        value = ABSENT if resolved is None else get(traverse.document(resolved.doc), resolved.path)
         return self._effective_default(traverse, doc) if value is ABSENT else value
 
     def _insert(self, index: int, items: Array) -> None:

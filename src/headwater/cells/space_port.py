@@ -1,40 +1,77 @@
-"""An open space as cells use it: its replica, its owner, and its transactions."""
+"""An open space as cells use it: its runtime, its owner, and its transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
 from contextvars import Token
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
-from headwater.cells.context import CONTEXT, Addressed, check_crossing, name_of
+from headwater.cells.context import CONTEXT, Addressed, find, is_nested, name_of, open_spaces
 from headwater.cells.context_frame import ContextFrame
+from headwater.cells.cross_space import READ, crossing_error
 from headwater.cells.journal import Flags
 from headwater.cells.pending_commit import PendingCommit
 from headwater.cells.rejection import rejection
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Savepoint, Transaction
 from headwater.cells.transaction_states import Status
-from headwater.errors import (
-    ClosedError,
-    HeadwaterError,
-    NotOpen,
-    UsageError,
-)
+from headwater.cells.traverse import ReadSource
+from headwater.errors import ClosedError, HeadwaterError, NotOpen, SpaceNotOpenError, UsageError
 from headwater.store.commit import Operation, Verdict
 from headwater.values.address import SPACE_SCOPE, Depth, Scope, doc_key, session_scope, user_scope
 from headwater.values.causal import derive_id
-from headwater.values.ids import DocId, DocKey, SessionId
+from headwater.values.ids import DocId, DocKey, SessionId, SpaceId
 from headwater.values.native import mypyc_attr
 from headwater.values.seams import Entropy
-from headwater.values.tree import Maybe, Path, get
+from headwater.values.space_ids import is_space_id
+from headwater.values.tree import Maybe, Path, Value, get
+
+_OPEN: Final = Status.OPEN
 
 ADVISORY: Final = object()
 """The source of an internal commit that the next opening repeats: its rejection is not reported."""
 
 UNREPORTED_MAX: Final = 1000
 """Errors of rejected commits that are stored until the next `sync` reports them."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RuntimePort:
+    """One replica in one session, for one or several openings."""
+
+    def __init__(self, replica: Replica, name: str, session: SessionId) -> None:
+        self.replica = replica
+        self.name = name
+        self.session = session
+        # Functions are due.
+        self.has_work = False
+        # The open spaces, each by its app and by itself: the owners of cells.
+        self.by_owner: dict[object, SpacePort] = {}
+        # Errors of rejected commits without a waiting caller; `sync` reports them.
+        self.unreported: list[HeadwaterError] = []
+        # All rejected commits.
+        self.rejected_count: int = 0
+        replica.on_rejected = self._rejected
+
+    def catch_up(self) -> None:
+        """Integrate verdicts and run due functions. Overridden by the host."""
+
+    def _rejected(self, pending: PendingCommit, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        """Count a rejected commit. Store its error for `sync`, unless a caller waits for the verdict."""
+        self.rejected_count += 1
+        source = pending.source
+        if source is ADVISORY:
+            return
+        if isinstance(source, Transaction):
+            if source.is_awaited:
+                return
+            name = source.name
+        else:
+            name = ""
+        if len(self.unreported) < UNREPORTED_MAX:
+            self.unreported.append(rejection(verdict, error, self.name, name))
 
 
 class UntrackedReads:
@@ -61,13 +98,32 @@ class UntrackedReads:
 class SpacePort:
     """An open space. `owner` is the app it was opened for, or None."""
 
-    def __init__(self, replica: Replica, name: str, owner: object, entropy: Entropy, actor: str | None) -> None:
+    def __init__(  # noqa: PLR0917  # as an app is opened: where, under which name, for whom
+        self,
+        replica: Replica,
+        name: str,
+        owner: object,
+        entropy: Entropy,
+        actor: str | None,
+        runtime: RuntimePort | None = None,
+    ) -> None:
+        # Shared by the openings of different apps in one thread or event loop.
+        self.runtime: RuntimePort = runtime or RuntimePort(replica, name, SessionId(entropy.token()))
         self.replica = replica
         self.name = name
+        # The id and the lineage of the space, set by the runtime; empty if the server does not tell them.
+        self.space_id: SpaceId = SpaceId("")
+        self.lineage: bytes = b""
+        # Finds spaces that links name and the program has not open. Set by the runtime.
+        self.resolver: Resolver | None = None
+        # Owners of handles in such spaces, while they are referenced.
+        self.linked: WeakValueDictionary[SpaceId, object] = WeakValueDictionary()
+        # Why nothing may be written; empty if it may. Of a space that a resolver has opened.
+        self.read_only: str = ""
         self.owner = owner
         self.entropy = entropy
         self.actor = actor
-        self.session: SessionId = SessionId(entropy.token())
+        self.session: SessionId = self.runtime.session
         # Equal for all openings of one space.
         self.storage_key: object = replica
         self.closed = False
@@ -80,13 +136,6 @@ class SpacePort:
         self.handles: WeakValueDictionary[tuple[DocKey, type], object] = WeakValueDictionary()
         # Verdicts and commits of other sessions that wait to be integrated. The host sets its own container.
         self.inbox: Sized = ()
-        # Functions are due. Set by the runtime.
-        self.has_work = False
-        # Errors of rejected commits without a waiting caller; `sync` reports them.
-        self.unreported: list[HeadwaterError] = []
-        # All rejected commits.
-        self.rejected_count: int = 0
-        replica.on_rejected = self._rejected
 
     def sole_space(self, _what: str | Addressed) -> SpacePort:
         """This space: the owner of the cell is the space itself."""
@@ -102,18 +151,30 @@ class SpacePort:
         """A transaction block: all of its writes, or none. Sinks of the same change group are not notified."""
         return TransactionBlock(self, change_group)
 
+    def reads_in(self, tx: Transaction, other: SpacePort, what: str | Addressed) -> Transaction:
+        """The reads of a transaction of this space in another space. Overridden by the runtime."""
+        raise crossing_error(tx, self, other, name_of(what), READ)
+
     def commit_one(self, operation: Operation) -> None:
         """Commit a single write as a transaction of its own, then run what depends on it."""
         self.replica.commit((operation,))
-        if self.has_work or self.inbox:
-            self.catch_up()
+        if self.runtime.has_work or self.inbox:
+            self.runtime.catch_up()
 
     def commit_block(self, tx: Transaction) -> None:
         """Commit a transaction of plain code. Overridden by the runtime."""
         tx.commit()
 
     def catch_up(self) -> None:
-        """Integrate verdicts and run due functions. Overridden by the runtime."""
+        """Integrate verdicts and run due functions."""
+        self.runtime.catch_up()
+
+    def confirm(self, tx: Transaction) -> None:
+        """Wait until a transaction is decided. Overridden by the runtime."""
+
+    def post(self, _payload: Value) -> None:
+        """Send a write to a cell of this space. Overridden by the runtime."""
+        raise UsageError(f"space {self.name!r} handles no events, and cannot be posted to", space=self.name)
 
     def check(self, what: str | Addressed) -> None:
         """Raise if this code may not use the space now."""
@@ -122,22 +183,31 @@ class SpacePort:
             subject = closed if name == closed else f"{name} cannot be used: {closed}"
             raise ClosedError(f"{subject} was closed; open it again with `with app.open(...)`", space=self.name)
 
-    # -- rejected commits ----------------------------------------------------------------------------------
+    # -- links ---------------------------------------------------------------------------------------------
 
-    def _rejected(self, pending: PendingCommit, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """Count a rejected commit. Store its error for `sync`, unless a caller waits for the verdict."""
-        self.rejected_count += 1
-        source = pending.source
-        if source is ADVISORY:
-            return
-        if isinstance(source, Transaction):
-            if source.is_awaited:
-                return
-            name = source.name
-        else:
-            name = ""
-        if len(self.unreported) < UNREPORTED_MAX:
-            self.unreported.append(rejection(verdict, error, self.name, name))
+    def reads_of(self, space_id: SpaceId, what: str) -> ReadSource:
+        """The source of reads in the space that a link names. Raises SpaceNotOpenError."""
+        space, tx = find(self.linked_space(space_id, what), what)
+        if tx is not None:
+            return tx
+        if space.inbox:
+            space.runtime.catch_up()
+        return space.untracked
+
+    def linked_space(self, space_id: SpaceId, what: str) -> SpacePort:
+        """The space that a link names: open in the program, or opened by the resolver. Raises SpaceNotOpenError."""
+        found = open_space_with(space_id)
+        resolver = self.resolver
+        if found is None and resolver is not None and is_space_id(space_id):
+            found = resolver.find(space_id)
+        if found is not None:
+            return found
+        how = "it was opened without one" if resolver is None else "what it was opened with does not have it"
+        message = (
+            f"{what} is in the space {space_id[:40]}, which is not open in this program. Open it, or open space "
+            f"{self.name!r} with resolve=, the folder that has it ({how})"
+        )
+        raise SpaceNotOpenError(message, space=space_id, what=what)
 
     # -- identity ------------------------------------------------------------------------------------------
 
@@ -171,10 +241,42 @@ class SpacePort:
         return made
 
 
-class TransactionBlock:
-    """`with space.transaction() as tx:`. Inside a transaction of the same space it is a savepoint."""
+class Resolver(Protocol):
+    """Finds spaces that are not open in the program, and opens them for reading."""
 
-    __slots__ = ("_frame", "_group", "_point", "_space", "_token", "_tx")
+    def find(self, space_id: SpaceId) -> SpacePort | None:
+        """The space; None if it is not found. Raises LimitError if too many are read at a time."""
+
+
+def open_space_with(space_id: SpaceId) -> SpacePort | None:
+    """The opening with this id that this code can use: around it, or any other of the program."""
+    frame = CONTEXT.get()
+    while frame is not None:
+        if frame.space.space_id == space_id and not frame.space.closed:
+            return frame.space
+        frame = frame.outer
+    other: SpacePort | None = None
+    for space in open_spaces():
+        if space.space_id != space_id or space.closed:
+            continue
+        try:
+            if space.needs_check:
+                space.check("a link")
+        except UsageError:
+            # Of another thread or event loop.
+            other = other or space
+        else:
+            return space
+    return other
+
+
+class TransactionBlock:
+    """`with space.transaction() as tx:`. Inside a transaction of the same space it is a savepoint.
+
+    Inside a block of another space it is a transaction of its own, and confirmed at its end.
+    """
+
+    __slots__ = ("_frame", "_group", "_is_nested", "_point", "_space", "_token", "_tx")
 
     def __init__(self, space: SpacePort, change_group: str | None = None) -> None:
         self._space = space
@@ -183,6 +285,8 @@ class TransactionBlock:
         self._point: Savepoint | None = None
         self._token: Token[ContextFrame | None] | None = None
         self._frame: ContextFrame | None = None
+        # A block of another space is around it.
+        self._is_nested = False
 
     def __enter__(self) -> Transaction:
         if self._tx is not None:
@@ -191,17 +295,21 @@ class TransactionBlock:
         if space.needs_check:
             space.check("a transaction")
         here = frame = CONTEXT.get()
-        while frame is not None and frame.space is not space:
+        runtime = space.runtime
+        while (
+            frame is not None and frame.space is not space and (frame.tx is None or frame.space.runtime is not runtime)
+        ):
             frame = frame.outer
         tx = frame.tx if frame is not None else None
-        if tx is not None and tx.is_open:
+        if tx is not None and tx.status is _OPEN:
             self._point = tx.savepoint()
         else:
-            check_crossing(space, "a transaction", "begun")
+            if here is not None and here is not frame:
+                self._is_nested = is_nested(space)
             # No transaction in this context, or an ended one: a task that outlives its block starts a new one here.
             if space.inbox:
                 # Integrate first: a change that has already arrived must not cause a rejection.
-                space.catch_up()
+                space.runtime.catch_up()
             tx = space.begin()
             tx.change_group = self._group
             if space.gate is not None:
@@ -219,20 +327,30 @@ class TransactionBlock:
         assert token is not None
         CONTEXT.reset(token)
         if self._point is not None:
-            if kind is not None and tx.status is Status.OPEN:
+            if kind is not None and tx.status is _OPEN:
                 tx.roll_back(self._point, self._frame)
             return
         if kind is not None:
-            if tx.status is Status.OPEN:
+            if tx.status is _OPEN:
                 tx.abort()
             return
-        if tx.status is Status.OPEN:
+        if tx.status is _OPEN:
+            space = self._space
             if tx.doomed:
                 tx.abort()
                 raise UsageError(tx.doomed)
-            self._space.commit_block(tx)
+            if self._is_nested:
+                self._commit_nested(tx)
+            else:
+                space.commit_block(tx)
             if tx.is_rejected:
-                raise rejection(tx.verdict, tx.error, self._space.name)
-            space = self._space
-            if space.has_work or space.inbox:
-                space.catch_up()
+                raise rejection(tx.verdict, tx.error, space.name)
+            if space.runtime.has_work or space.inbox:
+                space.runtime.catch_up()
+
+    def _commit_nested(self, tx: Transaction) -> None:
+        # Awaited: a rejection is raised at the end of the block.
+        tx.on_settled(lambda _: None)
+        self._space.commit_block(tx)
+        # The outer block goes on as if this were done: it must not be rolled back later.
+        self._space.confirm(tx)

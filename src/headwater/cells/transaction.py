@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from headwater.cells.context import CONTEXT, PEEKING
 from headwater.cells.context_frame import ContextFrame, is_within
-from headwater.cells.drafts import Draft, marks_of, operations_of, overtaken
+from headwater.cells.drafts import Draft, operations_of, overtaken, versions_of
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
@@ -23,7 +23,6 @@ from headwater.cells.journal import (
     Flags,
     Journal,
 )
-from headwater.cells.journal_entry import Entry
 from headwater.cells.kept_reads import Keeping
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, ReadKey, call_all
 from headwater.cells.replica import Replica
@@ -46,6 +45,7 @@ from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
 
 _DEEP: Final = Depth.DEEP
 _OPEN: Final = Status.OPEN
+_REJECTED: Final = Status.REJECTED
 _ACCEPTED: Final = TransactionSignal.ACCEPTED
 _SENT: Final = TransactionSignal.SENT
 
@@ -58,7 +58,8 @@ class Transaction:
     It takes its snapshot of a document at the first read of it. Its own writes are visible inside it at once.
     """
 
-    # A transaction is made for every run, and most change none of these: so they are class attributes.
+    # A transaction is made for every run, and most change none of these: so they are class attributes. `__init__` sets
+    # those that every run reads, because a class attribute takes five times as long to read.
     # Addresses at and below which writing is allowed although the transaction is read-only.
     surface: tuple[tuple[DocKey, Path], ...] = ()
     # A function that may only read is called in it: writes then check their context.
@@ -85,6 +86,8 @@ class Transaction:
     keeping: Keeping | None = None
     # It has read something outside its replica, whose changes are not notified.
     reads_outside: bool = False
+    # Its reads in other spaces (`far.FarReads`): of a run by the app, of plain code by the opening.
+    views: dict[object, Transaction] | None = None
     # Writes to other tables of the database, applied if and only if it is accepted.
     table_transaction: TableTransaction | None = None
     # Called when it is sent: what it has launched may start.
@@ -134,6 +137,10 @@ class Transaction:
         # Every document in use, as of its first use; and those that were written.
         self._seen: dict[DocKey, Mark] = {}
         self._drafts: dict[DocKey, Draft] = _NO_DRAFTS
+        self.status = _OPEN
+        self.wrote, self._has_read, self.peeks, self.failures = False, False, 0, 0
+        self.gate = self.called = self.keeping = self.ended_with = self.observes = None
+        self.callbacks = self.followers = self.on_sent = ()
 
     def __repr__(self) -> str:
         return f"<Transaction {self.name or 'unnamed'}: {self.status.value}>"
@@ -222,7 +229,11 @@ class Transaction:
             raise self._ended(verb)
         if self.gate is not None:
             self.gate(doc)
-        mark = self._seen[doc] = self.replica.snapshot(doc)
+        record = self.replica._documents.get(doc)
+        mark = None if record is None else record.mark
+        if mark is None:
+            mark = self.replica.snapshot(doc)
+        self._seen[doc] = mark
         return mark
 
     def _draft(self, doc: DocKey) -> Draft:
@@ -347,7 +358,7 @@ class Transaction:
     @property
     def is_rejected(self) -> bool:
         """It was rejected and rolled back."""
-        return self.status is Status.REJECTED
+        return self.status is _REJECTED
 
     @property
     def is_awaited(self) -> bool:
@@ -420,9 +431,13 @@ class Transaction:
         if checked:
             # Under one lock: the reads that are found unchanged must still be so when the commit is added.
             with self.replica.lock:
-                self._send(operations, checked)
+                versions = versions_of(self._seen, checked, self.replica)
+                if isinstance(versions, Conflict):
+                    self.reject(versions)
+                else:
+                    self._submit(operations, versions)
         else:
-            self._send(operations, checked)
+            self._submit(operations, {})
 
     def reject(self, conflict: Conflict) -> None:
         """End it like a commit that was overtaken: nothing is sent."""
@@ -431,17 +446,6 @@ class Transaction:
     def end(self) -> None:
         """End a transaction without writes: there is nothing to decide."""
         self._settle(_ACCEPTED, Committed(self.replica.seq), None)
-
-    def _send(self, operations: list[Operation], checked: list[Entry]) -> None:
-        versions: dict[ReadKey, Mark | None] = {}
-        if checked:
-            marks = marks_of(self._seen, checked, self.replica)
-            if isinstance(marks, Conflict):
-                self._settle(TransactionSignal.REJECTED, marks, None)
-                return
-            for entry in checked:
-                versions[entry.doc, entry.path, 0 if entry.depth is _DEEP else SHALLOW_BIT] = marks[entry.doc]
-        self._submit(operations, versions)
 
     def _submit(self, operations: Sequence[Operation], versions: Mapping[ReadKey, Mark | None]) -> None:
         replica = self.replica
@@ -525,10 +529,7 @@ class Transaction:
             self.launched = [undo]
 
     def follow(self, follower: Callable[[Transaction], None], undo: Callable[[], None]) -> None:
-        """Call `follower` at the end of any kind; call `undo` if this part is rolled back.
-
-        A follower does not count as a waiting caller (`is_awaited`).
-        """
+        """Call `follower` at the end, not as a waiting caller (`is_awaited`); `undo` if this part is rolled back."""
         if self.status in SETTLED:
             follower(self)
             return
@@ -550,8 +551,8 @@ class Transaction:
             self.callbacks = (*self.callbacks, callback)
 
     def _decided(self, pending: PendingCommit) -> None:
-        verdict = pending.verdict
-        if type(verdict) is not Committed or len(self.callbacks) > 1 or self.followers:
+        verdict, callbacks = pending.verdict, self.callbacks
+        if type(verdict) is not Committed or len(callbacks) > 1 or self.followers:
             self._settle(
                 _ACCEPTED if type(verdict) is Committed else TransactionSignal.REJECTED, verdict, pending.error
             )
@@ -559,8 +560,8 @@ class Transaction:
         # The fast path of `_settle`: the snapshots were released when it was sent.
         self.status = TRANSITIONS[self.status, _ACCEPTED]
         self.verdict, self.journal, self._preconditions = verdict, _EMPTY, ()
-        callbacks, self.callbacks = self.callbacks, ()
         if callbacks:
+            self.callbacks = ()
             callbacks[0](self)
 
     def _settle(self, signal: TransactionSignal, verdict: Verdict | None, error: HeadwaterError | None) -> None:

@@ -7,16 +7,26 @@ cycle, and a link to a narrower scope than the schema allows read as absent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from headwater.cells.journal import LINK_PROBE, Flags
-from headwater.errors import AddressError, LimitError
-from headwater.values.address import Address, Depth, Scope, address_text, doc_key, split_key
+from headwater.errors import AddressError, LimitError, SpaceNotOpenError
+from headwater.values.address import (
+    Address,
+    Depth,
+    Scope,
+    address_text,
+    doc_key,
+    far_key,
+    is_far,
+    split_far,
+    split_key,
+)
 from headwater.values.frozen import FrozenDict
-from headwater.values.ids import DocKey
+from headwater.values.ids import DocKey, SpaceId
 from headwater.values.link import LinkRecord, link_to, parse_link, target
 from headwater.values.schema import ANY, Handle, Schema
 from headwater.values.tree import (
@@ -63,12 +73,20 @@ class ReadSource(Protocol):
         """Record a read."""
 
 
-InstanceOf: TypeAlias = Callable[[str], Scope]
-"""The reader's instance of a scope, by its name."""
+class LinkingSpace(Protocol):
+    """The space of a traversal."""
+
+    space_id: SpaceId
+
+    def scope(self, name: str) -> Scope:
+        """The reader's instance of a scope, by its name."""
+
+    def reads_of(self, space_id: SpaceId, what: str) -> ReadSource:
+        """The source of reads in the space that a link names. Raises SpaceNotOpenError."""
 
 
 class ResolvedAddress(msgspec.Struct, frozen=True):
-    """An address after all links on the path are followed."""
+    """An address after all links on the path are followed. In another space, the key of its document is far."""
 
     doc: DocKey
     path: Path
@@ -118,18 +136,54 @@ class _Walk:
 
 
 class Traverse(msgspec.Struct, frozen=True):
-    """One traversal: its source, the scopes of its reader, and the flags of its reads."""
+    """One traversal: its source, the space of its reader, and the flags of its reads.
+
+    Documents of other spaces have far keys (`values.address.far_key`), and are read there.
+    """
 
     source: ReadSource
-    instance_of: InstanceOf
+    space: LinkingSpace
     flags: Flags = 0
+
+    # -- where a document is -------------------------------------------------------------------------------
+
+    def _at(self, doc: DocKey) -> tuple[ReadSource, DocKey]:
+        """The source of a document, and its key there."""
+        if is_far(doc):
+            space, own = split_far(doc)
+            return self.space.reads_of(SpaceId(space), address_text(own)), own
+        return self.source, doc
+
+    def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
+        """The value at the address, in whichever space; recorded."""
+        source, key = self._at(doc)
+        return source.read(key, path, depth, flags)
+
+    def document(self, doc: DocKey) -> Maybe:
+        """The document, in whichever space; not recorded."""
+        source, key = self._at(doc)
+        return source.document(key)
+
+    def record(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+        """Record a read, in whichever space."""
+        source, key = self._at(doc)
+        source.record(key, path, depth, flags)
 
     # -- resolving addresses -------------------------------------------------------------------------------
 
     def resolve(
-        self, doc: DocKey, path: Path, *, at_end: bool = True, only_redirects: bool = False, ceiling: str = "session"
+        self,
+        doc: DocKey,
+        path: Path,
+        *,
+        at_end: bool = True,
+        only_redirects: bool = False,
+        only_near: bool = False,
+        ceiling: str = "session",
     ) -> ResolvedAddress | None:
         """The address of a path after links on it are followed and, `at_end`, a link at its end, too.
+
+        With `only_near`, links are followed up to the first address in another space.
 
         None for a cycle, and for a scope narrower than the ceiling. Every followed link is in the journal, so that a
         change of a link runs the reader.
@@ -145,26 +199,29 @@ class Traverse(msgspec.Struct, frozen=True):
             if at in seen:
                 return None
             seen[at] = left
-            link = parse_link(self.source.read(*at, _DEEP, self.flags | LINK_PROBE))
+            link = parse_link(self.read(*at, _DEEP, self.flags | LINK_PROBE))
             assert link is not None
             there = self._target(link, doc, path[:length])
             doc, path = there.doc, there.path + path[length:]
+            if only_near and is_far(doc):
+                return ResolvedAddress(doc, path)
             if BREADTH[_scope_name(doc)] > BREADTH[ceiling]:
                 return None
         message = f"followed {LINK_HOPS_MAX} links to {address_text(doc, path)} without reaching a value"
         raise AddressError(message, doc=doc, path=path)
 
     def _target(self, link: LinkRecord, doc: DocKey, path: Path) -> Address:
-        there = target(link, Address(doc, path), self.instance_of)
-        if there.space:
-            at = address_text(doc, path)
-            message = f"{at} links into space {there.space!r}: links between spaces are not followed yet"
-            raise AddressError(message, doc=doc, path=path, space=there.space)
-        return there
+        space = ""
+        if is_far(doc):
+            space, doc = split_far(doc)
+        there = target(link, Address(doc, path, SpaceId(space)), self.space.scope)
+        if not there.space or there.space == self.space.space_id:
+            return Address(there.doc, there.path)
+        return Address(far_key(there.space, there.doc), there.path)
 
     def _first_link(self, doc: DocKey, path: Path, *, at_end: bool, only_redirects: bool) -> int | None:
         """The number of steps to the first link to follow."""
-        value = self.source.document(doc)
+        value = self.document(doc)
         for length, step in enumerate(path):
             if type(value) in CONTAINERS and parse_link(value) is not None:
                 return length
@@ -182,7 +239,7 @@ class Traverse(msgspec.Struct, frozen=True):
         slot = self.resolve(doc, path, at_end=False)
         if slot is None:
             return ABSENT
-        handle = schema.as_handle(linked=is_link(get(self.source.document(slot.doc), slot.path)))
+        handle = schema.as_handle(linked=is_link(get(self.document(slot.doc), slot.path)))
         if handle is not None:
             return self.handle(slot.doc, slot.path, handle)
         resolved = self.resolve(slot.doc, slot.path)
@@ -202,8 +259,8 @@ class Traverse(msgspec.Struct, frozen=True):
         if not noted:
             # One deep read covers everything in this document, except the contents of handles.
             noted = not schema.has_handles
-            self.source.record(at.doc, at.path, _DEEP if noted else _SHALLOW, self.flags)
-        value = get(self.source.document(at.doc), at.path)
+            self.record(at.doc, at.path, _DEEP if noted else _SHALLOW, self.flags)
+        value = get(self.document(at.doc), at.path)
         if noted and not holds_link(value):
             return value
         if is_link(value):
@@ -224,7 +281,7 @@ class Traverse(msgspec.Struct, frozen=True):
         return value
 
     def _below(self, walk: _Walk, at: _WalkPoint, schema: Schema | None, *, noted: bool) -> Maybe:
-        value = ABSENT if schema is None else get(self.source.document(at.doc), at.path)
+        value = ABSENT if schema is None else get(self.document(at.doc), at.path)
         if schema is None or (noted and type(value) not in CONTAINERS):
             # Not described by the schema, so not read; or nothing to follow.
             return value
@@ -242,19 +299,19 @@ class Traverse(msgspec.Struct, frozen=True):
     def handle(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
         """An absolute link for a handle at this address. The target is not read."""
         if schema.always_link:
-            slot = self.source.read(doc, path, _DEEP, self.flags | LINK_PROBE)
+            slot = self.read(doc, path, _DEEP, self.flags | LINK_PROBE)
             return self._pointer(slot, doc, path, schema)
-        value = get(self.source.document(doc), path)
+        value = get(self.document(doc), path)
         if not schema.has_default and (value is None or value is ABSENT):
-            self.source.record(doc, path, _SHALLOW, self.flags | LINK_PROBE)
+            self.record(doc, path, _SHALLOW, self.flags | LINK_PROBE)
             return value
         # Without a link, the handle is this address; its content is not read.
         resolved = self.resolve(doc, path, ceiling=schema.ceiling)
-        return ABSENT if resolved is None else link_to(resolved.doc, resolved.path).to_value()
+        return ABSENT if resolved is None else absolute_link(resolved.doc, resolved.path).to_value()
 
     def _pointers(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
         """A list of links for handles."""
-        value = self.source.read(doc, path, _DEEP, self.flags)
+        value = self.read(doc, path, _DEEP, self.flags)
         if not is_array(value):
             return value
         found = [self._pointer(item, doc, (*path, index), schema) for index, item in enumerate(value)]
@@ -275,11 +332,15 @@ class Traverse(msgspec.Struct, frozen=True):
                     return ABSENT
             if BREADTH[_scope_name(there.doc)] > BREADTH[schema.ceiling]:
                 return ABSENT
-            slot = link_to(there.doc, there.path).to_value()
+            slot = absolute_link(there.doc, there.path).to_value()
         if schema.optional and slot is not ABSENT:
             there_doc, there_path = _address_of(slot)
-            if self.source.read(there_doc, there_path, _SHALLOW, self.flags) is ABSENT:
-                return None
+            try:
+                if self.read(there_doc, there_path, _SHALLOW, self.flags) is ABSENT:
+                    return None
+            except SpaceNotOpenError:
+                # Whether it exists is not known. Its fields raise the error.
+                return slot
         return slot
 
 
@@ -302,7 +363,15 @@ def _address_of(link: Value) -> tuple[DocKey, Path]:
     record = parse_link(link)
     assert record is not None
     there = target(record, Address(doc_key("-")))
-    return there.doc, there.path
+    return far_key(there.space, there.doc) if there.space else there.doc, there.path
+
+
+def absolute_link(doc: DocKey, path: Path = ()) -> LinkRecord:
+    """An absolute link to an address, which may be in another space."""
+    if not is_far(doc):
+        return link_to(doc, path)
+    space, own = split_far(doc)
+    return replace(link_to(own, path), space=SpaceId(space))
 
 
 def holds_link(value: Maybe) -> bool:
@@ -322,7 +391,7 @@ def holds_link(value: Maybe) -> bool:
 
 
 def _scope_name(doc: DocKey) -> str:
-    scope, _ = split_key(doc)
+    scope, _ = split_key(split_far(doc)[1] if is_far(doc) else doc)
     return "session" if scope.session else "user" if scope.user else "space"
 
 

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 class VisibleStep(Generic[_T]):
     """All changes of one call of `integrate`, collected before listeners are notified."""
 
-    __slots__ = ("derived", "moved", "rolled_back", "settled", "stale")
+    __slots__ = ("derived", "has_rejected", "moved", "rolled_back", "settled", "stale")
 
     def __init__(self) -> None:
         self.moved: dict[DocKey, MovedDocument] = {}
@@ -29,6 +29,7 @@ class VisibleStep(Generic[_T]):
         # Documents to be rendered: layers on the new confirmed value.
         self.stale: dict[DocKey, _T] = {}
         self.settled: list[tuple[PendingCommit, Verdict | None, HeadwaterError | None]] = []
+        self.has_rejected = False
         # Derived results of other sessions.
         self.derived: list[Derived] = []
 
@@ -76,6 +77,8 @@ class VisibleStep(Generic[_T]):
 
     def rejected(self) -> list[tuple[PendingCommit, Verdict | None, HeadwaterError | None]]:
         """The rejected and failed commits."""
+        if not self.has_rejected:
+            return []
         return [decided for decided in self.settled if type(decided[1]) is not Committed]
 
     def rejected_source(self) -> object:

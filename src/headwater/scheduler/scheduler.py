@@ -39,14 +39,15 @@ from headwater.scheduler.passes.settle import Settle
 from headwater.scheduler.runs.adoption import Adoption
 from headwater.scheduler.runs.attempt import Call
 from headwater.scheduler.runs.decision_waits import DecisionWaits
+from headwater.scheduler.runs.far_port import Far
 from headwater.scheduler.runs.function_errors import ErrorReports
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.persistence import Persistence
 from headwater.scheduler.runs.pull import Puller
 from headwater.scheduler.runs.runner import Runner
-from headwater.scheduler.runs.seen_failures import called_in, failure_conflict
-from headwater.scheduler.runs.steps import PassStep, Perform, drive
+from headwater.scheduler.runs.seen_failures import failure_conflict
+from headwater.scheduler.runs.steps import PassStep, Perform
 from headwater.scheduler.scheduler_environment import EventServer, SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.scheduler.trace import Trace, TraceListener, TraceRecord
@@ -129,6 +130,8 @@ class Scheduler:
             space=space,
         )
         self._puller = Puller(self.graph, self.gates, self.queue, self.invalidation, self.runner)
+        self.is_valid: Callable[[Node], bool] = self._puller.is_surely_valid
+        """Whether a call would give what it gave before, without a run. Every call asks: no method in between."""
         self.preflight = Preflight(self.graph, self.invalidation, self.runner)
         parts = (self.preflight, self._puller, self.gates, self.runner)
         environment = self._environment
@@ -152,6 +155,7 @@ class Scheduler:
             runner=self.runner,
             puller=self._puller,
             events=self.events,
+            replica=replica,
             trace=self.trace,
             now=now,
             report=self.reports.report,
@@ -185,6 +189,15 @@ class Scheduler:
         self.decision_waits = self.invalidation.decision_waits = DecisionWaits(replica, self._receive)
         self.arrivals = Arrivals(replica, self.ready, self._receive, self.recheck_events, space)
         self.arrivals.attach(self.runner, self.events, self.invalidation)
+
+    def reach_out(self, far: Far) -> None:
+        """Stored runs may have read other spaces."""
+        self.persistence.far = far
+        self.invalidation.on_far = far.take_invalid
+
+    def rest_invalid(self) -> None:
+        """The nodes that are due do not settle, because functions of other spaces depend on them: back off (I6)."""
+        self._settle.rest_queued()
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 
@@ -244,7 +257,7 @@ class Scheduler:
 
     def settle(self) -> float | None:
         """Run one pass. Returns when the next timed work is due; None without any."""
-        return drive(self._settle.steps(self._perform), self._perform)
+        return self._settle.run(self._perform)
 
     def idle(self) -> float | None:
         """Run passes until only timed or suspended work is left. Returns when the next timed work is due."""
@@ -264,18 +277,6 @@ class Scheduler:
         settling = self._settle.settling
         self._puller.pull(node, self._perform, in_pass=settling, in_run=in_run or settling)
 
-    def is_current(self, node: Node) -> bool:
-        """A call returns the stored result without a run."""
-        return node.error is None and self._puller.is_surely_valid(node)
-
-    def called_in(self, tx: Transaction) -> list[Node]:
-        """The computations whose results a transaction of plain code has read."""
-        return called_in(tx, self.graph)
-
-    def is_valid(self, node: Node) -> bool:
-        """A call would give what it gave before, without a run."""
-        return self._puller.is_surely_valid(node)
-
     def has_valid_inputs(self, node: Node) -> bool:
         """Whether all that the last run of the running node has read is valid without a run: it may keep the reads."""
         return self._puller.has_valid_inputs(node)
@@ -286,7 +287,9 @@ class Scheduler:
 
     def store_error(self, node: Node) -> HeadwaterError | None:
         """Why the store did not take its last result, or a result above with which it was rolled back."""
-        return next((each.store_error for each in self._puller.upstream(node) if each.store_error is not None), None)
+        return next(
+            (each.rare.store_error for each in self._puller.upstream(node) if each.rare.store_error is not None), None
+        )
 
     def is_under_way(self, node: Node) -> bool:
         """The node or one of its inputs is suspended."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from headwater.errors import HeadwaterError, UserCodeError
+from headwater.errors import HeadwaterError
+from headwater.scheduler.runs.function_errors import Report
 from headwater.scheduler.runs.steps import Perform
 
 
@@ -33,7 +34,7 @@ class SchedulerEnvironment:
     # Calls a function.
     perform: Perform
     # Called with errors; and with whether there is work.
-    report: Callable[[UserCodeError], None]
+    report: Report
     tick: Callable[[bool], None]
     # The lock of the scheduler, where several threads use it.
     lock: AbstractContextManager[object]

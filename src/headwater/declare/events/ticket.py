@@ -17,6 +17,7 @@ from headwater.errors import (
     UnconfirmedError,
 )
 from headwater.scheduler.events.event import EventRecord, EventState
+from headwater.scheduler.events.event_errors import delivery_error
 from headwater.scheduler.events.outcomes import HANDLED
 from headwater.scheduler.events.receipts import REUSED
 from headwater.values.codec import to_json
@@ -70,6 +71,7 @@ class Ticket(Generic[R_co]):
 
         Raises:
             EventFailedError: HW161. The handler raised an exception. The event is kept.
+            DeliveryError: HW166. A handler of another space did not accept it. It is kept in the space that sent it.
             EventRejectedError: HW164. The handler raised `hw.Reject`.
             EventRefusedError: HW162. The transaction that sent the event was rolled back.
             EventReusedError: HW165. The id was used for another event.
@@ -128,6 +130,10 @@ class Ticket(Generic[R_co]):
         if isinstance(event.error, UnconfirmedError | PoisonedError):
             message = f"it is not known whether {event.id} was handled by {title}: {event.error.message}"
             raise UnconfirmedError(f"{message}. Look before you send it again", event=event.id) from event.error
+        if event.state is EventState.FAILED and event.sender is not None:
+            refused = delivery_error(f"event:{event.sender.letters}", title, self._space.name, event.reason)
+            refused.__cause__ = event.error
+            raise refused
         if event.state is EventState.FAILED:
             message = f"{title} did not handle {event.id}: {event.reason}. Nothing of it was written"
             where = self._space.scheduler.outcomes.where

@@ -98,7 +98,6 @@ class Choice(Computed[[], T]):
 
     def __init__(self, app: Owner, condition: Condition, branches: tuple[Branch, Branch], name: str, doc: str) -> None:
         super().__init__(app, self._plain, name, doc, NO_OPTIONS)
-        self.__doc__ = type(self).__doc__
         self._condition = condition
         # The branches for a true and for a false condition.
         self._then, self._otherwise = branches
@@ -122,7 +121,7 @@ class Choice(Computed[[], T]):
             self._result = Cell(self._app, "", key=self._key)
         return self._result
 
-    def _store(self, value: object) -> Value:
+    def to_stored(self, value: object) -> Value:
         return cast("Value", value)
 
     def register(self, space: FunctionPort) -> None:

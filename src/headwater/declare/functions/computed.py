@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 from headwater.cells.cell import Cell
 from headwater.cells.context import CONTEXT, Owner, find
 from headwater.cells.context_frame import ContextFrame
+from headwater.cells.far import FarReads
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.arguments import restored_arguments, stored_arguments
 from headwater.declare.functions.enclosing_piece import EnclosingPiece
@@ -53,21 +54,43 @@ class Computed(Generic[P, R]):
     There is one result for each set of arguments.
     """
 
+    # Large programs have many. Attributes of authors have a dict, as those of a function.
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "__wrapped__",
+        "_app",
+        "_is_typed",
+        "_key",
+        "_parametrised",
+        "_result",
+        "_returned_types",
+        "_signature",
+        "_type",
+        "enclosing_piece",
+        "name",
+        "options",
+    )
+
     def __init__(self, app: Owner, fn: Callable[P, object], name: str, doc: str, options: FunctionOptions) -> None:
-        self.name = name
-        self.__wrapped__ = fn
-        self.__doc__ = fn.__doc__
-        self.__name__ = name
+        self.name: str = name
+        self.__wrapped__: Callable[P, object] = fn
         self._app = app
-        self.options = options
+        self.options: FunctionOptions = options
         self._signature = signature_of(fn)
         self._parametrised = self._signature is not NO_PARAMETERS
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
+        # Types of stored results that are returned as they are.
+        self._returned_types: frozenset[type] = frozenset()
         self._is_typed = True
         self._key = doc_key(doc)
         # Set by the builder of a pattern.
         self.enclosing_piece: EnclosingPiece | None = None
+
+    @property
+    def __name__(self) -> str:
+        return self.name
 
     @property
     def address(self) -> str:
@@ -117,13 +140,16 @@ class Computed(Generic[P, R]):
                 hint = None
             self._type = schema_of(hint, where=where)
             self._result = Cell(self._app, "", schema=self._type, key=self._key)
+            if not self._result._handles:  # noqa: SLF001  # it has asked the schema already
+                self._returned_types = self._type.plain
         return self._result
 
     def check(self) -> None:
         """Raise DeclarationError if its return type cannot be stored."""
         self._resolve()
 
-    def _store(self, value: object) -> Value:
+    def to_stored(self, value: object) -> Value:
+        """Convert what the function returned."""
         if not self._is_typed:
             check_untyped(self.name, value)
         try:
@@ -142,7 +168,10 @@ class Computed(Generic[P, R]):
                 # Taken before anything runs. A wrong type is reported by the first call.
                 self.fingerprint_in(space)
             return
-        self._renew(space, space.add_node(self, self.spec_in(space)))
+        node = space.add_node(self, self.spec_in(space))
+        if self.enclosing_piece is None:
+            # As `_renew`: each opening registers each function.
+            space.scheduler.announce(node)
 
     def spec_in(self, space: FunctionPort) -> NodeSpec:
         """The facts about its node in an open space."""
@@ -174,7 +203,7 @@ class Computed(Generic[P, R]):
             outputs=outputs,
             side_write_envelope=envelope,
             eager=options.eager,
-            store=self._store,
+            result_type=self,
             read_only=RUN_COMPUTED,
             has_callers=True,
             is_async=is_async(self.__wrapped__),
@@ -213,12 +242,16 @@ class Computed(Generic[P, R]):
                 if (
                     node is not None
                     and node.status is _CLEAN
+                    and node.rare.error is None
                     and node.failed_at <= here.failures
                     and not node.spec.is_async
-                    and space.scheduler.is_current(node)  # type: ignore[attr-defined]
+                    and space.scheduler.is_valid(node)  # type: ignore[attr-defined]
                 ):
-                    value = memo[self] = self._result._read_in(frame)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
-                    return value  # type: ignore[return-value]
+                    found: object = here.read(self._key)
+                    if type(found) not in self._returned_types:
+                        found = self._result._read_in(frame)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
+                    memo[self] = found
+                    return found  # type: ignore[return-value]
         home, tx = find(self._app, self._doc if self._parametrised else self)
         assert isinstance(home, FunctionPort)
         if tx is not None and tx.has_writes:
@@ -252,9 +285,9 @@ class Computed(Generic[P, R]):
     def _pull(self, home: FunctionPort, tx: Transaction | None, node: Node, cell: Cell[Any]) -> R:
         value = self._read_current(home, tx, node, cell)
         if tx is None:
-            if home.has_work:
+            if home.runtime.has_work:
                 # Other functions may have read what it wrote besides its result.
-                home.catch_up()
+                home.runtime.catch_up()
         elif not self._parametrised:
             tx.memo[self] = value
         return cast("R", value)
@@ -295,18 +328,21 @@ class Computed(Generic[P, R]):
     def _make_current(self, home: FunctionPort, tx: Transaction | None, node: Node) -> None:
         """Make its stored result current, without reading it. Raises what the function raised."""
         if tx is None and home.inbox:
-            home.catch_up()
+            home.runtime.catch_up()
         try:
-            if tx is None or node.status is not _CLEAN or not home.scheduler.is_current(node):
-                home.pull(node, in_run=tx is not None and tx.node is not None)
+            if tx is None or node.rare.error is not None or not home.scheduler.is_valid(node):
+                if isinstance(tx, FarReads):
+                    tx.far.pull(node)
+                else:
+                    home.pull(node, in_run=tx is not None and tx.node is not None)
         except Exception:
             if tx is not None:
                 # A reader of an error is notified when the error ends.
                 tx.record(node.outputs[0], (), Depth.DEEP)
                 note_call(tx, node)
-            elif home.has_work:
+            elif home.runtime.has_work:
                 # Pieces that it started before it failed run, and are then removed.
-                home.catch_up()
+                home.runtime.catch_up()
             raise
         if node.spec.is_async and (node.is_retried or home.replica.read(node.outputs[0]) is ABSENT):
             if tx is not None:
@@ -422,3 +458,16 @@ class Computed(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<computed {self._doc}>"
+
+
+class _FunctionDoc:
+    """The text of the function, for a computed function; and for the class, its own."""
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    def __get__(self, function: Computed[..., Any] | None, _owner: object = None) -> str | None:
+        return self._text if function is None else function.__wrapped__.__doc__
+
+
+Computed.__doc__ = _FunctionDoc(Computed.__doc__)  # type: ignore[assignment]  # one for each function would take memory

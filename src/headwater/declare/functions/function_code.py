@@ -6,6 +6,8 @@ up by name: `fn.__dict__` would make a dict for each function.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from gc import get_referents
 from inspect import (
     CO_ASYNC_GENERATOR,
     CO_COROUTINE,
@@ -19,7 +21,7 @@ from inspect import (
     signature,
 )
 from types import FunctionType, NoneType
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, cast, get_type_hints
 
 NO_PARAMETERS: Final = Signature()
 
@@ -30,6 +32,7 @@ _PLAIN_TYPES: Final[dict[str, type]] = {each.__name__: each for each in (bool, b
     "None": NoneType
 }
 """The types of most results, as written in a module with `from __future__ import annotations`."""
+_NOTHING: Final[dict[str, object]] = {}
 
 
 def is_async(fn: object) -> bool:
@@ -64,7 +67,9 @@ def signature_of(fn: object) -> Signature:
 
 def return_type_of(fn: object) -> tuple[object, bool]:
     """The declared type of its result, and whether there is one. Raises NameError: a type is not defined yet."""
-    declared = getattr(fn, "__annotations__", None)
+    declared = _unmade_annotations(fn) if type(fn) is FunctionType else None
+    if declared is None:
+        declared = getattr(fn, "__annotations__", None)
     if declared is not None and not declared:
         return Any, False
     if type(fn) is FunctionType and declared is not None and len(declared) == 1:
@@ -76,6 +81,34 @@ def return_type_of(fn: object) -> tuple[object, bool]:
             return plain, True
     hints = get_type_hints(fn, include_extras=True)
     return hints.get("return", Any), "return" in hints
+
+
+def _unmade_annotations(fn: FunctionType) -> Mapping[str, object] | None:
+    """The annotations of a function for which Python has not made a dict yet; None if it has, or may have.
+
+    `fn.__annotations__` makes that dict and keeps it: 184 bytes for each function of a large program. Until then the
+    function refers to nothing, or to a tuple of names and annotations.
+    """
+    globals_, closure, defaults = fn.__globals__, fn.__closure__, fn.__defaults__
+    builtin = cast("Any", fn).__builtins__  # mypy knows it or not, by what it has checked before
+    found: tuple[object, ...] | None = None
+    # Without a comprehension, which would be a call: each opening asks for each function.
+    for each in get_referents(fn):
+        kind = type(each)
+        if (kind is not tuple and kind is not dict) or not each or each is globals_ or each is builtin:
+            continue
+        if each is closure or each is defaults:
+            continue
+        if found is not None or kind is dict:
+            return None
+        found = each
+    if found is None:
+        # Later versions of Python have a function that makes them.
+        return _NOTHING if getattr(fn, "__annotate__", None) is None else None
+    # Not `match`: a class pattern makes a text for each lookup, which the interpreter's cache of attributes keeps.
+    if len(found) == 2 and found[0] == "return" and type(found[1]) is str:  # noqa: PLR2004  # a name and its annotation
+        return {"return": found[1]}
+    return None
 
 
 def method_of(fn: object) -> str | None:

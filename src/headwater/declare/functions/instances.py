@@ -17,7 +17,7 @@ from headwater.cells.document_class import Doc
 from headwater.cells.document_operations import identity_key
 from headwater.cells.reading import Readable
 from headwater.errors import HeadwaterError, UsageError
-from headwater.scheduler.graph.node import Node, NodeSpec
+from headwater.scheduler.graph.node import FunctionHome, Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.values.author_text import safe_repr
@@ -50,8 +50,9 @@ class Instance:
 class Instances:
     """The instances of one function in one open space. Writing needs the lock of the space; reading does not."""
 
-    def __init__(self, scheduler: Scheduler, on_gone: Callable[[Node], None]) -> None:
+    def __init__(self, scheduler: Scheduler, on_gone: Callable[[Node], None], home: FunctionHome | None = None) -> None:
         self._scheduler = scheduler
+        self._home = home
         # Called with each node that is removed.
         self._on_gone = on_gone
         self._found: dict[Key, Instance] = {}
@@ -70,7 +71,7 @@ class Instances:
     def put(self, key: Key, spec: NodeSpec, cell: Cell[Any]) -> Instance:
         """Register an instance; unread ones may be removed for it."""
         self._calls += 1
-        spec.on_unread = lambda: self.release([key])
+        spec.on_unread, spec.home = lambda: self.release([key]), self._home
         instance = self._found[key] = Instance(self._scheduler.register(spec), cell, self._calls)
         if len(self._found) > UNREAD_MAX and len(self._found) % UNREAD_MAX == 1:
             self._thin_out(instance)

@@ -86,7 +86,7 @@ class Sink:
             NotOpen: HW001. The app has no open space here.
             UsageError: HW100. The sink belongs to a piece: stop the piece.
         """
-        home, _ = find(self._app, f"{self.name}.stop()")
+        home, _ = find(self._app, f"{self.name}()", "stopped")
         assert isinstance(home, FunctionPort)
         if self.enclosing_piece is not None:
             message = (

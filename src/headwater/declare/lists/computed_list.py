@@ -37,16 +37,15 @@ _ALL: Final = slice(None)
 class Roster:
     """The elements of one run of a list."""
 
-    __slots__ = ("_by_token", "entries", "has_repeats", "places", "stored")
+    __slots__ = ("_by_token", "entries", "stored")
 
-    def __init__(self, entries: list[ElementEntry | None]) -> None:
+    def __init__(self, entries: list[ElementEntry | None], stored: Array | None = None) -> None:
         # None: an empty slot.
         self.entries = entries
-        self.stored = array_of([None if entry is None else entry.reference() for entry in entries])
+        if stored is None:
+            stored = array_of([None if entry is None else entry.reference() for entry in entries])
+        self.stored = stored
         self._by_token: dict[str | bytes, ElementEntry] | None = None
-        # `each`: by the document of a result, the index of its element; and whether one is there twice. Made at need.
-        self.places: dict[DocKey, int] | None = None
-        self.has_repeats = False
 
     def has_stored(self, stored: Maybe) -> bool:
         """Whether a stored list is of this run."""
@@ -64,13 +63,21 @@ class Roster:
             self._by_token = {_token(value): entry for value, entry in pairs if value is not None and entry is not None}
         return None if reference is None else self._by_token.get(_token(reference))
 
+    def take_tokens(self, before: Roster, gone: Iterable[ElementEntry], added: Iterable[ElementEntry]) -> None:
+        """Find elements as the roster before did, which is not asked any more."""
+        if before._by_token is not None:
+            self._by_token, before._by_token = before._by_token, None
+            for entry in gone:
+                self._by_token.pop(_token(entry.reference()), None)
+            for entry in added:
+                self._by_token[_token(entry.reference())] = entry
+
 
 class ComputedList(Computed[[], list[R]]):
     """A list, called to be read: `rows()`. `len(rows)`, `rows[3]` and a loop read no more than they need."""
 
     def __init__(self, app: Owner, name: str, doc: str, origin: Callable[..., object]) -> None:
         super().__init__(app, self._plain, name, doc, NO_OPTIONS)
-        self.__doc__ = type(self).__doc__
         self._origin = origin
         # By open space: the elements of the last run.
         self._rosters: WeakKeyDictionary[FunctionPort, Roster] = WeakKeyDictionary()
@@ -80,8 +87,8 @@ class ComputedList(Computed[[], list[R]]):
         """The list as plain code makes it: for a transaction with writes that no node has seen."""
 
     @abstractmethod
-    def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
-        """Its elements, in the run of its node. None: an empty slot."""
+    def _roster(self, home: FunctionPort, tx: Transaction, before: Roster | None) -> Roster:
+        """Its elements, in the run of its node. If they are the same as before, it is the same roster."""
 
     @abstractmethod
     def _parts_of_list(self) -> list[Computed[..., Any]]:
@@ -94,7 +101,7 @@ class ComputedList(Computed[[], list[R]]):
             self._result = Cell(self._app, "", key=self._key)
         return self._result
 
-    def _store(self, value: object) -> Value:
+    def to_stored(self, value: object) -> Value:
         assert is_array(value)
         return value
 
@@ -119,11 +126,8 @@ class ComputedList(Computed[[], list[R]]):
         frame = CONTEXT.get()
         assert frame is not None
         assert frame.tx is not None
-        entries, before = self._entries(home, frame.tx), self._rosters.get(home)
-        if before is None or entries != before.entries:
-            # The same elements are the same roster: what was made of it stays valid.
-            self._rosters[home] = before = Roster(entries)
-        return before.stored
+        roster = self._rosters[home] = self._roster(home, frame.tx, self._rosters.get(home))
+        return roster.stored
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -145,7 +149,7 @@ class ComputedList(Computed[[], list[R]]):
         if tx is not None:
             return self._values_in(home, tx)
         found = self._while_current(home, tx, (), lambda stored: self._values(home, stored))
-        if home.has_work:
+        if home.runtime.has_work:
             home.catch_up()
         return found
 
@@ -235,7 +239,7 @@ class ComputedList(Computed[[], list[R]]):
         doc = self._key
         if is_link(source.document(doc)):
             # Made of values that are scoped to a user, the list is scoped to that user.
-            place = Traverse(source, home.scope).resolve(doc, ())
+            place = Traverse(source, home).resolve(doc, ())
             doc = doc if place is None else place.doc
         return source.read(doc, path, depth)
 
@@ -277,10 +281,15 @@ class ComputedList(Computed[[], list[R]]):
         return cast("R", as_linked(home, stored) if entry is None else entry.read())
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__.lower()} {self._doc}>"
+        return f"<{type(self).__qualname__.lower()} {self._doc}>"
 
 
 _END: Final = object()
+
+
+def roster_of(entries: list[ElementEntry | None], before: Roster | None) -> Roster:
+    """The roster of these elements: the one before, if it has the same."""
+    return Roster(entries) if before is None or entries != before.entries else before
 
 
 def read_all(things: Iterable[T], read: Callable[[T], R]) -> list[R]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from headwater.cells.elements import ElementEntry
+from headwater.cells.pending_commit import ReadKey
 from headwater.cells.space_port import SpacePort
 from headwater.declare.functions.instances import Key
 from headwater.values.address import doc_key
@@ -27,17 +28,25 @@ class RowList(Protocol):
 class Row(ElementEntry):
     """The result of the function for one element."""
 
-    __slots__ = ("_link", "_list", "doc", "element_key", "entry", "index", "result")
+    __slots__ = ("_link", "_list", "count", "doc", "element_key", "entry", "index", "read_key")
 
     def __init__(self, rows: RowList, entry: ElementEntry, index: int, key: Key, doc: str) -> None:
         super().__init__(("row", doc), entry.label)
         self._list = rows
         self.doc = doc
-        self.result: DocKey = doc_key(doc)
+        # The read of the result.
+        self.read_key: ReadKey = (doc_key(doc), (), 0)
         self._link: Value = link_to(self.result).to_value()
         self.entry = entry
         self.index = index
         self.element_key = key
+        # In how many places of the list it is.
+        self.count = 0
+
+    @property
+    def result(self) -> DocKey:
+        """The document of the result."""
+        return self.read_key[0]
 
     def read(self) -> object:
         """The result, as a recorded read."""

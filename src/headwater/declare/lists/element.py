@@ -158,8 +158,8 @@ class Element(Computed[..., R]):
         given = (index,) if self.takes_index else ()
         return cast("R", self.__wrapped__(element, *given))
 
-    def _store(self, value: object) -> Value:
-        return None if value is _HOLE else super()._store(value)
+    def to_stored(self, value: object) -> Value:
+        return None if value is _HOLE else super().to_stored(value)
 
 
 class Predicate(Element[bool]):
@@ -174,7 +174,7 @@ class Predicate(Element[bool]):
     def _convert(self, value: object) -> object:
         return bool(value)
 
-    def _store(self, value: object) -> Value:
+    def to_stored(self, value: object) -> Value:
         return value is not _HOLE and bool(value)
 
 
@@ -202,11 +202,11 @@ class Spread(Element[list[R]]):
     def _convert(self, value: object) -> object:
         return _HOLE if value is None else self.checked(value)
 
-    def _store(self, value: object) -> Value:
+    def to_stored(self, value: object) -> Value:
         if value is _HOLE:
             return array_of([])
         # A tuple counts as a list, if no type was declared.
-        return super()._store(list(value) if isinstance(value, tuple) and not self._is_typed else value)
+        return super().to_stored(list(value) if isinstance(value, tuple) and not self._is_typed else value)
 
     def checked(self, value: object) -> list[object] | tuple[object, ...]:
         """The results for an element, without None."""

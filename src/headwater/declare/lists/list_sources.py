@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc
-from headwater.cells.elements import ElementEntry, entries_of, entry_for, is_listlike
+from headwater.cells.elements import ElementEntry, LinkList, entries_of, entry_for, is_listlike, links_of
 from headwater.cells.list_and_map import List
 from headwater.cells.reading import Readable
 from headwater.cells.slot import Slot
@@ -99,6 +99,15 @@ def entries_of_source(source: object, home: FunctionPort, tx: Transaction, name:
     if isinstance(found, Slot | ComputedList):
         return entries_of_source(found, home, tx, name)
     return [_entry(each, name) for each in _as_list(found, name)]
+
+
+def links_of_source(source: object, home: FunctionPort, tx: Transaction) -> LinkList | None:
+    """The elements as links, if the source is a list of links by its type. Depends on what `entries_of_source` does."""
+    if isinstance(source, ComputedList):
+        return None
+    if isinstance(source, Computed):
+        return links_of(source.current_in(home, tx))
+    return links_of(source) if isinstance(source, Slot) else None
 
 
 def _entry(each: object, name: str) -> ElementEntry | None:

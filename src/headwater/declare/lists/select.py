@@ -14,7 +14,7 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Traverse
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_port import FunctionPort
-from headwater.declare.lists.computed_list import ComputedList, read_all
+from headwater.declare.lists.computed_list import ComputedList, Roster, read_all, roster_of
 from headwater.declare.lists.each import Each
 from headwater.declare.lists.each_row import Row
 from headwater.declare.lists.element import Element, Spread
@@ -50,9 +50,10 @@ class Select(ComputedList[E]):
         kept = [each for index, each in enumerate(elements) if self.element.call_plain(each, index)]
         return cast("list[E]", kept)
 
-    def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
+    def _roster(self, home: FunctionPort, tx: Transaction, before: Roster | None) -> Roster:
         rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
-        return [row.entry for row, is_meant in zip(rows, read_all(rows, self.each.read_row), strict=True) if is_meant]
+        found = zip(rows, read_all(rows, self.each.read_row), strict=True)
+        return roster_of([row.entry for row, is_meant in found if is_meant], before)
 
 
 class FlatEntry(ElementEntry):
@@ -100,9 +101,9 @@ class FlatEach(ComputedList[R]):
             found += [] if made is None else self.element.checked(made)
         return cast("list[R]", found)
 
-    def _entries(self, home: FunctionPort, tx: Transaction) -> list[ElementEntry | None]:
+    def _roster(self, home: FunctionPort, tx: Transaction, before: Roster | None) -> Roster:
         rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
-        traverse = Traverse(tx, home.scope)
+        traverse = Traverse(tx, home)
 
         def count(row: Row) -> int:
             self.each.row_cell(row)
@@ -112,4 +113,4 @@ class FlatEach(ComputedList[R]):
             return len(made) if is_array(made) else 0
 
         counts = zip(rows, read_all(rows, count), strict=True)
-        return [FlatEntry(self.each, row, index) for row, size in counts for index in range(size)]
+        return roster_of([FlatEntry(self.each, row, index) for row, size in counts for index in range(size)], before)

@@ -112,10 +112,10 @@ class Resource(Explainable, Generic[P, R]):
         if successor is not None:
             return successor(*args, **kwargs)
         source = self._source(home, *args, **kwargs)
-        if tx is None and (home.inbox or home.has_work):
+        if tx is None and (home.inbox or home.runtime.has_work):
             home.catch_up()
         home.fetcher.called(source, tx)
-        if tx is None and home.has_work:
+        if tx is None and home.runtime.has_work:
             home.catch_up()
         return source.state(home, tx, home.timers.wall, home.fetcher.found_unreadable)
 

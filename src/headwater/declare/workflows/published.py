@@ -7,8 +7,9 @@ from typing import Any
 
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
+from headwater.declare.events.ticket import Ticket
 from headwater.declare.workflows.workflow_port import HubPort
-from headwater.errors import EventRefusedError, UnavailableError, UsageError
+from headwater.errors import EventRefusedError, EventTimeoutError, UnavailableError, UsageError
 from headwater.workflow.workflow_transaction import WorkflowTransaction
 
 
@@ -72,3 +73,30 @@ class Published(str):  # noqa: SLOT000  # has attributes
     def __await__(self) -> Generator[Any, Any, bool]:
         """As `sync`, without blocking the event loop."""
         return self._hub.in_thread(self.sync).__await__()
+
+
+class PublishedElsewhere(Published):
+    """The id of an event for a topic of another space. It is sent by the transaction around `publish`."""
+
+    _ticket: Ticket[object]
+
+    @classmethod
+    def sent(cls, message: str, ticket: Ticket[object]) -> PublishedElsewhere:
+        """A published event that its own space handles."""
+        made = cls(message)
+        made._ticket = ticket
+        return made
+
+    def sync(self, timeout: float | None = None) -> bool:
+        """Wait until the event is on disk in its own space; return whether it is new. Raises what rejected it.
+
+        Raises UnavailableError after `timeout` seconds: it may still be stored.
+        """
+        try:
+            return bool(self._ticket.result(None if timeout is None else f"{timeout:f}s"))
+        except EventTimeoutError as late:
+            raise UnavailableError(f"{self.id} is not on disk yet; it is still tried", event=self.id) from late
+
+    def __await__(self) -> Generator[Any, Any, bool]:
+        """As `sync`, without blocking the event loop."""
+        return bool((yield from self._ticket.__await__()))

@@ -1,27 +1,30 @@
 """Topics: queues of events of a workflow, and how events are published.
 
 In a producer, in `next`, in a handler or a transaction, publishing is part of that commit; elsewhere it is a
-transaction of its own.
+transaction of its own. To a topic of another space, the commit sends the event, and it is published when it arrives.
 """
 
 from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from headwater.cells.context import CONTEXT, UNTRACKED, Owner, check_crossing, find
+from headwater.cells.context import CONTEXT, UNTRACKED, Owner, carrier_to, check_crossing, find
 from headwater.cells.context_frame import ContextFrame
 from headwater.cells.detached_value import DetachedValue
+from headwater.cells.post import PUBLISH_STREAM
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
+from headwater.declare.events.event_port import EventPort
+from headwater.declare.events.ticket import Ticket
 from headwater.declare.workflows.current_run import CURRENT_RUN, HandlerPhase
-from headwater.declare.workflows.published import Published
+from headwater.declare.workflows.published import Published, PublishedElsewhere
 from headwater.declare.workflows.webhook import Webhook
 from headwater.declare.workflows.workflow_port import HubPort, WorkflowPort
 from headwater.errors import AddressError, ClosedError, NotFoundError, UsageError, WriteError
 from headwater.values.codec import decode, encode
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
-from headwater.values.tree import Value, freeze
+from headwater.values.tree import Value, freeze, map_of
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_transaction import FIRST_STEP
@@ -56,7 +59,8 @@ class Topic(Generic[T]):
         """Publish an event. The same id is the same event.
 
         An event that is still queued gets the new value; a consumed event does not change. The event is stored with the
-        commit around this code, or a moment later.
+        commit around this code, or a moment later. In a transaction of another space, it is sent with that commit, and
+        published in its own space when that is confirmed: once, in the order of the commits, also after a crash.
 
         Args:
             value: The value of the event.
@@ -126,6 +130,9 @@ class Topic(Generic[T]):
         if tx is None and frame is not None and _shares(frame, hub):
             # Another app on the same file: its transaction commits the event as well.
             tx = frame.tx
+        carrier = None if tx is not None else carrier_to(space)
+        if carrier is not None:
+            return self._send(space, carrier, event)
         if tx is None or (frame is not None and frame.tx is not tx):
             check_crossing(space, self, "published to")
         if tx is None:
@@ -135,14 +142,34 @@ class Topic(Generic[T]):
             raise ClosedError(f"{message}; publish before it does, or outside of it")
         refused = tx.refusal(space.key(self._flow, "space"))
         if refused or (frame is not None and frame.read_only):
-            name = tx.name or "this code"
-            raise WriteError(f"{name} only reads, and may be run again: publish to {self.address} in a handler")
+            raise self._only_reads(tx)
         transaction = hub.along(tx)
         number = transaction.add(step)
         # Else the transaction would end without a commit.
         tx.wrote = True
         tx.launch(lambda: transaction.drop(number))
         return Published.of(event.message, hub, transaction, number, tx)
+
+    def _send(self, space: WorkflowPort, carrier: ContextFrame, event: Publication) -> Published:
+        """Send an event with a transaction of another space. It is published when it arrives."""
+        if carrier.tx is not None and carrier.read_only:
+            raise self._only_reads(carrier.tx)
+        assert isinstance(space, EventPort)
+        fields: dict[str, Value] = {
+            "flow": event.flow,
+            "topic": event.topic,
+            "id": event.message,
+            "value": decode(event.payload),
+            "title": event.title,
+            "source": event.source,
+        }
+        sent = space.send(PUBLISH_STREAM, map_of(fields))
+        ticket: Ticket[object] = Ticket(space, sent, DetachedValue(self._owner, self.address, (), schema=ANY))
+        return PublishedElsewhere.sent(event.message, ticket)
+
+    def _only_reads(self, tx: Transaction) -> WriteError:
+        name = tx.name or "this code"
+        return WriteError(f"{name} only reads, and may be run again: publish to {self.address} in a handler")
 
     def _check_deployed(self, hub: HubPort) -> None:
         """Checked here: a caller does not wait for the transaction that would reject it."""

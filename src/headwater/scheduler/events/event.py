@@ -15,7 +15,7 @@ from headwater.cells.transaction import Savepoint, Transaction
 from headwater.errors import HeadwaterError, InvariantError, Reject
 from headwater.scheduler.events.origin import Origin, OriginState
 from headwater.scheduler.events.receipts import Rejection, rejection_of
-from headwater.scheduler.graph.node import Node
+from headwater.scheduler.graph.node import FunctionHome, Node
 from headwater.scheduler.runs.attempt import AttemptOwner
 from headwater.scheduler.scheduler_limits import BACKLOG_MAX
 from headwater.values.address import doc_key
@@ -109,6 +109,23 @@ class HandlerSpec:
     change_group: str | None = None
     piece: str = ""
     origin: Callable[..., object] | None = None
+    # The opening that it belongs to; None: the scheduler is used without any.
+    home: FunctionHome | None = None
+
+
+class SendingSpace(NamedTuple):
+    """The space that delivers an event here, and what it knows of it. That space lists the event if it fails."""
+
+    space: str
+    # Of the log of that space: a restored space begins another one.
+    lineage: str
+    # The id there without prefix, and the position among the entries of that space.
+    letters: str
+    order: tuple[int, ...]
+    # The position up to which that space has taken out its entries.
+    acknowledged: tuple[int, ...] = ()
+    # No other program can deliver it.
+    is_sole: bool = False
 
 
 class LastFailure(NamedTuple):
@@ -143,6 +160,13 @@ class HandlerRecord:
     # outcome: the last failure, for people.
     last_failure: LastFailure | None = None
     removed: bool = False
+    # events: its opening was closed, and others go on. Its waiting events are stored for the next opening.
+    is_left: bool = False
+
+    @property
+    def piece(self) -> str:
+        """The piece that it belongs to."""
+        return self.spec.piece
 
     @property
     def backlog(self) -> int:
@@ -180,6 +204,8 @@ class EventRecord:
     origin: Origin | None = None
     # Its id was created here: no other runtime can have handled it.
     is_fresh: bool = False
+    # streams: the space that has delivered it, or is about to; None for an event of this space, or from outside.
+    sender: SendingSpace | None = None
     # streams: the number of attempts of an earlier delivery that failed.
     tried_before: int = 0
     # streams: the number of openings that resumed it from the outbox and did not close in order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.errors import HeadwaterError, UserCodeError
+from headwater.errors import DeliveryError, HeadwaterError, UserCodeError
 from headwater.scheduler.events.event import EventRecord
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.function_errors import facts_of
@@ -58,3 +58,13 @@ def unstored_event(event: EventRecord, space: str, broken: HeadwaterError) -> Us
     report = UserCodeError(message, **_event_facts(event, space))
     report.__cause__ = broken if event.error is None else event.error
     return report
+
+
+def delivery_error(event: str, what: str, space: str, reason: str) -> DeliveryError:
+    """The error for an event or post that another space did not accept. `event` is its id in the space that sent it."""
+    message = (
+        f"{event} was not handled by {what} in space {space}: {reason}. Nothing of it was written there. It is kept "
+        f"here: `headwater events show {event}` shows it, `headwater events redeliver {event}` delivers it again, "
+        f"`headwater events drop {event}` deletes it"
+    )
+    return DeliveryError(message, event=event, space=space, reason=reason)

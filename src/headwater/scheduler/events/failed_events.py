@@ -52,28 +52,32 @@ def store(tx: Transaction, event: EventRecord, at_ms: float, kept_max: int) -> N
         "payload": event.payload,
         "error": None if error is None else describe(error)[:_TEXT_MAX],
         "reason": event.reason[:_TEXT_MAX],
-        "traceback": _traceback(error),
+        "traceback": author_traceback(error),
         "attempts": event.tried_before + event.attempts,
         "at": int(at_ms),
     }
     if event.is_only_here and not event.was_failed:
         # Without a lookup, because a server may be away.
         tx.replica.expect_new(record_of(event.letters))
-    tx.set(record_of(event.letters), (), freeze(record))
-    listed = tx.document(FAILED)
-    if is_map(listed):
-        tx.patch(FAILED, Add((event.letters,), int(at_ms)))
-        _thin_out(tx, cast("Mapping[str, Value]", tx.document(FAILED)), kept_max)
-    else:
+    put_record(tx, event.letters, freeze(record), int(at_ms), kept_max)
+
+
+def put_record(tx: Transaction, letters: str, record: Value, at_ms: int, kept_max: int) -> None:
+    """Store a record, list it, and delete the oldest ones if there are too many."""
+    tx.set(record_of(letters), (), record)
+    if not is_map(tx.document(FAILED)):
         tx.record(FAILED, (), Depth.DEEP)
-        tx.set(FAILED, (), freeze({event.letters: int(at_ms)}))
+        tx.set(FAILED, (), freeze({letters: at_ms}))
+        return
+    tx.patch(FAILED, Add((letters,), at_ms))
+    listed = cast("Mapping[str, Value]", tx.document(FAILED))
+    for each in oldest(listed, len(listed) - kept_max):
+        forget(tx, each)
 
 
-def _thin_out(tx: Transaction, listed: Mapping[str, Value], kept_max: int) -> None:
-    if len(listed) > kept_max:
-        oldest = sorted(listed, key=lambda letters: (_time(listed[letters]), letters))
-        for letters in oldest[: len(listed) - kept_max]:
-            forget(tx, letters)
+def oldest(times: Mapping[str, Value], count: int) -> list[str]:
+    """The ids of the oldest of a list by time; none if there are not too many."""
+    return sorted(times, key=lambda letters: (_time(times[letters]), letters))[:count] if count > 0 else []
 
 
 def forget(tx: Transaction, letters: str) -> bool:
@@ -104,7 +108,7 @@ def _time(value: Value) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _traceback(error: Exception | None) -> str:
+def author_traceback(error: Exception | None) -> str:
     """The traceback from the author's function on: the calls above it are the same for all."""
     if error is None:
         return ""

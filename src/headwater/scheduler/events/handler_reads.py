@@ -12,6 +12,7 @@ from typing import Final
 from headwater.cells.linked_documents import linked
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
+from headwater.scheduler.events.cursors import cursor_of
 from headwater.scheduler.events.event import EventRecord, Handling
 from headwater.scheduler.scheduler_limits import HANDLER_READS_MAX
 from headwater.values.ids import DocKey
@@ -25,6 +26,9 @@ CLOSURE_MAX: Final = 256
 def known_reads(event: EventRecord, replica: Replica) -> dict[DocKey, None]:
     """The documents. They are read in a transaction that is rolled back."""
     handler = event.handler
+    if event.sender is not None:
+        # Its commit reads and writes the cursor: it is fetched now, where the server may be away.
+        replica.read(cursor_of(event.sender.space))
     spec = handler.spec
     todo = [*spec.reads, *linked(event.payload)] if spec.reads or spec.may_link else []
     if not todo:

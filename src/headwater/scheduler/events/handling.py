@@ -9,15 +9,15 @@ Length: the order of events and the steps of one handling depend on each other a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import HeadwaterError, OfflineError, StoreError
-from headwater.scheduler.events import failed_events, outbox, receipts
-from headwater.scheduler.events.event import EventRecord, EventSignal, EventState, Handling
+from headwater.scheduler.events import cursors, failed_events, outbox, receipts
+from headwater.scheduler.events.event import EventRecord, EventSignal, EventState, HandlerRecord, Handling
 from headwater.scheduler.events.handler_reads import known_reads, remember_reads
 from headwater.scheduler.events.lanes import Lane
 from headwater.scheduler.events.origin import OriginState
@@ -59,6 +59,7 @@ class EventDispatcher:
     ) -> None:
         self._replica = replica
         self._handlers = streams.handlers
+        self._streams = streams
         self._lanes = streams.lanes
         # A pass checks these three itself, and calls this part only if one of them is not empty.
         self.lanes_by_name = streams.lanes.by_name
@@ -309,11 +310,15 @@ class EventDispatcher:
     def _commit(self, handling: Handling, outcome: Value | Rejection) -> None:
         event, tx = handling.event, handling.tx
         tx.gate = None
+        if self._streams.sending:
+            self._streams.restamp(tx)
         # I11: the first handling creates this document, and no other can create it again.
         receipt = event.receipt
         tx.require(Absent(receipt))
         repeatable = ABSENT if event.is_fresh else event.handler.spec.given(event.payload)
         tx.set(receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable))
+        if event.sender is not None:
+            cursors.advance(tx, event.sender)
         if event.is_stored or not event.is_fresh:
             # Another runtime may have stored it in the outbox, or as failed.
             outbox.take(tx, event.letters)
@@ -430,12 +435,23 @@ class EventDispatcher:
         self._outcomes.store_unhandled = leave
         return self._leave_behind(leave)
 
-    def _leave_behind(self, leave: Callable[[list[EventRecord]], None]) -> int:
+    def close_handlers(self, handlers: Collection[HandlerRecord]) -> int:
+        """Stop handling events of these handlers: one of several openings is closed. Returns how many wait."""
+        leave = partial(store_unhandled, outcomes=self._outcomes, replica=self._replica)
+        self._outcomes.store_left = leave
+        for handler in handlers:
+            handler.is_left = True
+        return self._leave_behind(leave, handlers)
+
+    def _leave_behind(
+        self, leave: Callable[[list[EventRecord]], None], handlers: Collection[HandlerRecord] | None = None
+    ) -> int:
+        """Store waiting events, of these handlers only if some are given. Returns their number."""
         self._lanes.take_in()
         left: list[EventRecord] = []
         for lane in self._lanes:
             running = lane.running
-            if running is not None:
+            if running is not None and (handlers is None or running.event.handler in handlers):
                 lane.running = None
                 running.cancel()
                 if running.tx.is_open:
@@ -443,10 +459,16 @@ class EventDispatcher:
                 if not running.event.is_settled:
                     running.event.signal(EventSignal.ROLLED_BACK)
                     lane.put(running.event)
-            left += lane.events
-            lane.events.clear()
+            gone = [event for event in list(lane.events) if handlers is None or event.handler in handlers]
+            for event in gone:
+                lane.take_out(event)
+            left += gone
         leave(left)
         left = [event for event in left if not event.is_settled]
+        if handlers is not None:
+            for event in left:
+                # The next opening of the app resumes it.
+                self._outcomes.live.pop(event.id, None)
         self._outcomes.unnotified.extend(event for event in left if event.callbacks)
         self._outcomes.tell()
         return len(left)

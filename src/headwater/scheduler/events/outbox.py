@@ -31,7 +31,11 @@ def put(tx: Transaction, event: EventRecord) -> None:
     """Send an event with the transaction. Its time and its place in the lane define the order."""
     letters = event.letters
     order = array_of([event.sent_ms, event.ordinal])
-    entry = map_of({"stream": event.handler.spec.stream, "payload": event.payload, "order": order})
+    add(tx, letters, map_of({"stream": event.handler.spec.stream, "payload": event.payload, "order": order}))
+
+
+def add(tx: Transaction, letters: str, entry: Value) -> None:
+    """Add an entry with the transaction."""
     if tx.replica.read(OUTBOX) is ABSENT:
         _make(tx.replica)
     if is_map(tx.document(OUTBOX)):
@@ -96,7 +100,7 @@ def waiting(replica: Replica) -> list[tuple[str, str, Value]]:
 
 
 def entries(outbox: Maybe) -> list[tuple[str, Mapping[str, Value]]]:
-    """The entries by id without prefix, in the order of sending."""
+    """The entries for handlers of this space by id without prefix, in the order of sending."""
     if not is_map(outbox):
         return []
     found = [
@@ -105,7 +109,9 @@ def entries(outbox: Maybe) -> list[tuple[str, Mapping[str, Value]]]:
         if is_map(entry)
     ]
     found.sort(key=lambda each: _order(each[1].get("order")))
-    return [(letters, entry) for letters, entry in found if "stream" in entry and "payload" in entry]
+    return [
+        (letters, entry) for letters, entry in found if "stream" in entry and "payload" in entry and "to" not in entry
+    ]
 
 
 def sent_ms(entry: Mapping[str, Value]) -> float:
@@ -123,8 +129,17 @@ def after(replica: Replica) -> int:
 
 
 def _order(value: Value) -> tuple[float, ...]:
-    parts = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
-    return tuple(float(part) for part in parts if isinstance(part, int | float))
+    return tuple(float(part) for part in items(value) if isinstance(part, int | float))
+
+
+def numbers(value: Maybe) -> tuple[int, ...]:
+    """The whole numbers of an array: other code may have written something else."""
+    return tuple(part for part in items(value) if isinstance(part, int))
+
+
+def items(value: Maybe) -> Sequence[Value]:
+    """The elements of an array; none of anything else."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
 
 
 def _map_of(value: Maybe) -> Mapping[str, Value]:

@@ -13,7 +13,14 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import HeadwaterError, PoisonedError, StoreError, UnconfirmedError
 from headwater.scheduler.events import failed_events, outbox, receipts
-from headwater.scheduler.events.event import SETTLED_STATES, EventRecord, EventSignal, EventState, LastFailure
+from headwater.scheduler.events.event import (
+    SETTLED_STATES,
+    EventRecord,
+    EventSignal,
+    EventState,
+    LastFailure,
+    SendingSpace,
+)
 from headwater.scheduler.events.event_errors import failed_event, unstored_event
 from headwater.scheduler.events.lanes import Lanes
 from headwater.scheduler.events.origin import OriginState
@@ -54,6 +61,8 @@ class Outcomes:
         self._failed_ms = 0
         # Set when the space is closed: receives events that would be retried.
         self.store_unhandled: Callable[[list[EventRecord]], None] | None = None
+        # Set when one of several openings is closed: the same for events of its handlers.
+        self.store_left: Callable[[list[EventRecord]], None] | None = None
         # Why failed events cannot be stored here, if so; and the options of commands that show them.
         server = environment.server
         self.storing_refused: Callable[[], HeadwaterError | None] = (lambda: None) if server is None else server.refusal
@@ -103,9 +112,10 @@ class Outcomes:
             window = f"for {RETRY_WINDOW_MS / 1000:g} s"
             self.fail(event, error, f"it was tried {window}, and was rolled back each time; the last time: {reason}")
             return
-        if self.store_unhandled is not None:
+        store = self.store_left if event.handler.is_left else self.store_unhandled
+        if store is not None:
             event.signal(EventSignal.ROLLED_BACK)
-            self.store_unhandled([event])
+            store([event])
             self._queue_notification(event)
             return
         event.store_error = error if isinstance(error, HeadwaterError) else None
@@ -166,6 +176,21 @@ class Outcomes:
         outbox.take(tx, letters)
         failed_events.forget(tx, letters)
 
+    def end_alike(self, event: EventRecord, sender: SendingSpace | None, same: EventRecord) -> None:
+        """An event that another space has delivered was queued already: it has the outcome of that event."""
+        event.result, event.sender = same.result, sender or same.sender
+        if event.is_settled or not same.is_settled:
+            # Closed: both wait for the next opening.
+            return
+        if same.state is EventState.CONFIRMED:
+            self.refuse(event, HANDLED)
+        elif same.rejection is not None and same.state is EventState.REJECTED:
+            self._reject(event, same.rejection)
+        elif same.state is EventState.FAILED:
+            self.fail(event, same.error, same.reason)
+        else:
+            self.refuse(event, same.reason)
+
     def refuse(self, event: EventRecord, reason: str) -> None:
         """Refuse an event: it is not handled, and not retried."""
         event.reason = reason
@@ -205,9 +230,13 @@ class Outcomes:
         event.signal(EventSignal.FAILED)
         self._end(event)
         event.handler.last_failure = LastFailure(event.id, event.reason, event.handler.runs)
+        if event.sender is not None:
+            # The space that sent it reports and stores it.
+            return
         # Each has a later time than the one before: the oldest are deleted first.
         self._failed_ms = max(int(self._environment.wall_ms()), self._failed_ms + 1)
-        at_ms, kept_max = self._failed_ms, self._environment.keep_failed
+        home = event.handler.spec.home
+        at_ms, kept_max = self._failed_ms, self._environment.keep_failed if home is None else home.keep_failed
         storing_refused = self.storing_refused()
         if storing_refused is not None:
             self._report_not_stored(event, storing_refused)
@@ -218,7 +247,7 @@ class Outcomes:
         except HeadwaterError as broken:
             self._report_not_stored(event, broken)
         else:
-            self._environment.report(failed_event(event, self._space, is_kept=kept_max > 0, where=self.where))
+            self._environment.report(failed_event(event, self._space, is_kept=kept_max > 0, where=self.where), home)
 
     def lost(self, events: list[EventRecord], broken: HeadwaterError) -> None:
         """Events for the next opening could not be stored: report each."""
@@ -229,7 +258,7 @@ class Outcomes:
     def _report_not_stored(self, event: EventRecord, broken: HeadwaterError) -> None:
         event.not_stored = broken.message
         if event.origin is None or event.origin.state is not OriginState.FAILED:
-            self._environment.report(unstored_event(event, self._space, broken))
+            self._environment.report(unstored_event(event, self._space, broken), event.handler.spec.home)
 
     def _end(self, event: EventRecord) -> None:
         event.handler.ended += 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from headwater.errors import UserCodeError
 from headwater.scheduler.events.event import EventRecord
 from headwater.scheduler.events.event_errors import never_quiet
 from headwater.scheduler.events.parking import Parking
 from headwater.scheduler.events.preflight import Preflight
 from headwater.scheduler.graph.node import Node
+from headwater.scheduler.runs.function_errors import Report
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.pull import Puller
 from headwater.scheduler.runs.runner import Runner
@@ -29,7 +29,7 @@ class Readiness:
         runner: Runner,
         *,
         is_settling: Callable[[], bool],
-        report: Callable[[UserCodeError], None],
+        report: Report,
     ) -> None:
         self._preflight = preflight
         self._puller = puller
@@ -133,7 +133,7 @@ class Readiness:
     def _hurry(self, node: Node, event: EventRecord) -> None:
         """Run a node without its debounce: I4 holds, and later events have waited long enough. Reported once."""
         if self._gates.hurry(node):
-            self._report(never_quiet(node, event))
+            self._report(never_quiet(node, event), node.spec.home)
 
     def _is_excused(self, node: Node, event: EventRecord, turns: dict[Node, int]) -> bool:
         """Whether a node reached its limit and is still not current: events do not wait for it."""

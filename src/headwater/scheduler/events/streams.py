@@ -1,4 +1,7 @@
-"""Handlers by stream; sending, resuming and redelivering events."""
+"""Handlers by stream; sending, resuming and redelivering events.
+
+Length: sending here and sending to other spaces share the ids, the counters and the origins of events.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import EventReusedError, HandlerTakenError, LimitError, NotFoundError, WriteError
-from headwater.scheduler.events import failed_events, outbox, receipts
-from headwater.scheduler.events.event import EventRecord, EventState, HandlerRecord, HandlerSpec
+from headwater.scheduler.events import failed_events, outbox, outgoing, receipts
+from headwater.scheduler.events.event import EventRecord, EventState, HandlerRecord, HandlerSpec, SendingSpace
 from headwater.scheduler.events.lanes import ONLY_LANE, Lanes
 from headwater.scheduler.events.origin import Origin, Origins
 from headwater.scheduler.events.outcomes import Outcomes
+from headwater.scheduler.events.outgoing_entry import DeliveryTarget, Outgoing
 from headwater.scheduler.events.retry_transaction import commit_with_retries
 from headwater.scheduler.graph.node import titled
 from headwater.scheduler.scheduler_environment import SchedulerEnvironment
@@ -55,6 +59,12 @@ class Streams:
         self.is_shared = environment.server is not None
         # The time of the latest event, in milliseconds since 1970.
         self._latest_ms = 0
+        # Events that other spaces have sent and not delivered yet: their tickets wait for them.
+        self.expected: dict[EventId, EventRecord] = {}
+        # What undecided transactions send to other spaces.
+        self.sending: dict[Transaction, list[Outgoing]] = {}
+        # The number of the latest entry for another space; None before the first one of this opening.
+        self._number: int | None = None
 
     # -- handlers ------------------------------------------------------------------------------------------
 
@@ -78,6 +88,10 @@ class Streams:
         if self.handlers.get(handler.spec.stream) is handler:
             del self.handlers[handler.spec.stream]
 
+    def check(self, stream: str) -> None:
+        """Raise NotFoundError if the stream has no handler here, LimitError if too many of its events wait."""
+        _check_backlog(self._handler(stream))
+
     def _handler(self, stream: str) -> HandlerRecord:
         handler = self.handlers.get(stream)
         if handler is None:
@@ -94,22 +108,28 @@ class Streams:
         origin: Transaction | None = None,
         outside: tuple[str, str] | None = None,
         on_commit: OnCommit | None = None,
+        sender: SendingSpace | None = None,
     ) -> EventRecord:
         """Queue an event. From any thread, one at a time; nothing runs here.
 
         `origin` is the transaction that it is sent in. `outside` identifies an event that comes from elsewhere and may
-        be sent again: the sender, and the sender's name for it.
+        be sent again: the sender, and the sender's name for it. `sender` is the space that delivers it.
         """
         handler = self._handler(stream)
         launch = None if origin is None or origin.status is TxStatus.COMMITTED else self._origins.of(origin)
         event_id = self._name(stream, launch, outside)
         known = self._outcomes.live.get(event_id)
         if known is not None:
+            if sender is not None and (expected := self.expected.pop(event_id, None)) is not None:
+                known.callbacks.append(partial(self._outcomes.end_alike, expected, sender))
             return self._sent_twice(known, payload, on_commit)
         _check_backlog(handler)
-        event = self._make(event_id, handler, payload, on_commit)
-        event.origin, event.is_fresh = launch, outside is None
-        if outside is not None:
+        arrived = None if sender is None else self._arrived(event_id, on_commit)
+        event = arrived or self._make(event_id, handler, payload, on_commit)
+        event.origin, event.sender = launch, sender
+        # If only this program can deliver it, and does so for the first time, there is no receipt.
+        event.is_fresh = outside is None or (arrived is not None and sender is not None and sender.is_sole)
+        if not event.is_fresh:
             self._recall(event)
         if origin is not None and launch is not None:
             self._tie(origin, launch, event)
@@ -138,6 +158,81 @@ class Streams:
             ordinal=self._count,
             sent_ms=self._latest_ms,
         )
+        if on_commit is not None:
+            event.callbacks.append(on_commit)
+        return event
+
+    # -- other spaces --------------------------------------------------------------------------------------
+
+    def send_out(
+        self, tx: Transaction, target: DeliveryTarget, stream: str, payload: Value, once: tuple[str, str] | None = None
+    ) -> Outgoing:
+        """Send an event of another space with a transaction of this one."""
+        # An event with an id of its own has the same one in both spaces.
+        event_id = self._name(stream, self._origins.of(tx), once)
+        letters = event_id.partition(":")[2]
+        entry = Outgoing(letters, target, stream, payload, self.next_position(), int(self._environment.wall_ms()), once)
+        outgoing.put(tx, entry)
+        entries = self.sending.setdefault(tx, [])
+        entries.append(entry)
+        tx.launch(lambda: entries.remove(next(each for each in entries if each.letters == letters)))
+        return entry
+
+    def restamp(self, tx: Transaction) -> None:
+        """The transaction is about to commit: what it sends comes after the entries that were committed meanwhile."""
+        entries = self.sending.get(tx)
+        if entries and self._number is not None and entries[0].order[1] != self._number - len(entries) + 1:
+            for index, entry in enumerate(entries):
+                entries[index] = entry._replace(order=self.next_position())
+                outgoing.restamp(tx, entry.letters, entries[index].order)
+
+    def next_position(self) -> tuple[int, ...]:
+        """A position after all entries that this replica has seen, whatever clocks say."""
+        if self._number is None:
+            found = outgoing.entries(self._replica)
+            self._number = max((entry.order[1] for entry in found if len(entry.order) > 1), default=0)
+        self._number += 1
+        return (self._replica.seq, self._number)
+
+    def expect(self, stream: str, payload: Value, outside: tuple[str, str], origin: Transaction) -> EventRecord:
+        """An event that a transaction of another space sends: its record, for the ticket. It is not queued yet."""
+        handler = self._handler(stream)
+        launch = self._origins.of(origin)
+        event = self._make(self._name(stream, None, outside), handler, payload, None)
+        event.origin = launch
+        handler.sent += 1
+        known = self.expected.get(event.id)
+        if known is not None:
+            known.callbacks.append(partial(self._outcomes.end_alike, event, None))
+            return event
+        self.expected[event.id] = event
+        self._origins.attach(origin, partial(self._unexpected, event))
+        return event
+
+    def _unexpected(self, event: EventRecord) -> None:
+        self.expected.pop(event.id, None)
+        self._outcomes.orphan(event)
+
+    def undelivered(self, event: EventRecord, sender: SendingSpace, reason: str) -> None:
+        """An event that another space had sent cannot be delivered. That space reports it."""
+        if self.expected.pop(event.id, None) is not None and not event.is_settled:
+            event.sender = sender
+            self._outcomes.fail(event, None, reason)
+
+    def dropped(self, event: EventRecord) -> None:
+        """An event that another space had sent will not be delivered."""
+        if self.expected.pop(event.id, None) is not None and not event.is_settled:
+            self._outcomes.refuse(event, "it was dropped")
+
+    def _arrived(self, event_id: EventId, on_commit: OnCommit | None) -> EventRecord | None:
+        """The expected event with this id, which is delivered now: it takes its place in the lane."""
+        event = self.expected.pop(event_id, None)
+        if event is None or event.handler.removed:
+            return None
+        self._count += 1
+        event.ordinal = self._count
+        # It was counted when it was expected.
+        event.handler.sent -= 1
         if on_commit is not None:
             event.callbacks.append(on_commit)
         return event
@@ -189,9 +284,8 @@ class Streams:
 
     def _tie(self, tx: Transaction, launch: Origin, event: EventRecord) -> None:
         """I10: the event is part of the transaction that sends it, and commits with it, or not at all."""
-        if tx.is_open and tx.refusal(outbox.OUTBOX):
-            message = f"{tx.name or 'this code'} only reads, and may not send to {event.handler.title}"
-            raise WriteError(f"{message}; send from a handler, or from a sink", stream=event.handler.spec.stream)
+        if tx.is_open:
+            check_sending(tx, f"send to {event.handler.title}", event.handler.spec.stream)
         if launch.is_near and tx.is_open:
             outbox.put(tx, event)
             event.is_stored = True
@@ -255,6 +349,9 @@ class Streams:
             message = f"there is no failed event event:{letters} here; `headwater events ls` lists them"
             raise NotFoundError(message, event=f"event:{letters}")
         told = cast("Mapping[str, Value]", record)
+        if "to" in told:
+            message = f"event:{letters} is for another space; it is sent again with its delivery"
+            raise NotFoundError(message, event=f"event:{letters}")
         handler = self._handler(str(told.get("stream")))
         event_id, payload = EventId(f"event:{letters}"), told.get("payload")
         known = self._outcomes.live.get(event_id)
@@ -268,7 +365,8 @@ class Streams:
     def drop(self, letters: str) -> None:
         """Delete a failed or waiting event. Raises NotFoundError."""
         failed = letters in failed_events.ids_by_age(self._replica.read(failed_events.FAILED))
-        stored = letters in dict(outbox.entries(self._replica.read(outbox.OUTBOX)))
+        waiting = self._replica.read(outbox.OUTBOX)
+        stored = isinstance(waiting, Mapping) and letters in waiting
         event = self._outcomes.live.get(EventId(f"event:{letters}"))
         waits = event is not None and event.state is EventState.QUEUED
         if not failed and not stored and not waits:
@@ -280,9 +378,16 @@ class Streams:
 
         def forget(tx: Transaction) -> None:
             failed_events.forget(tx, letters)
-            outbox.take(tx, letters)
+            outgoing.take(tx, letters)
 
         commit_with_retries(self._replica, f"dropping event:{letters}", forget)
+
+
+def check_sending(tx: Transaction, what: str, stream: str) -> None:
+    """Raise WriteError if the transaction only reads."""
+    if tx.refusal(outbox.OUTBOX):
+        message = f"{tx.name or 'this code'} only reads, and may not {what}"
+        raise WriteError(f"{message}; send from a handler, or from a sink", stream=stream)
 
 
 def _reused(event: EventRecord, how: str, other: str = "") -> EventReusedError:

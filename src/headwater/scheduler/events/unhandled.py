@@ -22,6 +22,9 @@ def store_unhandled(left: list[EventRecord], *, outcomes: Outcomes, replica: Rep
     for event in left:
         launch = event.origin
         is_decided = launch is None or launch.state is OriginState.COMMITTED
+        if event.sender is not None:
+            # The space that sent it still has it, and delivers it again.
+            continue
         if launch is not None and not launch.is_near and not is_decided:
             reason = "the space was closed before what sent it, in another space, was confirmed"
             outcomes.fail(event, None, reason)

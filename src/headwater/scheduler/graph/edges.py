@@ -34,6 +34,10 @@ class Graph:
         self.unread: dict[Node, None] = {}
         # invalidation: called with a node that has not run and whose result was read: its reader is invalid.
         self.on_awaited: Callable[[Node], None] = lambda _: None
+        # The names of other spaces that nodes read, by their ids: for people.
+        self.far_names: dict[str, str] = {}
+        # Other spaces read documents of this one: called with a document that has other writers now.
+        self.on_writers: Callable[[DocKey], None] | None = None
         self.liveness = Liveness(self, on_live, on_dormant)
         self.ranks = Ranks(self, on_lowered)
 
@@ -97,6 +101,8 @@ class Graph:
                     self.ranks.link(node, reader)
                     if reader.is_live:
                         self.liveness.grant(node)
+            if self.on_writers is not None:
+                self.on_writers(doc)
         for place in node.spec.side_write_envelope:
             self.envelopes[place[0]] = (*self.envelopes.get(place[0], ()), (place, node))
             if self.readers_of(place[0]):
@@ -105,7 +111,7 @@ class Graph:
             self._declared.setdefault(doc, {})[node] = None
             self._link(node, doc)
 
-    def take_out(self, node: Node) -> None:
+    def take_out(self, node: Node) -> None:  # noqa: C901  # everything that `insert` and runs have added
         """Remove a node with all its edges."""
         for doc, path, bits in node.reads:
             self.index.remove(doc, path, bool(bits), node)
@@ -124,12 +130,19 @@ class Graph:
             if self._declared or doc in self.index.docs:
                 for reader in self.readers_of(doc):
                     reader.above.pop(doc, None)
+        if self.on_writers is not None:
+            self._tell_writers(node, self.on_writers)
         for doc, _ in node.spec.side_write_envelope:
             rest = tuple(entry for entry in self.envelopes.get(doc, ()) if entry[1] is not node)
             if rest:
                 self.envelopes[doc] = rest
             else:
                 self.envelopes.pop(doc, None)
+
+    @staticmethod
+    def _tell_writers(node: Node, tell: Callable[[DocKey], None]) -> None:
+        for doc in node.outputs:
+            tell(doc)
 
     def apply_reads(self, node: Node, reads: dict[ReadKey, Mark | None]) -> bool:
         """Register the reads of a run. Only differences are applied. Returns whether there were any.
@@ -156,6 +169,21 @@ class Graph:
             self._undeclare(node)
         self._relink(node, added)
         return True
+
+    def change_reads(self, node: Node, reads: tuple[ReadKey, ...], added: list[ReadKey], gone: list[ReadKey]) -> None:
+        """As `apply_reads`, for a node without declared reads whose differences are known. Costs as much as these."""
+        index = self.index
+        for doc, path, bits in added:
+            index.add(doc, path, bool(bits), node)
+        for doc, path, bits in gone:
+            index.remove(doc, path, bool(bits), node)
+        node.reads = reads
+        left = dict.fromkeys(doc for doc, _, _ in gone if doc in node.above)
+        unread = [doc for doc in left if node not in index.of_doc(doc)]
+        if unread:
+            self._unlink(node, unread)
+        self._link_added(node, added)
+        self._find_awaited(node, dict.fromkeys(key[0] for key in added))
 
     def _undeclare(self, node: Node) -> None:
         """It has run, or was removed: its declared reads are not needed any more."""
@@ -185,11 +213,19 @@ class Graph:
             gone = [doc for doc in node.above if doc not in docs]
             if gone:
                 self._unlink(node, gone)
+        self._link_added(node, added)
+        self._find_awaited(node, node.above)
+
+    def _link_added(self, node: Node, added: list[ReadKey]) -> None:
+        """Add the edges of new reads."""
         for doc, _, _ in added:
             if doc in self.writers and doc not in node.above:
                 self._link(node, doc)
-        for doc in node.above:
-            for source in self.writers[doc]:
+
+    def _find_awaited(self, node: Node, docs: Iterable[DocKey]) -> None:
+        """Find the results among these documents that are still to come."""
+        for doc in docs:
+            for source in self.writers.get(doc, ()):
                 if source.status is NodeStatus.NEVER_RAN and source is not node:
                     self.on_awaited(source)
         for source in self.materializers(node) if self.envelopes else ():
@@ -204,13 +240,13 @@ class Graph:
             del node.above[doc]
             is_read = doc in self.index.docs
             for writer in self.writers[doc]:
-                if not is_read and writer.spec.on_unread is not None:
+                if not is_read and writer.on_unread is not None:
                     self.unread[writer] = None
                 if was_live and writer is not node:
                     released.append(writer)
         for writer in released:
             self.liveness.withdraw(writer)
-        if node.cycle is not None:
+        if node.rare.cycle is not None:
             self.ranks.loosen(node)
 
     def _link(self, node: Node, doc: DocKey) -> None:

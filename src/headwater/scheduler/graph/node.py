@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from headwater.cells.kept_reads import RunReads
 from headwater.cells.pending_commit import ReadKey
 from headwater.cells.transaction import Transaction
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, UserCodeError
 from headwater.scheduler.graph.gate import Gate
 from headwater.store.observations import Arguments
 from headwater.values.ids import DocKey
@@ -30,6 +30,9 @@ OnInvalid: TypeAlias = Literal["restart", "finish"]
 
 class NodeKind(Enum):
     """Why a node runs."""
+
+    # As of NodeStatus: the parts of declarations are looked up by their values.
+    __hash__ = object.__hash__
 
     COMPUTATION = "computation"
     """For its result. Runs when a live node reads it."""
@@ -91,26 +94,37 @@ NOTHING_ABOVE: Final[dict[DocKey, None]] = {}
 """Shared by all nodes that read no result; never written to."""
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class NodeSpec:
-    """The declaration of a node. Fixed after registration."""
+class ResultType(Protocol):
+    """The type of a result. An object, and not a method of it, which would be one more object for each node."""
 
-    name: str
-    # Called with the transaction, or by the convention of the host.
-    fn: Callable[..., object]
+    def to_stored(self, value: object, /) -> Value:
+        """Convert the return value of the function. Raises HeadwaterError: it does not fit."""
+        ...
+
+
+class FunctionHome(Protocol):
+    """The opening that a function belongs to, as the scheduler uses it."""
+
+    is_eager: bool
+    """Every computation of the opening is live, read or not."""
+    keep_failed: int
+    """The maximum of stored failed events, applied when an event of the opening fails."""
+
+    def report(self, error: UserCodeError) -> None:
+        """Report an error of one of its functions."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class SharedSpec:
+    """The part of a declaration that most nodes have in common: equal ones are one object. Fixed after registration."""
+
     kind: NodeKind = NodeKind.COMPUTATION
-    # The documents it writes: the first takes its result, the others are written by the function itself.
-    outputs: tuple[DocKey, ...] = ()
     # Places below which a materializer may write. The exact addresses are known only after a run.
     side_write_envelope: tuple[DocPath, ...] = ()
     # Reads known before the first run: they order the nodes, and invalidate none.
     declared_reads: tuple[DocKey, ...] = ()
-    # The node that made it; by default the node that runs at registration.
-    parent: Node | None = None
     # Live although no node reads it.
     eager: bool = False
-    # Converts the return value to a stored value.
-    store: Callable[[object], Value] = freeze
     # The error message for a write elsewhere, for Transaction.read_only; empty: it may write anywhere.
     read_only: str = ""
     # Its errors are raised where it is called, so they are reported only without a caller.
@@ -124,21 +138,40 @@ class NodeSpec:
     debounce_ms: float | None = None
     throttle_ms: float | None = None
     no_auto_debounce: bool = False
+    # An instance for one set of arguments, made by a call.
+    is_instance: bool = False
+    # Its document is filled from outside, or represents something outside: the node never runs.
+    is_fed: bool = False
+    # Its output is a document of another space, and to run it is to make the functions there current.
+    is_proxy: bool = False
+    # The opening that it belongs to; None: the scheduler is used without any.
+    home: FunctionHome | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NodeSpec(SharedSpec):
+    """The declaration of a node. Registration copies it: a node has its own part, and shares the other."""
+
+    name: str
+    # Called with the transaction, or by the convention of the host.
+    fn: Callable[..., object]
+    # The documents it writes: the first takes its result, the others are written by the function itself.
+    outputs: tuple[DocKey, ...] = ()
+    # The node that made it; by default the node that runs at registration.
+    parent: Node | None = None
+    # Converts the return value to a stored value; None: a value of the tree is returned.
+    result_type: ResultType | None = None
     # The fingerprint of the function, and of everything besides documents that its result depends on: a stored run is
     # valid as long as it is the same. None: nothing is stored.
     fingerprint: Callable[[], bytes] | None = None
     # The document whose name identifies the stored run; for a computation, its result.
     stored_as: DocKey | None = None
-    # An instance for one set of arguments, made by a call.
-    is_instance: bool = False
     # The arguments, so that an opening can make the node again; None: they cannot be stored.
     called_with: Arguments | None = None
     # Results of instances that it may read: their nodes are made together with this one.
     made_before: tuple[DocKey, ...] = ()
     # Called at the end of a pass when its result lost its last reader: its maker may release it.
     on_unread: Callable[[], None] | None = None
-    # Its document is filled from outside, or represents something outside: the node never runs.
-    is_fed: bool = False
     # Called when it becomes live or dormant, in the middle of a pass: to be recorded, not acted upon.
     on_live: Callable[[], None] | None = None
     on_dormant: Callable[[], None] | None = None
@@ -147,22 +180,69 @@ class NodeSpec:
     origin: Callable[..., object] | None = None
 
 
+@dataclass(slots=True, eq=False)
+class RareFields:
+    """The fields of a node that few nodes need. The others share one record, which is never written to."""
+
+    # Fixed at registration: the places, with everything below, where the function itself may write.
+    surface: tuple[DocPath, ...] = ()
+    # Fixed at registration: see NodeSpec. The dormancy of pieces sets the last two of a node with children.
+    made_before: tuple[DocKey, ...] = ()
+    on_live: Callable[[], None] | None = None
+    on_dormant: Callable[[], None] | None = None
+    # runner: the same reads as `Node.reads`, if the next run may reuse a part of them; invalidation drops it with an
+    # attempt.
+    kept: RunReads | None = None
+    # runner and persistence: some of its reads are in other spaces. Their keys follow those of the others.
+    has_far: bool = False
+    # runner: the reads, and the same with the keys that they have in their spaces, to be compared with the next run.
+    far_reads: tuple[tuple[ReadKey, ...], tuple[object, ...]] | None = None
+    # order: the nodes of its cycle, in which all read each other.
+    cycle: list[Node] | None = None
+    # runner: the error of the last attempt.
+    error: Exception | None = None
+    trace: TracebackType | None = None
+    # runner: failures of the store in a row; and why its last commit could not be stored, until one is.
+    store_failures: int = 0
+    store_error: HeadwaterError | None = None
+    # persistence: the number of the last run of a sink whose observation is stored.
+    noted_run: int = 0
+    # persistence: the failures that the last stored run has read, by the documents of the results; None: none.
+    seen_failures: dict[DocKey, bytes] | None = None
+    # persistence: the fingerprint of how its last run failed, in an earlier opening; until it has run here.
+    known_failure: bytes | None = None
+    # persistence: the number of adopted runs of other runtimes. adoption: the last observation of such a run.
+    adopted: int = 0
+    peer_observation: bytes | None = None
+
+
+NOTHING_RARE: Final = RareFields()
+"""Shared by all nodes without rare fields; never written to."""
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Node:
     """Everything the scheduler knows about one unit of work. Each comment names the only writer of the fields below."""
 
-    # Fixed at registration.
-    spec: NodeSpec
+    # Fixed at registration: see NodeSpec. `remake` replaces the functions.
+    spec: SharedSpec
     name: str
     title: str
     fn: Callable[..., object]
+    result_type: ResultType | None
+    fingerprint: Callable[[], bytes] | None
+    stored_as: DocKey | None
+    called_with: Arguments | None
+    on_unread: Callable[[], None] | None
+    piece: str
+    origin: Callable[..., object] | None
     order: int
     # The order among nodes of one rank: of registration, or of the node that it replaces.
     position: int
     tier: int
     outputs: tuple[DocKey, ...]
-    # The places, with everything below, where the function itself may write.
-    surface: tuple[DocPath, ...]
+    # As declared; and if it has none, the node that ran at registration.
+    declared_parent: Node | None
     parent: Node | None
     # registry: whether it was removed.
     removed: bool = False
@@ -173,17 +253,14 @@ class Node:
     # graph.apply_reads(): the reads of the last run; and the documents among them that some node writes.
     reads: tuple[ReadKey, ...] = ()
     above: dict[DocKey, None]
-    # runner: the same reads, if the next run may reuse a part of them; invalidation drops it with an attempt.
-    kept: RunReads | None = None
     # liveness: own reasons to be live (an effect, eager, a materializer, provisional, a pull), and these
     # together with one for each document that a live node reads of it. Zero means dormant (I2).
     demand: int = 0
     live_refs: int = 0
     provisional: bool = False
     resting: bool = False
-    # order: greater than that of every node it reads, or equal to those of its cycle, in which all read each other.
+    # order: greater than that of every node it reads, or equal to those of its cycle.
     rank: int = 0
-    cycle: list[Node] | None = None
     # queue: whether it is queued.
     queued: bool = False
     # gates: None without any.
@@ -195,33 +272,19 @@ class Node:
     # runner: the current attempt, and whether its function is running now.
     attempt: Attempt | None = None
     running: bool = False
-    # runner: the transaction of the last attempt with writes, until it is decided; the error of the last attempt.
+    # runner: the transaction of the last attempt with writes, until it is decided.
     commit: Transaction | None = None
-    error: Exception | None = None
-    trace: TracebackType | None = None
     # invalidation: when its callers last began to get an error, another one, or a result again: a number that grows, as
     # counted in `Invalidation.failures`. 0: it has never failed.
     failed_at: int = 0
-    # runner: the pass of its last run, its runs in that pass, failures of the store in a row.
+    # runner: the pass of its last run, and its runs in that pass.
     pass_number: int = 0
     pass_runs: int = 0
-    store_failures: int = 0
-    # runner: why its last commit could not be stored, until one is.
-    store_error: HeadwaterError | None = None
     # persistence: whether it was restored; its last stored observation in its stored form, or its digest; and the reads
     # of that observation.
     restored: bool = False
     recorded: bytes | None = None
     recorded_reads: tuple[ReadKey, ...] = ()
-    # persistence: the number of its last run whose observation is stored apart from a result.
-    noted_run: int = 0
-    # persistence: the failures that the last stored run has read, by the documents of the results.
-    seen_failures: dict[DocKey, bytes]
-    # persistence: the fingerprint of how its last run failed, in an earlier opening; until it has run here.
-    known_failure: bytes | None = None
-    # persistence: the number of adopted runs of other runtimes. adoption: the last observation of such a run.
-    adopted: int = 0
-    peer_observation: bytes | None = None
     # runner: the scope of its result, if it is not the space.
     result_scope: str = ""
     # runner and invalidation: counts and times, for people.
@@ -231,6 +294,14 @@ class Node:
     last_ms: float = 0.0
     last_at_ms: float = 0.0
     last_causes: tuple[DocPath, ...] = ()
+    # Read by all; written by the writers of its fields, through `own_rare`.
+    rare: RareFields = NOTHING_RARE
+
+    def own_rare(self) -> RareFields:
+        """Its own record of rare fields, to be written to."""
+        if self.rare is NOTHING_RARE:
+            self.rare = RareFields()
+        return self.rare
 
     @property
     def is_retried(self) -> bool:
@@ -238,7 +309,12 @@ class Node:
 
         That error cannot be raised again, and its document has the result of an older run.
         """
-        return self.known_failure is not None and self.attempt is not None and self.error is None
+        return self.rare.known_failure is not None and self.attempt is not None and self.rare.error is None
+
+    @property
+    def error(self) -> Exception | None:
+        """The error of its last attempt."""
+        return self.rare.error
 
     @property
     def kind(self) -> NodeKind:
@@ -263,7 +339,8 @@ class Node:
     @property
     def has_value(self) -> bool:
         """Whether it has run, here, in an earlier opening or in another runtime; or will never run."""
-        return self.runs > 0 or self.restored or self.adopted > 0 or self.spec.is_fed
+        is_given = self.spec.is_fed or self.spec.is_proxy
+        return self.runs > 0 or self.restored or self.rare.adopted > 0 or is_given
 
     @property
     def is_live(self) -> bool:
@@ -274,6 +351,10 @@ class Node:
     def is_materializer(self) -> bool:
         """Whether it may write to addresses that are known only after a run."""
         return bool(self.spec.side_write_envelope)
+
+    def to_stored(self, result: object) -> Value:
+        """Convert the return value of its function."""
+        return freeze(result) if self.result_type is None else self.result_type.to_stored(result)
 
     def signal(self, signal: NodeSignal) -> None:
         """Change the status, as the table says."""

@@ -60,7 +60,7 @@ class Ranks:
 
         Otherwise each edge of a chain that is built from its end would cost the length of the chain.
         """
-        if node.cycle is not None or len(node.above) > LOWERED_MAX:
+        if node.rare.cycle is not None or len(node.above) > LOWERED_MAX:
             return False
         for source in self._edges.sources(node):
             if source.rank >= rank:
@@ -99,7 +99,7 @@ class Ranks:
             ask(node, rank)
         while heap:
             node = heappop(heap)[2]
-            cycle = node.cycle
+            cycle = node.rare.cycle
             # Several nodes of a cycle may be raised: the highest rank counts for all.
             rank = raised[node] if cycle is None else max(raised.get(member, member.rank) for member in cycle)
             self.visits += 1
@@ -109,7 +109,7 @@ class Ranks:
                 raised[member] = rank
             for member in cycle or (node,):
                 for reader in self._readers(member):
-                    if cycle is None or reader.cycle is not cycle:
+                    if cycle is None or reader.rare.cycle is not cycle:
                         ask(reader, rank + 1)
         return raised
 
@@ -118,17 +118,17 @@ class Ranks:
         below = self._reach(target, source.rank)
         cycle = [node for node in self._leading_to(source, below) if node in below]
         cycle = list(dict.fromkeys([*cycle, source, target]))
-        joined = {id(node.cycle) for node in cycle if node.cycle is not None}
+        joined = {id(node.rare.cycle) for node in cycle if node.rare.cycle is not None}
         self._cycles += 1 - len(joined)
         self._edges.liveness.has_cycles = True
         rank = max(node.rank for node in cycle)
         for node in cycle:
-            node.rank, node.cycle = rank, cycle
+            node.rank, node.own_rare().cycle = rank, cycle
         after = [
             (reader, rank + 1)
             for node in cycle
             for reader in self._readers(node)
-            if reader.cycle is not cycle and reader.rank <= rank
+            if reader.rare.cycle is not cycle and reader.rank <= rank
         ]
         for node, higher in (self._raised(after, None) or {}).items():
             node.rank = higher
@@ -157,12 +157,12 @@ class Ranks:
 
     def loosen(self, node: Node) -> None:
         """A node reads less than before: check whether its cycle still exists."""
-        cycle = node.cycle
+        cycle = node.rare.cycle
         if cycle is None:
             return
         self._cycles -= 1
         for member in cycle:
-            member.cycle = None
+            member.rare.cycle = None
         inside = set(cycle)
         self.link_all(
             [(source, member) for member in cycle for source in self._edges.sources(member) if source in inside]
@@ -191,7 +191,9 @@ class Queue:
         if not node.queued:
             node.queued = True
             self._waiting[node.position] = node
-            heappush(self._heap, _turn(node) if node.tier else node.rank << _ORDER_BITS | node.position)
+            # As `_turn`, without the call.
+            turn = node.tier << _TIER_SHIFT if node.tier else node.rank << _ORDER_BITS
+            heappush(self._heap, turn | node.position)
 
     def lowered(self, node: Node) -> None:
         """The rank of a node was lowered: it is due earlier."""
@@ -203,15 +205,15 @@ class Queue:
         heap = self._heap
         while heap:
             turn = heappop(heap)
-            node = self._waiting.get(turn & _ORDER)
+            node = self._waiting.pop(turn & _ORDER, None)
             if node is None:
                 # It was taken with an earlier entry.
                 continue
             if not node.tier and (rank := turn >> _ORDER_BITS) != node.rank:
+                self._waiting[node.position] = node
                 if rank < node.rank:
                     heappush(heap, _turn(node))
                 continue
-            del self._waiting[node.position]
             node.queued = False
             return node
         return None
@@ -234,7 +236,10 @@ class Queue:
 
 
 def _is_in_order(source: Node, target: Node) -> bool:
-    return target.rank > source.rank or source is target or (source.cycle is not None and source.cycle is target.cycle)
+    if target.rank > source.rank or source is target:
+        return True
+    cycle = source.rare.cycle
+    return cycle is not None and cycle is target.rare.cycle
 
 
 def _turn(node: Node) -> int:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from headwater.errors import UsageError
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import (
     NO_CAUSES,
-    NO_FAILURES,
     NOTHING_ABOVE,
     DocPath,
     Node,
     NodeKind,
     NodeSignal,
     NodeSpec,
+    SharedSpec,
     titled,
 )
 from headwater.scheduler.trace import NodeRegistered, NodeRemoved, Trace
@@ -28,9 +29,10 @@ EFFECT_TIER = 1
 IDLE_TIER = 2
 """After all other work: materializers, whose readers cannot be known."""
 
-_FUNCTION_FIELDS: Final = ("fn", "store", "fingerprint", "origin", "on_live", "on_dormant")
-_DECLARED_FIELDS: Final = tuple(each.name for each in fields(NodeSpec) if each.name not in _FUNCTION_FIELDS)
-"""The fields of a declaration that are compared. Functions are left out: they are created again each time."""
+_SHARED_FIELDS: Final = tuple(each.name for each in fields(SharedSpec))
+_shared_values: Final = attrgetter(*_SHARED_FIELDS)
+_own_values: Final = attrgetter("name", "outputs", "stored_as", "called_with", "on_unread", "piece")
+"""The own part of a declaration that is compared. Functions are left out: they are created again each time."""
 
 
 class Registry:
@@ -56,6 +58,8 @@ class Registry:
         # Every computation is live, read or not.
         self.eager = eager
         self.nodes: dict[Node, None] = {}
+        # The shared parts of declarations, by their values: as many as there are combinations of options.
+        self._shared: dict[tuple[object, ...], SharedSpec] = {}
         # Called with each removed node.
         self.on_remove: Callable[[Node], None] | None = None
 
@@ -68,25 +72,40 @@ class Registry:
         name, outputs, envelope = spec.name, spec.outputs, spec.side_write_envelope
         # An instance of a function with parameters is named with its arguments.
         title = name if name.endswith(")") else f"{name}()"
-        surface: tuple[DocPath, ...] = ()
-        if envelope or len(outputs) > 1:
-            surface = (*((doc, ()) for doc in outputs[1:]), *envelope)
+        values = _shared_values(spec)
+        shared = self._shared.get(values)
+        if shared is None:
+            shared = self._share(spec, values)
         node = Node(
-            spec=spec,
+            spec=shared,
             name=name,
             title=titled(title, spec.piece) if spec.piece else title,
             fn=spec.fn,
+            result_type=spec.result_type,
+            fingerprint=spec.fingerprint,
+            stored_as=spec.stored_as,
+            called_with=spec.called_with,
+            on_unread=spec.on_unread,
+            piece=spec.piece,
+            origin=spec.origin,
             order=self._count,
             position=position,
             tier=EFFECT_TIER if effect else IDLE_TIER if envelope else COMPUTATION_TIER,
             outputs=outputs,
-            surface=surface,
+            declared_parent=spec.parent,
             parent=spec.parent or parent,
             # Given here: a default that is a dict would be made by a call for each node.
             invalid_causes=NO_CAUSES,
             above=NOTHING_ABOVE,
-            seen_failures=NO_FAILURES,
         )
+        if envelope or len(outputs) > 1:
+            surface: tuple[DocPath, ...] = (*((doc, ()) for doc in outputs[1:]), *envelope)
+            node.own_rare().surface = surface
+        if spec.made_before:
+            node.own_rare().made_before = spec.made_before
+        if spec.on_live is not None or spec.on_dormant is not None:
+            rare = node.own_rare()
+            rare.on_live, rare.on_dormant = spec.on_live, spec.on_dormant
         self.nodes[node] = None
         self._configure(node)
         if spec.is_fed:
@@ -95,9 +114,17 @@ class Registry:
         if self._trace.on:
             above = node.parent.id if node.parent is not None else None
             self._trace.emit(NodeRegistered(self._now(), node.id, spec.kind.value, above))
-        if effect or (self.eager and not spec.is_fed) or spec.eager or spec.side_write_envelope:
+        home = spec.home
+        is_eager = self.eager or (home is not None and home.is_eager)
+        if effect or (is_eager and not spec.is_fed and not spec.is_proxy) or spec.eager or spec.side_write_envelope:
             self._graph.liveness.demand(node)
         return node
+
+    def is_eager(self, spec: SharedSpec) -> bool:
+        """Whether a computation is live without a reader."""
+        home = spec.home
+        is_function = not spec.is_fed and not spec.is_proxy
+        return spec.eager or ((self.eager or (home is not None and home.is_eager)) and is_function)
 
     @contextmanager
     def in_place_of(self, former: Node | None) -> Iterator[None]:
@@ -108,12 +135,24 @@ class Registry:
         finally:
             self._position = 0
 
+    def _share(self, spec: NodeSpec, values: tuple[object, ...]) -> SharedSpec:
+        """The part of a declaration that nodes with these values have in common."""
+        named: dict[str, Any] = dict(zip(_SHARED_FIELDS, values, strict=True))
+        found = SharedSpec(**named)
+        if not spec.side_write_envelope and not spec.declared_reads:
+            # Those would be as many as there are documents.
+            self._shared[values] = found
+        return found
+
     def remake(self, node: Node, spec: NodeSpec) -> bool:
         """Replace the function of a node, if its declaration is the same otherwise."""
-        spec.no_auto_debounce = node.spec.no_auto_debounce
-        if any(getattr(spec, name) != getattr(node.spec, name) for name in _DECLARED_FIELDS):
+        spec.no_auto_debounce, spec.home = node.spec.no_auto_debounce, node.spec.home
+        if _shared_values(spec) != _shared_values(node.spec) or _own_values(spec) != _own_values(node):
             return False
-        node.spec, node.fn = spec, spec.fn
+        if spec.parent is not node.declared_parent or spec.made_before != node.rare.made_before:
+            return False
+        node.fn, node.result_type = spec.fn, spec.result_type
+        node.fingerprint, node.origin = spec.fingerprint, spec.origin
         return True
 
     def remove(self, node: Node) -> None:

@@ -55,6 +55,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses its last run read."""
     file: str = ""
     line: int = 0
+    space: str = ""
+    """Of a proxy node: the name of the other space, whose functions write its output."""
 
 
 class Edge(msgspec.Struct, frozen=True):
@@ -70,6 +72,8 @@ class SourceView(msgspec.Struct, frozen=True):
 
     id: str
     address: str
+    space: str = ""
+    """The name of its space, if that is another one."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,7 +104,7 @@ class IdempotencyCheck:
         node, tx = attempt.node, attempt.tx
         # An effect need not be idempotent. A suspended run cannot be compared: its surroundings have changed meanwhile.
         # An attempt that has started something would start it twice.
-        if node.outputs and not node.spec.is_async and not tx.launched and not tx.followers:
+        if node.outputs and not node.spec.is_async and not tx.launched and not tx.followers and not node.rare.has_far:
             written = dict(tx.written())
             seen = {doc: tx.snapshot_of(doc) for doc in [*(doc for doc, _, _ in node.reads), *written]}
             attempt.image = _Image(tx.fresh_copy(), seen, written)
@@ -114,7 +114,7 @@ class IdempotencyCheck:
         if not isinstance(image, _Image) or self._has_moved(attempt.node, image):
             return
         found = self._same_again(attempt, image)
-        if not found and image.written and attempt.node.error is None:
+        if not found and image.written and attempt.node.rare.error is None:
             found = self._on_top(attempt)
         if not self._has_moved(attempt.node, image):
             self.differences += found
@@ -137,24 +137,32 @@ class IdempotencyCheck:
         """
         for node in list(nodes):
             spec = node.spec
-            if not node.restored or node.runs or not node.outputs or spec.is_async or node.removed or not valid(node):
+            if (
+                not node.restored
+                or node.runs
+                or not node.outputs
+                or spec.is_async
+                or node.removed
+                or node.rare.has_far
+                or not valid(node)
+            ):
                 continue
             tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=node.cause)
-            tx.node, tx.surface = node, node.surface
+            tx.node, tx.surface = node, node.rare.surface
             again = self._run(node, tx)
             if again is None:
                 continue
             if again.error is not None:
                 places: list[tuple[str, object, object]] = [(RAISED, None, again.error)]
             else:
-                made = [(node.outputs[0], spec.store(again.result)), *tx.written()]
+                made = [(node.outputs[0], node.to_stored(again.result)), *tx.written()]
                 places = [
                     (address_text(doc, path), one, other)
                     for doc, value in made
                     for path, one, other in differences(self._replica.read(doc), value)
                 ]
             self._give_up(again)
-            found = [Difference(node.name, *each, _line(node), piece=spec.piece, restored=True) for each in places]
+            found = [Difference(node.name, *each, _line(node), piece=node.piece, restored=True) for each in places]
             self.differences += found
 
     # -- once more -----------------------------------------------------------------------------------------
@@ -167,12 +175,12 @@ class IdempotencyCheck:
         value: Maybe = ABSENT
         if again.error is None:
             try:
-                value = node.spec.store(again.result)
+                value = node.to_stored(again.result)
             except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
                 again.error = refused
         found = list(self._raised(node, again.error))
         if not found and again.error is None:
-            found += self._places(node, node.outputs[0], node.spec.store(attempt.result), value)
+            found += self._places(node, node.outputs[0], node.to_stored(attempt.result), value)
             second = dict(again.tx.written())
             for doc in dict.fromkeys([*image.written, *second]):
                 base = image.seen[doc] if doc in image.seen else again.tx.snapshot_of(doc)
@@ -184,7 +192,7 @@ class IdempotencyCheck:
         node, first = attempt.node, attempt.tx
         # Under the same name, which is part of error messages.
         tx = Transaction(self._replica, first.name, read_only=node.spec.read_only, cause=first.cause)
-        tx.node, tx.triggers, tx.surface = node, first.triggers, node.surface
+        tx.node, tx.triggers, tx.surface = node, first.triggers, node.rare.surface
         again = self._run(node, tx)
         if again is None:
             return []
@@ -222,18 +230,18 @@ class IdempotencyCheck:
     # -- what differs --------------------------------------------------------------------------------------
 
     def _raised(self, node: Node, second: Exception | None, *, on_top: bool = False) -> Iterator[Difference]:
-        if not same_message(second, node.error):
-            yield Difference(node.name, RAISED, node.error, second, _line(node), on_top, node.spec.piece)
+        if not same_message(second, node.rare.error):
+            yield Difference(node.name, RAISED, node.rare.error, second, _line(node), on_top, node.piece)
 
     def _places(
         self, node: Node, doc: DocKey, first: Maybe, second: Maybe, *, on_top: bool = False
     ) -> Iterator[Difference]:
         for path, one, other in differences(first, second):
-            yield Difference(node.name, address_text(doc, path), one, other, _line(node), on_top, node.spec.piece)
+            yield Difference(node.name, address_text(doc, path), one, other, _line(node), on_top, node.piece)
 
 
 def _line(node: Node) -> str:
-    code = getattr(node.spec.origin or node.fn, "__code__", None)
+    code = getattr(node.origin or node.fn, "__code__", None)
     return "" if code is None else f"{code.co_filename.replace(chr(92), '/').rpartition('/')[2]}:{code.co_firstlineno}"
 
 

@@ -19,7 +19,7 @@ from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.persistence import NOTHING, Persistence
 from headwater.scheduler.runs.runner import Runner
 from headwater.scheduler.scheduler_limits import RUNS_MAX
-from headwater.values.address import address_text
+from headwater.values.address import address_text, is_far, split_far
 from headwater.values.author_text import describe
 from headwater.values.duration import written_ms
 from headwater.values.ids import DocKey
@@ -132,7 +132,7 @@ class GraphQueries:
             last_ms=node.last_ms,
             last_at_ms=node.last_at_ms,
             reads=len(node.reads),
-            error="" if node.error is None else describe(node.error),
+            error="" if node.rare.error is None else describe(node.rare.error),
         )
 
     def filter_stats(self) -> FilterStats:
@@ -162,15 +162,16 @@ class GraphQueries:
         """All nodes and what lies between them."""
         nodes = list(self._registry.nodes)
         edges: dict[Edge, None] = {}
-        sources: dict[str, None] = {}
+        sources: dict[str, str] = {}
         for node in nodes:
             for doc in dict.fromkeys(key[0] for key in node.reads):
                 writers = [writer for writer in self._graph.writers.get(doc, ()) if writer is not node]
                 for writer in writers:
                     edges[Edge(writer.id, node.id, "data")] = None
                 if not writers and doc not in node.outputs:
-                    sources[address_text(doc, ())] = None
-                    edges[Edge(f"doc:{address_text(doc, ())}", node.id, "data")] = None
+                    named = address_text(doc, (), self._graph.far_names)
+                    sources[named] = self._far_space(doc)
+                    edges[Edge(f"doc:{named}", node.id, "data")] = None
             for other in self._graph.materializers(node):
                 edges[Edge(other.id, node.id, "envelope")] = None
             if node.parent is not None and not node.parent.removed:
@@ -180,16 +181,16 @@ class GraphQueries:
             at_ms=int(self._now()),
             seq=self._replica.seq,
             nodes=tuple(self._view(node) for node in nodes),
-            sources=tuple(SourceView(f"doc:{address}", address) for address in sources),
+            sources=tuple(SourceView(f"doc:{address}", address, space) for address, space in sources.items()),
             edges=tuple(edges),
         )
 
     def _view(self, node: Node) -> NodeView:
-        code = getattr(node.spec.origin or node.fn, "__code__", None)
+        code, names = getattr(node.origin or node.fn, "__code__", None), self._graph.far_names
         return NodeView(
             id=node.id,
             name=node.name,
-            piece=node.spec.piece,
+            piece=node.piece,
             kind=node.spec.kind.value,
             status=node.status.value,
             live=node.is_live,
@@ -199,16 +200,24 @@ class GraphQueries:
             restored=node.restored,
             invalidated=node.invalidated,
             mean_ms=round(node.total_ms / node.runs, 3) if node.runs else 0.0,
-            error="" if node.error is None else describe(node.error),
+            error="" if node.rare.error is None else describe(node.rare.error),
             gate=self._gate_words(node),
             in_flight=node in self._runner.in_flight,
             parent=node.parent.id if node.parent is not None and not node.parent.removed else None,
-            outputs=tuple(address_text(doc, ()) for doc in node.outputs),
+            outputs=tuple(address_text(doc, (), names) for doc in node.outputs),
             envelopes=tuple(address_text(*place) for place in node.spec.side_write_envelope),
-            reads=tuple(address_text(doc, path) for doc, path, _ in node.reads),
+            reads=tuple(address_text(doc, path, names) for doc, path, _ in node.reads),
             file=getattr(code, "co_filename", ""),
             line=getattr(code, "co_firstlineno", 0),
+            space=self._far_space(node.outputs[0]) if node.spec.is_proxy else "",
         )
+
+    def _far_space(self, doc: DocKey) -> str:
+        """The name of the space of a far document, or its id; nothing for a document of this space."""
+        if not is_far(doc):
+            return ""
+        space, _ = split_far(doc)
+        return self._graph.far_names.get(space, space)
 
     # -- in words ------------------------------------------------------------------------------------------
 
@@ -234,24 +243,24 @@ class GraphQueries:
             return self._before(node)
         times = "once" if node.runs == 1 else f"{node.runs} times"
         if node.last_causes:
-            because = f"because {_listed(node.last_causes)} changed"
+            because = f"because {self._listed(node.last_causes)} changed"
         else:
             is_first = node.runs == 1 and not node.restored
             because = f"because {self._why_first(node)}" if is_first else "because its value was asked for"
-        failed = f"; it raised {describe(node.error)}" if node.error is not None else ""
-        often = "once" if node.adopted == 1 else f"{node.adopted} times"
-        adopted = f"; {often} the result of another runtime was adopted instead" if node.adopted else ""
+        failed = f"; it raised {describe(node.rare.error)}" if node.rare.error is not None else ""
+        often = "once" if node.rare.adopted == 1 else f"{node.rare.adopted} times"
+        adopted = f"; {often} the result of another runtime was adopted instead" if node.rare.adopted else ""
         return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}{adopted}"
 
     def _why_first(self, node: Node) -> str:
         """Why the first run in this opening was necessary, as `explain_resume` says it."""
-        missed = None if node.adopted else self._persistence.missed.get(node.id)
+        missed = None if node.rare.adopted else self._persistence.missed.get(node.id)
         return "it had not run before" if missed is None or missed.reason == NOTHING else missed.reason
 
     def _before(self, node: Node) -> str:
         """For a node that has not run here: what was restored from earlier openings."""
         missed = self._persistence.missed.get(node.id)
-        if node.adopted:
+        if node.rare.adopted:
             return "It has not run here: the result of another runtime was adopted"
         if node.restored:
             since = f", and {missed.reason}" if missed is not None else ""
@@ -272,7 +281,7 @@ class GraphQueries:
         return self._held_up(node)
 
     def _held_up(self, node: Node) -> str:
-        since = f" ({_listed(node.invalid_causes)} changed)" if node.invalid_causes else ""
+        since = f" ({self._listed(node.invalid_causes)} changed)" if node.invalid_causes else ""
         if not node.is_live and not node.has_value:
             return "It does not run: it is not observed"
         if not node.is_live:
@@ -291,7 +300,7 @@ class GraphQueries:
         writers = list(dict.fromkeys(self._graph.sources(node)))
         written = {doc for writer in writers for doc in writer.outputs}
         places = [(doc, path) for doc, path, _ in node.reads if doc not in written]
-        wakers = [f"a change of {_listed(places)}"] if places else []
+        wakers = [f"a change of {self._listed(places)}"] if places else []
         if writers:
             wakers.append(f"another result of {_names(writers)}")
         if node.resting and node.parent is not None:
@@ -306,7 +315,7 @@ class GraphQueries:
             return "effect"
         if spec.side_write_envelope:
             return "materializer"
-        if spec.eager or self._registry.eager:
+        if self._registry.is_eager(spec):
             return "eager"
         if node.provisional:
             return "provisional"
@@ -330,28 +339,27 @@ class GraphQueries:
             words.append(f"eligible in {written_ms(max(round(left), 1))}")
         return ", ".join(words)
 
+    def _listed(self, places: Iterable[DocPath]) -> str:
+        return _joined([address_text(doc, path, self._graph.far_names) for doc, path in places])
+
     def diagnosis(self) -> list[str]:
         """Nodes that do not settle, and nodes in a cycle."""
         nodes = list(self._registry.nodes)
         found = [
             f"{node.title} does not settle: it ran {RUNS_MAX} times in one pass and rests for "
-            f"{written_ms(node.gate.backoff_ms)}; it was woken by {_listed(node.last_causes)}"
+            f"{written_ms(node.gate.backoff_ms)}; it was woken by {self._listed(node.last_causes)}"
             for node in nodes
             if node.gate is not None and node.gate.backoff_ms
         ]
-        cycles = {id(node.cycle): node.cycle for node in nodes if node.cycle is not None}
+        cycles = {id(node.rare.cycle): node.rare.cycle for node in nodes if node.rare.cycle is not None}
         as_registered = [sorted(cycle, key=lambda node: node.order) for cycle in cycles.values()]
         found += [f"{_names(cycle)} read each other in a cycle" for cycle in as_registered]
-        found += [f"{node.title} fails: {describe(node.error)}" for node in nodes if node.error is not None]
+        found += [f"{node.title} fails: {describe(node.rare.error)}" for node in nodes if node.rare.error is not None]
         return found
 
 
 def _names(nodes: Iterable[Node]) -> str:
     return _joined([f"{node.title}" for node in nodes])
-
-
-def _listed(places: Iterable[DocPath | tuple[DocKey, tuple[str | int, ...]]]) -> str:
-    return _joined([address_text(doc, path) for doc, path in places])
 
 
 def _joined(names: list[str]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
-from headwater.scheduler.inspect.graph_snapshot import NodeView, Snapshot
+from headwater.scheduler.inspect.graph_snapshot import NodeView, Snapshot, SourceView
 
 
 def fewer(snapshot: Snapshot, limit: int) -> Snapshot:
@@ -26,6 +28,21 @@ def shorter(snapshot: Snapshot, reads: int) -> Snapshot:
         if counts[edge.target] <= reads:
             edges.append(edge)
     return _of_nodes(msgspec.structs.replace(snapshot, edges=tuple(edges)), nodes)
+
+
+def part_of(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
+    """These nodes. Results of others that they read are sources, as documents that no node writes."""
+    others = {node.id: node.outputs[0] for node in snapshot.nodes if node.id not in ids and node.outputs}
+    read = {edge.source for edge in snapshot.edges if edge.source in others and edge.target in ids}
+    spaces = {node.id: node.space for node in snapshot.nodes}
+    sources = tuple(SourceView(f"doc:{others[each]}", others[each], spaces[each]) for each in others if each in read)
+    edges = tuple(
+        msgspec.structs.replace(edge, source=f"doc:{others[edge.source]}") if edge.source in read else edge
+        for edge in snapshot.edges
+        if edge.target in ids
+    )
+    whole = msgspec.structs.replace(snapshot, sources=(*snapshot.sources, *sources), edges=edges)
+    return _of_nodes(whole, tuple(node for node in snapshot.nodes if node.id in ids))
 
 
 def _of_nodes(snapshot: Snapshot, nodes: tuple[NodeView, ...]) -> Snapshot:

@@ -10,7 +10,7 @@ from headwater.scheduler.graph.node import NodeKind, NodeSpec
 from headwater.scheduler.graph.registry import Registry
 from headwater.scheduler.passes.settle import Settle
 from headwater.scheduler.runs.function_errors import restless
-from headwater.scheduler.runs.steps import Perform, drive
+from headwater.scheduler.runs.steps import Perform
 
 T = TypeVar("T")
 
@@ -30,10 +30,10 @@ def pull_once(settle: Settle, registry: Registry, perform: Perform, read: Callab
 
     node = registry.add(NodeSpec(name=name, fn=effect, kind=NodeKind.EFFECT, no_auto_debounce=True), None)
     try:
-        drive(settle.steps(), perform)
+        settle.run(perform)
         while settle.stopped_at is not None and not node.is_clean:
             # A breakpoint ended the pass; the next one continues.
-            drive(settle.steps(), perform)
+            settle.run(perform)
         if not answers:
             raise restless([node])
         answer, error = answers[-1]

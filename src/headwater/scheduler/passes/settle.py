@@ -3,6 +3,8 @@
 A generator: it yields each attempt for the host to perform, and at the end the time at which something may be due. The
 cost depends on what changed, not on the size of the graph: a node is queued because a read changed while it was live,
 or because it became live while it was invalid.
+
+Length: the two forms of a pass, as steps and as a loop, share how a node is chosen and how the pass ends.
 """
 
 from __future__ import annotations
@@ -11,23 +13,26 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
+from headwater.cells.replica import Replica
 from headwater.errors import UserCodeError
 from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
 from headwater.scheduler.graph.order import Queue
 from headwater.scheduler.runs.attempt import Attempt
-from headwater.scheduler.runs.function_errors import restless
+from headwater.scheduler.runs.function_errors import Report, restless
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.immediate_retry import RetryImmediately
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.pull import Puller, TooDeep
 from headwater.scheduler.runs.runner import Runner
-from headwater.scheduler.runs.steps import Idle, PassStep, Perform
+from headwater.scheduler.runs.steps import Idle, PassStep, Perform, drive
 from headwater.scheduler.scheduler_limits import EVENTS_MAX, RUNS_MAX
 from headwater.scheduler.trace import DemandChanged, NodeGated, NodeRestless, PassEnded, Trace
 
 _CLEAN: Final = NodeStatus.CLEAN
+_RUNS_BEFORE_CONFIRMING: Final = 64
+"""As many as share a transaction of the database."""
 
 
 class Settle:
@@ -43,9 +48,10 @@ class Settle:
         runner: Runner,
         puller: Puller,
         events: EventDispatcher,
+        replica: Replica,
         trace: Trace,
         now: Callable[[], float],
-        report: Callable[[UserCodeError], None],
+        report: Report,
         tick: Callable[[bool], None],
     ) -> None:
         self._tick = tick
@@ -56,10 +62,13 @@ class Settle:
         self._runner = runner
         self._puller = puller
         self.events = events
+        self._replica = replica
         self._trace = trace
         self._now = now
         self._report = report
         self.settling = False
+        # The number of runs at which a long pass takes in the verdicts so far.
+        self._confirming_at = 0
         # Nodes made by runs of this pass, and live only because of that.
         self.lent: dict[Node, None] = {}
         # Breakpoints.
@@ -90,8 +99,8 @@ class Settle:
         """A node is observed now."""
         if self._trace.on:
             self._trace.emit(DemandChanged(self._now(), node.id, live=True))
-        if node.spec.on_live is not None:
-            node.spec.on_live()
+        if node.rare.on_live is not None:
+            node.rare.on_live()
         if node.status is not NodeStatus.CLEAN:
             self.offer(node)
 
@@ -99,8 +108,8 @@ class Settle:
         """A node is not observed any more. If it is queued, it is skipped."""
         if self._trace.on:
             self._trace.emit(DemandChanged(self._now(), node.id, live=False))
-        if node.spec.on_dormant is not None:
-            node.spec.on_dormant()
+        if node.rare.on_dormant is not None:
+            node.rare.on_dormant()
 
     def announce(self, node: Node) -> None:
         """A new node makes a result: its readers, if any, run again."""
@@ -122,20 +131,42 @@ class Settle:
             # An event may wait for the node, which does not make it live.
             self._tick(True)
 
-    def steps(self, perform: Perform | None = None) -> Iterator[PassStep]:
+    def run(self, perform: Perform) -> float | None:
+        """As `steps`, with each attempt performed here. Returns the time at which something may be due, if known.
+
+        A pass without events, as after most writes, is one loop: generators would cost a tenth of a short pass.
+        """
+        events = self.events
+        passed = 0
+        if not (self.settling or events.lanes_by_name or events.inbox):
+            self.settling = True
+            try:
+                self._run_alone(perform)
+            except BaseException:
+                self._tick(True)
+                raise
+            finally:
+                self.settling = False
+            if not (events.lanes_by_name or events.inbox or events.unnotified):
+                return self.wake_at()
+            # A run has sent an event.
+            passed = 1
+        return drive(self.steps(perform, passed), perform)
+
+    def steps(self, perform: Perform | None = None, passed: int = 0) -> Iterator[PassStep]:
         """One pass; with waiting events several: one event of each lane, its consequences, then the next event.
 
-        With `perform`, attempts to run nodes are not yielded but performed here, which costs less.
+        With `perform`, attempts to run nodes are not yielded but performed here. `passed`: passes so far.
         """
         if self.settling:
             return
         self.settling = True
         events = self.events
         lanes, inbox = events.lanes_by_name, events.inbox
-        if lanes:
+        if lanes and not passed:
             events.recheck()
         try:
-            for number in range(EVENTS_MAX):
+            for number in range(passed, EVENTS_MAX):
                 if number and not ((lanes or inbox) and events.is_ready):
                     break
                 yield from self._pass(perform)
@@ -156,20 +187,69 @@ class Settle:
         runner, events = self._runner, self.events
         runner.pass_number += 1
         runs = runner.runs
+        self._confirming_at = runs + _RUNS_BEFORE_CONFIRMING
         exhausted: dict[Node, None] = {}
         try:
             if (events.lanes_by_name or events.inbox) and events.is_ready:
                 yield from events.steps()
             before = runner.runs
-            yield from self._nodes(exhausted, perform)
-            if runner.runs != before and events.lanes_by_name:
-                # A node that an event waits for may not be above its reads any more.
-                events.recheck()
+            if perform is None:
+                while (node := self._next(exhausted)) is not None:
+                    attempt = runner.begin(node)
+                    try:
+                        yield attempt
+                    except BaseException as stop:  # noqa: BLE001  # handed on there, but for what is ours
+                        yield from self._stopped(attempt, stop)
+                    else:
+                        runner.finish(attempt)
+            else:
+                self._run_nodes(exhausted, perform)
+            self._recheck(before)
         except BaseException:
-            # Nodes that did not run are still due.
-            for node in exhausted:
-                self._queue.put(node)
+            self._queue_again(exhausted)
             raise
+        self._end_pass(exhausted, runs)
+
+    def _run_alone(self, perform: Perform) -> None:
+        """A pass as above, while no event waits."""
+        runner = self._runner
+        runner.pass_number += 1
+        runs = runner.runs
+        self._confirming_at = runs + _RUNS_BEFORE_CONFIRMING
+        exhausted: dict[Node, None] = {}
+        try:
+            self._run_nodes(exhausted, perform)
+            self._recheck(runs)
+        except BaseException:
+            self._queue_again(exhausted)
+            raise
+        self._end_pass(exhausted, runs)
+
+    def _run_nodes(self, exhausted: dict[Node, None], perform: Perform) -> None:
+        """Run nodes until none can run."""
+        runner = self._runner
+        while (node := self._next(exhausted)) is not None:
+            attempt = runner.begin(node)
+            try:
+                perform(attempt)
+            except BaseException as stop:  # noqa: BLE001  # handed on there, but for what is ours
+                drive(self._stopped(attempt, stop), perform)
+            else:
+                runner.finish(attempt)
+
+    def _recheck(self, runs: int) -> None:
+        """Check waiting events if nodes have run since."""
+        if self._runner.runs != runs and self.events.lanes_by_name:
+            # A node that an event waits for may not be above its reads any more.
+            self.events.recheck()
+
+    def _queue_again(self, exhausted: dict[Node, None]) -> None:
+        """The pass was interrupted: nodes that did not run are still due."""
+        for node in exhausted:
+            self._queue.put(node)
+
+    def _end_pass(self, exhausted: dict[Node, None], runs: int) -> None:
+        runner, events = self._runner, self.events
         if exhausted or events.ready.spent or self._puller.recovering:
             self._rest(exhausted)
         if self.lent:
@@ -179,37 +259,21 @@ class Settle:
         if self._trace.on:
             self._trace.emit(PassEnded(self._now(), "", runner.pass_number, runner.runs - runs))
 
-    def _nodes(self, exhausted: dict[Node, None], perform: Perform | None) -> Iterator[PassStep]:
-        """Run nodes until none can run."""
-        runner = self._runner
-        number = runner.pass_number
-        while (node := self._next()) is not None:
-            if node.pass_runs >= RUNS_MAX and node.pass_number == number:
-                # I6: only nodes that reach the limit back off; all others continue.
-                exhausted[node] = None
-                continue
-            if node.gate is not None and node.gate.backoff_ms:
-                self._puller.recovering[node] = None
-            attempt = runner.begin(node)
-            try:
-                if perform is None:
-                    yield attempt
-                else:
-                    perform(attempt)
-            except BaseException as stop:  # noqa: BLE001  # handed on there, but for what is ours
-                yield from self._stopped(attempt, stop)
-            else:
-                runner.finish(attempt)
-
     def wake_at(self) -> float | None:
         """The earliest time at which something may be due."""
         node = self._gates.wake_at() if self._gates.heap else None
         event = self.events.wake_at if self.events.lanes_by_name else None
         return node if event is None else event if node is None else min(node, event)
 
-    def _next(self) -> Node | None:  # noqa: C901  # one look for each reason not to run a node now
+    def _next(self, exhausted: dict[Node, None]) -> Node | None:  # noqa: C901, PLR0912  # a look for each reason not to run it
         """The next node: the lowest rank that is still invalid, live and eligible (I9)."""
+        if self._runner.runs >= self._confirming_at:
+            # A long pass does not keep what its runs have committed: collections of garbage would visit all of it.
+            self._replica.confirm()
+            self._confirming_at = self._runner.runs + _RUNS_BEFORE_CONFIRMING
         while True:
+            if self._runner.far is not None:
+                self._runner.far.look()
             if self._invalidation.inbox:
                 self._invalidation.drain()
             if self._gates.heap:
@@ -234,10 +298,16 @@ class Settle:
                     self._queue.put(node)
                     return None
                 self.stopped_at = None
-            first = self._before(node) if self._graph.envelopes or node.spec.parent is not None else None
+            first = self._before(node) if self._graph.envelopes or node.declared_parent is not None else None
             if first is not None:
                 self._queue.put(node)
-                return first
+                node = first
+            elif node.pass_runs >= RUNS_MAX and node.pass_number == self._runner.pass_number:
+                # I6: only nodes that reach the limit back off; all others continue.
+                exhausted[node] = None
+                continue
+            if node.gate is not None and node.gate.backoff_ms:
+                self._puller.recovering[node] = None
             return node
 
     @staticmethod
@@ -247,7 +317,7 @@ class Settle:
     def _before(self, node: Node) -> Node | None:
         """A node of a higher rank that must run first."""
         first = self._promoted(node) if self._graph.envelopes else None
-        return self._parental(node) if first is None and node.spec.parent is not None else first
+        return self._parental(node) if first is None and node.declared_parent is not None else first
 
     def _promoted(self, node: Node) -> Node | None:
         """A materializer that may write a read of this node runs before it, and its inputs before the materializer."""
@@ -262,11 +332,11 @@ class Settle:
         Its run may drop this node, which then need not run.
         """
         found: Node | None = None
-        parent = node.spec.parent
+        parent = node.declared_parent
         while parent is not None:
             if self._can_run(parent) and not self._leads_to(node, parent):
                 found = parent
-            parent = parent.spec.parent
+            parent = parent.declared_parent
         if found is None:
             return None
         return next((first for first in self._puller.upstream(found) if self._can_run(first)), None)
@@ -324,7 +394,17 @@ class Settle:
                 self.offer(node)
         self._puller.recover()
         if fresh:
-            self._report(restless(fresh))
+            self._report(restless(fresh), fresh[0].spec.home)
+
+    def rest_queued(self) -> None:
+        """Back off every node that could run now."""
+        due: dict[Node, None] = {}
+        if self._invalidation.inbox:
+            self._invalidation.drain()
+        while (node := self._queue.take()) is not None:
+            if self._is_wanted(node):
+                due[node] = None
+        self._rest(due)
 
     def _expire(self) -> None:
         """At the end of the pass that made them, nodes that have run and have no reader become dormant."""
@@ -332,7 +412,7 @@ class Settle:
             del self.lent[node]
             if not node.removed:
                 self._graph.liveness.expire(node)
-                if node.spec.on_unread is not None:
+                if node.on_unread is not None:
                     # Its caller may not have finished.
                     self._graph.unread[node] = None
 
@@ -347,11 +427,11 @@ class Settle:
         later: list[Node] = []
         while unread and not self._runner.stack:
             node, _ = unread.popitem()
-            if node.removed or self._graph.readers(node) or node.spec.on_unread is None:
+            if node.removed or self._graph.readers(node) or node.on_unread is None:
                 continue
             if node.attempt is not None or node.provisional or self._runner.may_be_read(node):
                 # It is running, or its reader is: checked again at the end of the run.
                 later.append(node)
             elif not node.live_refs:
-                node.spec.on_unread()
+                node.on_unread()
         unread.update(dict.fromkeys(later))

@@ -17,8 +17,10 @@ from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.failing import called_doc, recorded_failures
 from headwater.scheduler.runs.invalidation import Invalidation
-from headwater.scheduler.runs.persistence import Persistence, is_sound, reads_of
+from headwater.scheduler.runs.observed_reads import is_sound, reads_of
+from headwater.scheduler.runs.persistence import Persistence
 from headwater.store.observations import DIGEST_BYTES, Observation, decode_observation, digest_of
+from headwater.values.address import is_far
 from headwater.values.ids import DocKey, Seq
 from headwater.values.notifications import Derived, Kind
 
@@ -40,11 +42,11 @@ class Adoption:
         node = writers[0]
         if node.is_clean:
             self._check_replaced(node, derived)
-        code = node.spec.fingerprint
+        code = node.fingerprint
         if code is None or node.outputs[0] != derived.doc or not derived.body:
             return
         if len(derived.body) != DIGEST_BYTES:
-            node.peer_observation = derived.body
+            node.own_rare().peer_observation = derived.body
         if node.is_clean or not _is_free(node):
             return
         print_ = code()
@@ -52,7 +54,8 @@ class Adoption:
         observation = None if body is None else decode_observation(body)
         if body is None or observation is None or observation.fingerprint != print_:
             return
-        if not is_sound(observation):
+        if not is_sound(observation) or (observation.extra is not None and observation.extra.far):
+            # What it has read in other spaces is not compared here.
             return
         reads = reads_of(observation)
         docs = {*node.outputs, *(doc for doc, _, _ in reads)}
@@ -70,7 +73,7 @@ class Adoption:
             return
         with self._replica.lock:
             is_shown = self._is_notified(derived.doc) and self._replica.is_as_of(derived.doc, derived.seq)
-            here = [doc for doc, _, _ in node.reads if self._is_notified(doc)]
+            here = [doc for doc, _, _ in node.reads if not is_far(doc) and self._is_notified(doc)]
             is_current = not is_shown or self._are_as_of(here, derived.seq)
         if not is_current:
             self._invalidation.mark(node, (derived.doc, ()), Kind.INTEGRATE)
@@ -104,8 +107,8 @@ class Adoption:
         return next((body for body in self._known(node, code) if digest_of(body) == told), None)
 
     def _known(self, node: Node, code: bytes) -> Iterator[bytes]:
-        if node.peer_observation is not None:
-            yield node.peer_observation
+        if node.rare.peer_observation is not None:
+            yield node.rare.peer_observation
         if node.recorded is not None and len(node.recorded) != DIGEST_BYTES:
             yield node.recorded
         body = self._persistence.body_again(node, code) if node.reads else None
@@ -119,5 +122,5 @@ def _is_free(node: Node) -> bool:
         return False
     # Callers are notified of an error, and of its end. Results in a user's scope, and writes elsewhere, only a run
     # can produce.
-    is_well = node.error is None and node.known_failure is None
+    is_well = node.rare.error is None and node.rare.known_failure is None
     return is_well and not node.result_scope and not node.is_materializer

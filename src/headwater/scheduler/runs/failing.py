@@ -26,24 +26,24 @@ class FailingNodes:
         self._graph = graph
         # Nodes that failed in this opening, or in their last stored run; some have recovered.
         self._nodes: dict[Node, None] = {}
+        # Whether there are none. A field, because every run asks.
+        self.is_empty: bool = True
         self._prune_at = FAILING_MIN
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no node has failed."""
-        return not self._nodes
 
     def add(self, node: Node) -> None:
         """Add a node whose last run failed."""
         self._nodes[node] = None
+        self.is_empty = False
         if len(self._nodes) > self._prune_at:
             self._nodes = {each: None for each in self._nodes if not each.removed}
             self._prune_at = max(2 * len(self._nodes), FAILING_MIN)
 
     def drop(self, node: Node) -> None:
         """Remove a node that no longer fails."""
-        node.known_failure = None
+        if node.rare.known_failure is not None:
+            node.rare.known_failure = None
         self._nodes.pop(node, None)
+        self.is_empty = not self._nodes
 
     def not_seen_by(self, node: Node, failure: bytes) -> list[Node]:
         """The readers that ran here while the failed run was suspended, and were not given a result."""
@@ -51,7 +51,11 @@ class FailingNodes:
             return []
         doc = node.outputs[0]
         readers = (each for each in self._graph.readers_of(doc) if each.runs and not each.running)
-        return [each for each in readers if each is not node and each.seen_failures.get(doc) != failure]
+        return [
+            each
+            for each in readers
+            if each is not node and (each.rare.seen_failures or NO_FAILURES).get(doc) != failure
+        ]
 
     def above(self, node: Node) -> dict[DocKey, bytes]:
         """The results that a node has read and whose functions fail, with the fingerprints of their errors."""
@@ -71,9 +75,9 @@ class FailingNodes:
 
 def failure_of(node: Node) -> bytes | None:
     """The fingerprint of its last error, here or in the restored run; None without one."""
-    if node.error is not None:
-        return fingerprint_of(node.error)
-    return None if node.is_retried else node.known_failure
+    if node.rare.error is not None:
+        return fingerprint_of(node.rare.error)
+    return None if node.is_retried else node.rare.known_failure
 
 
 def recorded_failures(observation: Observation) -> dict[DocKey, bytes]:

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from headwater.cells.transaction import Transaction
 from headwater.errors import ClosedError, HeadwaterError, OfflineError, StoreError, UnavailableError, UserCodeError
-from headwater.scheduler.graph.node import DocPath, Node
+from headwater.scheduler.graph.node import DocPath, FunctionHome, Node
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.store.commit import OriginCommitted, Refused
 from headwater.values.address import address_text
@@ -31,12 +31,6 @@ def is_forgotten(tx: Transaction) -> bool:
     return isinstance(verdict, Refused) and number is not None and verdict.unmet == OriginCommitted(number)
 
 
-class ReportedSpec(Protocol):
-    """The declaration of a function, as reports use it."""
-
-    piece: str
-
-
 class ReportedFunction(Protocol):
     """A node or a handler, as reports use it."""
 
@@ -49,14 +43,14 @@ class ReportedFunction(Protocol):
         """The number of its runs."""
 
     @property
-    def spec(self) -> ReportedSpec:
-        """Its declaration."""
+    def piece(self) -> str:
+        """The piece that it belongs to."""
 
 
 def facts_of(node: ReportedFunction, causes: Sequence[DocPath]) -> dict[str, object]:
     """The facts of every reported error: its function, and why that ran."""
     return {
-        "piece": node.spec.piece,
+        "piece": node.piece,
         "node": node.name,
         "event": None,
         "triggers": tuple(address_text(*cause) for cause in causes),
@@ -84,7 +78,7 @@ def restless(nodes: Sequence[Node]) -> UserCodeError:
 
 def function_error(node: Node, causes: Sequence[DocPath], space: str) -> UserCodeError:
     """The error of a function, with its place and the causes of the run."""
-    error = node.error
+    error = node.rare.error
     message = f"{node.title} in space {space!r} raised {describe(error)}. It runs again when what it read changes"
     report = UserCodeError(message, space=space, **facts_of(node, causes))
     report.__cause__ = error
@@ -118,6 +112,12 @@ def unstorable(node: Node, tx: Transaction, *, is_over: bool = True) -> UserCode
     return report
 
 
+class Report(Protocol):
+    """Reports an error of a function to the opening that the function belongs to."""
+
+    def __call__(self, error: UserCodeError, home: FunctionHome | None = None, /) -> None: ...
+
+
 class ErrorReports:
     """The listeners of errors: the default one, and those that subscribed."""
 
@@ -125,11 +125,14 @@ class ErrorReports:
         self._report = report
         self._listeners: tuple[Callable[[UserCodeError], None], ...] = ()
 
-    def report(self, error: UserCodeError) -> None:
-        """Call all listeners; the default one, which may raise, is last."""
+    def report(self, error: UserCodeError, home: FunctionHome | None = None) -> None:
+        """Call all listeners; the opening of the function, or the default one, is last. It may raise."""
         for listener in self._listeners:
             listener(error)
-        self._report(error)
+        if home is None:
+            self._report(error)
+        else:
+            home.report(error)
 
     def listen(self, listener: Callable[[UserCodeError], None]) -> Callable[[], None]:
         """Add a listener. Returns the function that removes it."""

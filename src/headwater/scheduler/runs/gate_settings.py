@@ -60,5 +60,5 @@ class StoredGateSettings:
 
 
 def _key(node: Node) -> DocKey | None:
-    name = node.spec.stored_as or (node.outputs[0] if node.outputs else None)
+    name = node.stored_as or (node.outputs[0] if node.outputs else None)
     return None if name is None else DocKey(f"{name}{SUFFIX}")

@@ -169,6 +169,10 @@ class Gates:
         if node.gate is not None:
             node.gate.backoff_ms = node.gate.backoff_until = 0.0
 
+    def hold(self, node: Node, until: float) -> None:
+        """Delay a node for a reason of its own: a proxy node waits for functions of another space."""
+        self._gate(node).throttle_until = until
+
     def hurry(self, node: Node) -> bool:
         """The node runs for an event without its debounce. Returns whether this is the first time."""
         gate = self._gate(node)

@@ -20,13 +20,14 @@ from headwater.scheduler.trace import NodeInvalidated, Trace
 from headwater.values.address import address_text
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocKey
-from headwater.values.notifications import Arrived, Change, Derived, Kind, Notification
+from headwater.values.notifications import Arrived, Change, Derived, FarInvalid, Kind, Notification
 from headwater.values.tree import ABSENT, Value
 
 _STARTED: Final = NodeSignal.STARTED
 _CHANGED: Final = NodeSignal.CHANGED
 _CLEAN: Final = NodeStatus.CLEAN
 _INVALID: Final = NodeStatus.INVALID
+_CHANGED_CLEAN: Final = NODE_TRANSITIONS[_CLEAN, _CHANGED]
 _COMMIT: Final = Kind.COMMIT
 _STATUS: Final = Kind.STATUS
 
@@ -46,11 +47,17 @@ class Invalidation:
         # Settle: called with a live node that is not clean.
         self.offer = offer
         # Appended to by every thread that commits; consumed by the holder of the lock.
-        self.inbox: deque[Notification | Derived | Arrived] = deque()
+        self.inbox: deque[Notification | Derived | Arrived | FarInvalid] = deque()
         # Adoption: the result of another runtime may replace a run here.
         self.on_derived: Callable[[Derived], None] = lambda _: None
         # Arrivals: called with arrived documents, to mark the runs that missed them.
         self.on_arrived: Callable[[Arrived, Callable[[Node, DocKey], None]], None] = lambda *_: None
+        # Far: called with a notice that functions of another space are not current.
+        self.on_far: Callable[[FarInvalid], None] = lambda _: None
+        # Bridges, if other spaces read this one: called with each computation that becomes invalid, and with each whose
+        # error has changed.
+        self.abroad: Callable[[Node], None] | None = None
+        self.failed_abroad: Callable[[Node], None] | None = None
         # Counts the runs that failed, and those after which callers no longer get an error.
         self.failures = 0
         # Invalid computations: while there are none, every clean computation is valid.
@@ -76,20 +83,23 @@ class Invalidation:
                 self._look_at_status(notification.changes[0])
                 continue
             for change in notification.changes:
+                cause = (change.doc, change.path)
                 for node in self._graph.index.match(change):
                     # I5: a run is not invalidated by its own writes, by identity and not by name. A running one
                     # checks at its end whether its reads are still current.
                     if node is own or node.running:
-                        if node.kept is not None and node is not own:
-                            node.kept.is_overtaken = True
+                        if node.rare.kept is not None and node is not own:
+                            node.rare.kept.is_overtaken = True
                         continue
                     if group is not None and node.spec.change_group == group:
                         continue
-                    self.mark(node, (change.doc, change.path), kind, own)
+                    self.mark(node, cause, kind, own)
 
-    def _receive_other(self, notification: Derived | Arrived) -> None:
+    def _receive_other(self, notification: Derived | Arrived | FarInvalid) -> None:
         if isinstance(notification, Derived):
             self.on_derived(notification)
+        elif isinstance(notification, FarInvalid):
+            self.on_far(notification)
         else:
             self.on_arrived(notification, lambda node, doc: self.mark(node, (doc, ()), Kind.PULL))
 
@@ -106,16 +116,19 @@ class Invalidation:
             node.invalid_causes = {cause: None}
         if node.status is _CLEAN:
             # As the table says; most nodes are.
-            node.status = NODE_TRANSITIONS[_CLEAN, _CHANGED]
+            node.status = _CHANGED_CLEAN
         else:
             node.signal(_CHANGED)
         if node.outputs and node.status is _INVALID:
             self.invalid[node] = None
+            if self.abroad is not None:
+                self.abroad(node)
         if self._gates.tracks_changes or node.gate is not None:
             self._gates.invalidated(node, by)
         if self._trace.on:
             source = by.id if isinstance(by, Node) else ""
-            self._trace.emit(NodeInvalidated(self._now(), node.id, address_text(*cause), _named(change), source))
+            read = address_text(*cause, self._graph.far_names)
+            self._trace.emit(NodeInvalidated(self._now(), node.id, read, _named(change), source))
         if node.attempt is not None:
             if node.spec.on_invalid == "restart":
                 node.attempt.cancel()
@@ -129,7 +142,8 @@ class Invalidation:
         """
         self.add_causes(node, causes)
         # What has changed during the attempt is no cause: the next one reads everything.
-        node.kept = None
+        if node.rare.kept is not None:
+            node.rare.kept = None
         undone = undone and not node.invalid_causes
         node.signal(NodeSignal.UNDONE if undone else NodeSignal.DISCARDED)
         if undone and not self._graph.is_awaited(node):
@@ -137,6 +151,8 @@ class Invalidation:
         elif node.outputs:
             # Or the node has never run, and its output was read.
             self.invalid[node] = None
+            if self.abroad is not None:
+                self.abroad(node)
         if node.live_refs:
             self.offer(node)
 
@@ -148,6 +164,8 @@ class Invalidation:
     def _await(self, node: Node) -> None:
         if not node.spec.is_fed:
             self.invalid[node] = None
+            if self.abroad is not None:
+                self.abroad(node)
 
     def forget(self, node: Node) -> None:
         """Forget a removed node."""
@@ -160,7 +178,8 @@ class Invalidation:
         node.signal(NodeSignal.RESTORED)
         self.invalid.pop(node, None)
         node.invalid_causes = NO_CAUSES
-        node.kept = None
+        if node.rare.kept is not None:
+            node.rare.kept = None
 
     def clean(self, node: Node) -> tuple[DocPath, ...]:
         """An attempt begins. Returns its causes (I8)."""
@@ -203,6 +222,8 @@ class Invalidation:
         """
         self.failures += 1
         node.failed_at = self.failures
+        if self.failed_abroad is not None:
+            self.failed_abroad(node)
         if not node.outputs or node.outputs[0] not in self._graph.index.docs:
             return False
         self.inbox.append(Notification(Kind.COMMIT, (Change(node.outputs[0], (), ABSENT, _SOMETHING),), source))

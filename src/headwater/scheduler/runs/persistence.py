@@ -17,14 +17,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
-from headwater.cells.pending_commit import SHALLOW_BIT, Mark, ReadKey
+from headwater.cells.far import FarReads
+from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import NODE_TRANSITIONS, DocPath, Node, NodeSignal, NodeStatus
 from headwater.scheduler.runs.failing import FailingNodes, called_doc, recorded_failures
+from headwater.scheduler.runs.far_port import Far
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.observed_reads import depth_of, is_sound, reads_of
 from headwater.scheduler.runs.resumed_node import Resumed
 from headwater.scheduler.scheduler_limits import SPLIT_MAX
 from headwater.scheduler.trace import NodeRestored, Trace
@@ -36,6 +39,7 @@ from headwater.store.observations import (
     Arguments,
     Called,
     Extra,
+    FarSeen,
     Observation,
     decode_observation,
     digest_of,
@@ -43,7 +47,7 @@ from headwater.store.observations import (
     fingerprint_of,
 )
 from headwater.store.resumption import Listing
-from headwater.values.address import Depth, address_text
+from headwater.values.address import Depth, address_text, is_far
 from headwater.values.author_text import same_message
 from headwater.values.ids import NEVER, DocKey, Seq
 from headwater.values.notifications import Kind
@@ -96,6 +100,10 @@ class Persistence:
         self._trace = trace
         self._now = gates.now
         self.failing = FailingNodes(graph)
+        # The other spaces that runs read; None in a program with one space.
+        self.far: Far | None = None
+        # Nodes whose last run has read something undecided in another space: noted when that is decided.
+        self.late: dict[Node, None] = {}
         # The number of nodes restored as clean; and the others, by their ids.
         self.restored = 0
         self.missed: dict[str, Resumed] = {}
@@ -104,9 +112,19 @@ class Persistence:
 
     def observe(self, node: Node, tx: Transaction) -> None:
         """Attach the observation of a run to its commit. The reads of the run are registered already."""
-        body = self._body(node, tx)
+        body = node.recorded
+        if (
+            body is None
+            or len(body) != DIGEST_BYTES
+            or node.recorded_reads is not node.reads
+            or tx.reads_outside
+            or node.rare.seen_failures is not None
+            or not self.failing.is_empty
+        ):
+            # Otherwise, as for most runs, it is the digest of the last one: the first case of `_body`.
+            body = self._body(node, tx)
         if body is not None:
-            tx.observes = (_key(node), body)
+            tx.observes = (node.stored_as or node.outputs[0], body)
 
     def note(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], value: Maybe = ABSENT) -> None:
         """Store the observation of a run without writes with the next commit, if it is still valid then.
@@ -141,19 +159,19 @@ class Persistence:
         tx: Transaction,
     ) -> None:
         verdict = tx.verdict
-        if not isinstance(verdict, Committed) or node.noted_run > run:
+        if not isinstance(verdict, Committed) or node.rare.noted_run > run:
             # In the latter case a later run has its own there.
             return
         seen: list[Read | PendingRead] = []
         for (doc, path, bits), mark in reads.items():
             if doc in own:
-                seen.append(Read(doc, path, verdict.seq, _depth(bits)))
+                seen.append(Read(doc, path, verdict.seq, depth_of(bits)))
             elif mark is None:
                 return
             else:
-                seen.append(mark.read(doc, path, _depth(bits)))
+                seen.append(mark.read(doc, path, depth_of(bits)))
         with self._replica.lock:
-            node.noted_run = run
+            node.own_rare().noted_run = run
             self._replica.observations.put(_key(node), body, seen)
 
     def note_failure(
@@ -166,30 +184,32 @@ class Persistence:
     ) -> bool:
         """Record a failed run, on which results of readers may depend. Returns whether readers must be notified."""
         is_news = not same_message(error, before)
-        if is_news and node.known_failure is not None:
+        if is_news and node.rare.known_failure is not None:
             # The first run of this opening: in an earlier opening it may have failed in the same way.
             failure = fingerprint_of(error)
-            is_news = failure != node.known_failure
+            is_news = failure != node.rare.known_failure
             if not is_news:
                 # The others have seen it, and stay restored (I7).
                 for reader in self.failing.not_seen_by(node, failure):
                     self._invalidation.mark(reader, (node.outputs[0], ()), Kind.COMMIT, node)
         if node.outputs:
             self.failing.add(node)
-        node.recorded, node.known_failure = None, None
+        node.recorded = None
+        if node.rare.known_failure is not None:
+            node.rare.known_failure = None
         self._note_failed(node, tx, reads, error)
         return is_news
 
     def _note_failed(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], error: Exception) -> None:
-        if node.spec.fingerprint is None:
+        if node.fingerprint is None:
             return
-        if node.result_scope or tx.reads_outside:
+        if node.result_scope or tx.reads_outside or node.rare.has_far:
             return
         failed = Extra(error=fingerprint_of(error))
-        self._put_note(node, encode_observation(node.spec.fingerprint(), node.reads, failed), reads)
+        self._put_note(node, encode_observation(node.fingerprint(), node.reads, failed), reads)
 
     def _put_note(self, node: Node, body: bytes, reads: Mapping[ReadKey, Mark | None], *values: Maybe) -> None:
-        seen = [mark.read(doc, path, _depth(bits)) for (doc, path, bits), mark in reads.items() if mark is not None]
+        seen = [mark.read(doc, path, depth_of(bits)) for (doc, path, bits), mark in reads.items() if mark is not None]
         if len(seen) != len(reads):
             return
         for index, doc in enumerate(node.outputs):
@@ -197,36 +217,64 @@ class Persistence:
             if not index and values and not same(mark.value, values[0]):
                 return
             seen.append(mark.read(doc, (), Depth.DEEP))
-        node.noted_run = node.runs
+        if not node.outputs:
+            # As `_accepted`, which asks for it, is for runs without a result.
+            node.own_rare().noted_run = node.runs
         self._replica.observations.put(_key(node), body, seen)
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
         """The stored form of this run; its digest, if it is unchanged. None: nothing is stored."""
-        code = node.spec.fingerprint
+        code = node.fingerprint
         if code is None:
             return None
         recorded, failures = node.recorded, self.failing.above(node)
-        is_as_before = node.recorded_reads is node.reads and failures == node.seen_failures
-        if recorded is not None and is_as_before and not whole and not tx.reads_outside:
+        is_as_before = node.recorded_reads is node.reads and (failures or None) == node.rare.seen_failures
+        if recorded is not None and is_as_before and not whole and not tx.reads_outside and not node.rare.has_far:
             if len(recorded) != DIGEST_BYTES:
                 node.recorded = recorded = digest_of(recorded)
             return recorded
-        node.recorded, node.seen_failures = None, failures
+        node.recorded = None
+        _set_seen(node, failures)
         if node.result_scope or tx.reads_outside or node.status is not NodeStatus.CLEAN:
             # Invalid already: a failure that it has read may be over, and no document shows that.
             return None
         extra = self._extra(node)
         if extra is None:
             return None
+        if node.rare.has_far:
+            return self._far_body(node, code(), extra, tx)
         body = encode_observation(code(), node.reads, extra)
         node.recorded, node.recorded_reads = digest_of(body), node.reads
         return body
+
+    def _far_body(self, node: Node, code: bytes, extra: Extra, tx: Transaction | None = None) -> bytes | None:
+        """The stored form of a run that has read other spaces. None if that cannot be stored now: see `note_late`."""
+        is_undecided = tx is not None and _is_undecided(tx)
+        seen = None if self.far is None or is_undecided else self.far.seen(node.reads)
+        if seen is None:
+            self.late[node] = None
+            return None
+        self.late.pop(node, None)
+        near = [read for read in node.reads if not is_far(read[0])]
+        return encode_observation(code, near, Extra(calls=extra.calls, far=seen))
+
+    def note_late(self) -> None:
+        """Store the observations of runs that had read something undecided in another space, as far as it is decided.
+
+        Nothing has changed meanwhile, or the node would be invalid.
+        """
+        for node in list(self.late):
+            if node.removed or not node.rare.has_far or node.attempt is not None or not node.is_clean:
+                # A later run has its own observation.
+                del self.late[node]
+            else:
+                self.note_again(node)
 
     def _extra(self, node: Node) -> Extra | None:
         """The calls of a run that its reads alone do not describe. None: some of them cannot be repeated."""
         if not node.above:
             return NO_EXTRA
-        failures, made, writers = self.failing.above(node), node.spec.made_before, self._graph.writers
+        failures, made, writers = self.failing.above(node), node.rare.made_before, self._graph.writers
         calls: dict[DocKey, Called] = {}
         for index, (doc, _, _) in enumerate(node.reads):
             if doc not in node.above or doc in calls:
@@ -234,7 +282,7 @@ class Persistence:
             arguments = None
             for writer in writers[doc]:
                 if writer.spec.is_instance and doc not in made:
-                    arguments = writer.spec.called_with
+                    arguments = writer.called_with
                     if arguments is None or doc != writer.outputs[0]:
                         # Only its own run makes that node again. The node itself has a row.
                         return None
@@ -246,7 +294,9 @@ class Persistence:
     def body_again(self, node: Node, code: bytes) -> bytes | None:
         """The stored form of a run with the same reads as the last one."""
         extra = self._extra(node)
-        return None if extra is None else encode_observation(code, node.reads, extra)
+        if extra is None or node.rare.has_far:
+            return None if extra is None else self._far_body(node, code, extra)
+        return encode_observation(code, node.reads, extra)
 
     def note_again(self, node: Node) -> None:
         """Store the observation of a restored node once more, with the next commit.
@@ -254,9 +304,10 @@ class Persistence:
         A node of the same function with other inputs may have run since, and its observation may be on the way to the
         store.
         """
-        body = None if node.spec.fingerprint is None else self.body_again(node, node.spec.fingerprint())
+        body = None if node.fingerprint is None else self.body_again(node, node.fingerprint())
         if body is not None:
-            self._put_note(node, body, {read: self._replica.snapshot(read[0]) for read in node.reads})
+            near = node.reads if not node.rare.has_far else [read for read in node.reads if not is_far(read[0])]
+            self._put_note(node, body, {read: self._replica.snapshot(read[0]) for read in near})
 
     def rejected(self, node: Node) -> None:
         """A commit of the node was rolled back, and with it the stored observation."""
@@ -292,9 +343,14 @@ class Persistence:
                 self._count_restored(node)
         else:
             self.restored += len(unchanged)
-        outdated = {node: self._since(node, *found, listing, changed) for node, found in restored.items()}
+        far = [(node, found[1].extra.far) for node, found in restored.items() if node.rare.has_far and found[1].extra]
+        since = self.far.changed_since(far) if far and self.far is not None else {}
+        outdated = {
+            node: self._since(node, *found, listing, changed, far=since.get(node, []))
+            for node, found in restored.items()
+        }
         for _, node in rows if not self.failing.is_empty else ():
-            if node.known_failure is not None:
+            if node.rare.known_failure is not None:
                 self._tell_readers_before(node, restored)
         for node, causes in outdated.items():
             for cause in causes:
@@ -327,9 +383,8 @@ class Persistence:
         found: list[tuple[Seq, int, ObservationRow | None, Node]] = []
         take = listing.rows.pop
         for node in nodes:
-            spec = node.spec
-            if spec.fingerprint is not None:
-                row = take(spec.stored_as or node.outputs[0], None)
+            if node.fingerprint is not None:
+                row = take(node.stored_as or node.outputs[0], None)
                 # With its number, so that no two are compared by more than numbers.
                 found.append((NEVER if row is None else row.seq, len(found), row, node))
         found.sort()
@@ -347,7 +402,7 @@ class Persistence:
     def outdate(self, node: Node, doc: DocKey) -> None:
         """A restored node was not notified of changes of a read: it has to run."""
         self.restored -= 1
-        self._tell(node, "dirty", f"{address_text(doc)} may have changed since")
+        self._tell(node, "dirty", f"{address_text(doc, (), self._graph.far_names)} may have changed since")
         self._invalidation.mark(node, (doc, ()), SINCE)
         self._gates.at_once(node)
         self._invalidation.offer_again(node)
@@ -367,9 +422,16 @@ class Persistence:
         if observation.extra is not None and observation.extra.error is not None:
             # Only a run can raise the error again for callers. It compares it with the error that readers have seen.
             if node.outputs:
-                node.known_failure = observation.extra.error
+                node.own_rare().known_failure = observation.extra.error
                 self.failing.add(node)
             self._tell(node, "fresh", FAILED)
+            return None
+        far = () if observation.extra is None else observation.extra.far
+        if far:
+            if self._restore_far(node, observation, far):
+                return observation
+            # For the case that the space is opened before the node runs.
+            listing.rows[row.doc] = row
             return None
         self._install(node, reads_of(observation))
         if row.doc not in listing.inherited:
@@ -377,6 +439,18 @@ class Persistence:
             # computed when needed: most nodes never run again.
             node.recorded, node.recorded_reads = row.body, node.reads
         return observation
+
+    def _restore_far(self, node: Node, observation: Observation, seen: tuple[FarSeen, ...]) -> bool:
+        """Restore a node whose run has read other spaces, if these are open. Returns whether they are."""
+        absent = "another space" if self.far is None else self.far.absent(seen)
+        if self.far is None or absent:
+            self._tell(node, "fresh", f"it has read {absent}, which is not open")
+            if self.far is not None:
+                self.far.await_space(node, seen)
+            return False
+        self._install(node, (*reads_of(observation), *self.far.install(node, seen)))
+        node.own_rare().has_far = True
+        return True
 
     def _install(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
         self._graph.install_reads(node, reads)
@@ -405,23 +479,31 @@ class Persistence:
         return [each[0] for each in places if changed(doc, [each], row.seq)] or [places[0][0]]
 
     def _since(
-        self, node: Node, row: ObservationRow, observation: Observation, listing: Listing, changed: Changed
+        self,
+        node: Node,
+        row: ObservationRow,
+        observation: Observation,
+        listing: Listing,
+        changed: Changed,
+        *,
+        far: list[DocPath],
     ) -> list[DocPath]:
         """Everything that has changed since the stored run of a node, as causes (I8)."""
         newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
         for doc, path, bits in node.reads:
             if self._is_newer(doc, row.seq, listing):
-                newer.setdefault(doc, []).append((path, _depth(bits)))
+                newer.setdefault(doc, []).append((path, depth_of(bits)))
         causes: list[DocPath] = []
         for doc, places in newer.items():
             if changed(doc, places, row.seq):
                 causes += [(doc, path) for path in self._changed_places(doc, places, row, changed)]
+        causes += far
         told, now = recorded_failures(observation), self.failing.above(node)
-        node.seen_failures = told
+        _set_seen(node, told)
         others = [doc for doc in {**told, **now} if told.get(doc) != now.get(doc)]
         causes += [(doc, ()) for doc in others if (doc, ()) not in causes]
         if causes:
-            reason = f"{address_text(causes[0][0])} has changed since"
+            reason = f"{address_text(causes[0][0], (), self._graph.far_names)} has changed since"
             if len(others) == len(causes):
                 reason = f"whether {address_text(others[0])} fails, or how, has changed since its last run"
             self._tell(node, "dirty", reason)
@@ -443,7 +525,8 @@ class Persistence:
     ) -> None:
         """Install the observation of another node of the same function, which is still valid."""
         self._install(node, reads)
-        node.recorded, node.recorded_reads, node.seen_failures = recorded, node.reads, told
+        node.recorded, node.recorded_reads = recorded, node.reads
+        _set_seen(node, told)
         self._count_restored(node)
         self.note_again(node)
 
@@ -451,8 +534,9 @@ class Persistence:
         """Install the reads of a run of another runtime, which have the same values here."""
         self._graph.install_reads(node, reads)
         self._invalidation.adopt(node)
-        node.recorded, node.recorded_reads, node.seen_failures = body, node.reads, self.failing.above(node)
-        node.adopted += 1
+        node.recorded, node.recorded_reads = body, node.reads
+        _set_seen(node, self.failing.above(node))
+        node.own_rare().adopted += 1
         if self._trace.on:
             self._trace.emit(NodeRestored(self._now(), node.id, ADOPTED, "another runtime has run it"))
 
@@ -467,7 +551,7 @@ class Persistence:
         observation = decode_observation(row.body)
         if observation is None or (observation.extra is not None and not is_sound(observation)):
             return None, "what is kept of it cannot be read"
-        code = node.spec.fingerprint
+        code = node.fingerprint
         if code is None or observation.fingerprint != code():
             return None, CHANGED_CODE
         is_plain = observation.extra is None and self._is_result_of(node, row.seq, listing)
@@ -498,29 +582,17 @@ class Persistence:
             self._trace.emit(NodeRestored(self._now(), node.id, outcome, reason))
 
 
-def reads_of(observation: Observation) -> tuple[ReadKey, ...]:
-    """The reads in the form of the journal: the next run is compared with them."""
-    reads = observation.reads
-    if len(reads) == 1 and not isinstance(reads[0], tuple):
-        # One whole document: most runs.
-        return ((reads[0], (), 0),)
-    found: dict[ReadKey, None] = {}
-    for read in reads:
-        doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
-        found[doc, path, SHALLOW_BIT if shallow else 0] = None
-    return tuple(found)
-
-
-def is_sound(observation: Observation) -> bool:
-    """Whether all its calls are among its reads."""
-    calls = () if observation.extra is None else observation.extra.calls
-    return all(0 <= call.read < len(observation.reads) for call in calls)
-
-
 def _key(node: Node) -> DocKey:
     """The key of its row."""
-    return node.spec.stored_as or node.outputs[0]
+    return node.stored_as or node.outputs[0]
 
 
-def _depth(bits: int) -> Depth:
-    return Depth.SHALLOW if bits else Depth.DEEP
+def _set_seen(node: Node, failures: dict[DocKey, bytes]) -> None:
+    """Note the failures that a run has read: mostly none, as before."""
+    if failures or node.rare.seen_failures is not None:
+        node.own_rare().seen_failures = failures or None
+
+
+def _is_undecided(tx: Transaction) -> bool:
+    """Whether a run has read a commit without a verdict in another space."""
+    return any(isinstance(view, FarReads) and view.is_undecided() for view in (tx.views or {}).values())

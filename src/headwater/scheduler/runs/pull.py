@@ -24,6 +24,8 @@ from headwater.scheduler.runs.steps import PassStep, Perform, drive
 from headwater.scheduler.scheduler_limits import NESTED_MAX, RUNS_MAX
 from headwater.values.notifications import Kind
 
+_CLEAN: Final = NodeStatus.CLEAN
+
 MADE_ROOM: Final = "made room for what it waits for"
 """The reason of a discarded attempt that does not count against the bound of a pass."""
 
@@ -117,6 +119,8 @@ class Puller:
         if node.running:
             raise circular(node)
         stack = self._runner.stack
+        if self._runner.far is not None:
+            self._runner.far.look()
         self._invalidation.drain()
         if len(stack) >= NESTED_MAX and self._has_to_run(node):
             raise TooDeep(node)
@@ -127,12 +131,12 @@ class Puller:
 
     def is_surely_valid(self, node: Node) -> bool:
         """Whether it is valid without a search: it is clean, no input can be invalid, and no caller is above it."""
-        if node.status is not NodeStatus.CLEAN or node.running or self._invalidation.inbox:
+        if node.status is not _CLEAN or node.running or self._invalidation.inbox:
             return False
         if node.commit is not None and self._runner.is_hidden(node):
             return False
         if self._invalidation.invalid and (
-            not node.live_refs or node.cycle or self._graph.envelopes or self._queue.is_before(node.rank)
+            not node.live_refs or node.rare.cycle or self._graph.envelopes or self._queue.is_before(node.rank)
         ):
             # Everything above a live node is live, and queued with a lower rank if it has to run; except
             # materializers, which run after the others.
@@ -145,9 +149,14 @@ class Puller:
 
     def has_valid_inputs(self, node: Node) -> bool:
         """Whether all that the last run of the running node has read is valid, without a search; as above."""
-        if self._invalidation.inbox or len(self._runner.stack) != 1 or node.kept is None or node.kept.is_overtaken:
+        if (
+            self._invalidation.inbox
+            or len(self._runner.stack) != 1
+            or node.rare.kept is None
+            or node.rare.kept.is_overtaken
+        ):
             return False
-        if not node.live_refs or node.cycle or self._graph.envelopes:
+        if not node.live_refs or node.rare.cycle or self._graph.envelopes:
             return False
         return not self._queue.is_before(node.rank)
 

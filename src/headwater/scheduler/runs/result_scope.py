@@ -10,6 +10,7 @@ from headwater.cells.run_result import commit_result, put_result
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import BREADTH
 from headwater.scheduler.graph.node import Node
+from headwater.values.address import SPACE_SCOPE
 from headwater.values.ids import DocId, DocKey
 from headwater.values.link import LinkRecord
 from headwater.values.tree import Value
@@ -26,7 +27,9 @@ def narrowest(reads: Mapping[ReadKey, object]) -> str:
     else:
         # Nearly every run.
         return ""
-    narrow = {doc.partition("/")[0] for doc, _, _ in reads if not doc.startswith(EVERYBODYS)}
+    # The scope of a far key comes after the id of its space.
+    scopes = {doc.partition("/")[0].rpartition("|")[2] for doc, _, _ in reads}
+    narrow = [scope for scope in scopes if scope != SPACE_SCOPE.text]
     return max(narrow, key=lambda instance: BREADTH[instance.partition(":")[0]], default="")
 
 

@@ -11,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from headwater.cells.kept_reads import RunReads, without_kept
+from headwater.cells.kept_reads import RunReads, changed_keys, without_kept
 from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.run_result import commit_result
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
-from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
+from headwater.errors import HeadwaterError, NotReadyError
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
+from headwater.scheduler.graph.node import NOTHING_RARE, Node, NodeKind, NodeStatus
 from headwater.scheduler.runs.attempt import Attempt
+from headwater.scheduler.runs.far_port import Far
 from headwater.scheduler.runs.function_errors import (
+    Report,
     function_error,
     is_final,
     is_forgotten,
@@ -48,10 +50,11 @@ from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
 from headwater.values.author_text import calls_of, describe, with_calls
 from headwater.values.overlap import touches
-from headwater.values.tree import ABSENT, Value
+from headwater.values.tree import ABSENT, Value, freeze
 
 _CLEAN: Final = NodeStatus.CLEAN
 _OPEN: Final = TxStatus.OPEN
+_REJECTED: Final = TxStatus.REJECTED
 
 REJECTED: Final = "its commit was rejected"
 """The reason of an attempt that had ended and does not count."""
@@ -73,7 +76,7 @@ class Runner:
         persistence: Persistence,
         trace: Trace,
         now: Callable[[], float],
-        report: Callable[[UserCodeError], None],
+        report: Report,
         space: str,
     ) -> None:
         self._space = space
@@ -100,6 +103,8 @@ class Runner:
         # `Arrivals`.
         self.guard: Callable[[Transaction], None] | None = None
         self.reach: Callable[[Node], None] | None = None
+        # The other spaces that runs read; None in a program with one space.
+        self.far: Far | None = None
 
     @property
     def innermost(self) -> Node | None:
@@ -118,19 +123,20 @@ class Runner:
             tx.failures = self._invalidation.failures
         if spec.change_group is not None:
             tx.change_group = spec.change_group
-        if node.surface:
-            tx.surface = node.surface
+        rare = node.rare
+        if rare is not NOTHING_RARE and rare.surface:
+            tx.surface = rare.surface
         if self.guard is not None:
             self.guard(tx)
         now = self._now()
         attempt = Attempt(self, node, tx, self._replica.version, now, node.fn, pulled)
         if self._gates.tracks_changes:
             self._gates.begins(node, asked=pulled and not node.live_refs)
-        if node.error is not None:
-            attempt.before = node.error
+        if rare is not NOTHING_RARE and rare.error is not None:
+            attempt.before = rare.error
             if not spec.is_async:
                 # While an attempt is suspended, callers get the last result.
-                node.error = node.trace = None
+                rare.error = rare.trace = None
         node.attempt, node.running, node.last_causes = attempt, True, causes
         node.runs += 1
         self.runs += 1
@@ -140,7 +146,7 @@ class Runner:
             node.pass_runs += 1
         self.stack.append(node)
         if self._trace.on:
-            names = tuple(address_text(*cause) for cause in causes)
+            names = tuple(address_text(*cause, self._graph.far_names) for cause in causes)
             demand = "pulled" if pulled and not node.live_refs else "live"
             first = node.runs == 1
             self._trace.emit(RunStarted(now, node.id, node.runs, self.pass_number, node.rank, demand, names, first))
@@ -148,7 +154,7 @@ class Runner:
 
     # -- the end -------------------------------------------------------------------------------------------
 
-    def finish(self, attempt: Attempt) -> None:  # noqa: C901, PLR0912  # every run ends here: in one piece
+    def finish(self, attempt: Attempt) -> None:  # noqa: C901, PLR0912, PLR0915  # every run ends here: in one piece
         """The function has returned or raised, or is suspended."""
         node, tx = attempt.node, attempt.tx
         if attempt.suspended:
@@ -166,30 +172,37 @@ class Runner:
             if tx.is_open:
                 tx.abort()
             return
-        error, value = attempt.error, None
+        if node.spec.is_proxy:
+            self._finish_proxy(attempt)
+            return
+        error, value, ended = attempt.error, None, tx.ended_with
         if tx.status is not _OPEN:
-            if tx.ended_with is None:
+            if ended is None:
                 # Ended from outside, as at the close of a space.
                 return
             error = no_result(node) if error is None else error
         elif error is None and node.outputs:
             try:
-                value = node.spec.store(attempt.result)
+                result, kind = attempt.result, node.result_type
+                value = freeze(result) if kind is None else kind.to_stored(result)
             except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
                 error = refused
         if self._invalidation.inbox:
             self._drain_while_running(node)
-        journal = tx.journal if tx.ended_with is None else tx.ended_with[0]
+        journal = tx.journal if ended is None else ended[0]
         reads = journal.entries if journal.is_plain else journal.reads()
         is_overtaken = False
-        if tx.keeping is not None or node.kept is not None:
+        if tx.keeping is not None or node.rare.kept is not None:
             reads, is_overtaken = self._keep_reads(node, tx, reads)
+        elif tx.views is not None or node.rare.has_far:
+            self._register(node, reads, tx)
         elif tuple(reads) != node.reads or node.spec.declared_reads:
             self._graph.apply_reads(node, reads)
             node.result_scope = narrowest(reads)
         if (
             is_overtaken
             or (self._replica.version != attempt.version and self._is_outdated(tx, reads))
+            or (tx.views is not None and self.far is not None and self.far.is_outdated(tx))
             or (
                 (tx.called is not None or tx.failures != self._invalidation.failures)
                 and other_outcome(tx, (key[0] for key in reads), self._graph) is not None
@@ -197,9 +210,9 @@ class Runner:
         ):
             self._outdated(attempt, error)
             return
-        if self.before is not None and tx.ended_with is None:
+        if self.before is not None and ended is None:
             self.before(attempt)
-        if tx.ended_with is not None:
+        if ended is not None:
             self._ended_early(attempt, error, reads)
         elif error is not None:
             self._failed(attempt, error, reads)
@@ -207,12 +220,37 @@ class Runner:
             self._commit(attempt, value, reads)
         else:
             tx.end()
-            if node.spec.fingerprint is not None:
+            if node.fingerprint is not None:
                 self._persistence.note(node, tx, reads)
             self._done(attempt, changed=False)
         if node.status is not _CLEAN:
             # Invalid while it was suspended, and unchanged at its end.
             self._invalidation.offer_again(node)
+
+    def _register(self, node: Node, reads: dict[ReadKey, Mark | None], tx: Transaction) -> None:
+        """Register the reads of a run, or of its last one, in other spaces too. The commit names its own only."""
+        seen: tuple[object, ...] = ()
+        if tx.views is not None and self.far is not None:
+            seen, known = self.far.keys_of(tx, reads), node.rare.far_reads
+            if known is not None and known[0] is node.reads and known[1] == seen and not node.spec.declared_reads:
+                return
+            reads = self.far.with_far(tx, reads)
+        self._graph.apply_reads(node, reads)
+        node.result_scope = narrowest(reads)
+        rare = node.own_rare()
+        rare.has_far, rare.far_reads = bool(seen), (node.reads, seen) if seen else None
+
+    def _finish_proxy(self, attempt: Attempt) -> None:
+        """The functions of another space were asked for: a change of their result is in the inbox."""
+        node, tx = attempt.node, attempt.tx
+        if tx.is_open:
+            tx.end()
+        node.last_at_ms = self._now()
+        self._invalidation.drain()
+        if self.far is not None:
+            self.far.make_current(node)
+        if self._trace.on:
+            self._trace.emit(RunFinished(node.last_at_ms, node.id, node.runs, 0.0, False, 0))
 
     def _keep_reads(
         self, node: Node, tx: Transaction, reads: dict[ReadKey, Mark | None]
@@ -221,24 +259,37 @@ class Runner:
 
         Returns those that its commit has to name, and whether one of the others has changed during the run.
         """
-        before, keeping = node.kept, tx.keeping
+        before, keeping = node.rare.kept, tx.keeping
         parts = {} if keeping is None else keeping.parts
         is_reused = keeping is not None and keeping.is_reused
-        if keeping is not None and is_reused and tx.is_open and _names_reads(node, tx):
-            # One by one. A change until now is in the inbox.
+        is_named = bool(node.outputs) or tx.wrote or node.fingerprint is not None
+        if keeping is not None and is_reused and is_named and tx.is_open:
+            # They go to the store, with a commit or as an observation: one by one. A change until now is in the inbox.
             keeping.record_as_of_now(tx)
             reads = tx.journal.reads()
             self._drain_while_running(node)
         is_overtaken = is_reused and (before is None or before.is_overtaken or tx.is_rejected)
         rest = without_kept(reads, parts)
+        if node.rare.has_far is not (tx.views is not None):
+            node.own_rare().has_far = tx.views is not None
+        if tx.views is not None and self.far is not None:
+            rest = tuple(self.far.with_far(tx, dict.fromkeys(rest)))
         if before is None or not before.is_same(parts, rest) or node.spec.declared_reads:
             whole: dict[ReadKey, Mark | None] = {}
             for part in parts.values():
                 whole.update(part.keys)
             whole.update(dict.fromkeys(rest))
-            self._graph.apply_reads(node, whole)
-            node.result_scope = narrowest(whole)
-        node.kept = RunReads(parts, rest) if parts else None
+            change = None if before is None or node.spec.declared_reads else changed_keys(before, parts, rest)
+            if change is None:
+                self._graph.apply_reads(node, whole)
+            else:
+                self._graph.change_reads(node, tuple(whole), change.added, change.gone)
+            if change is None or node.result_scope or narrowest(dict.fromkeys(change.added)):
+                node.result_scope = narrowest(whole)
+        if parts:
+            node.own_rare().kept = RunReads(parts, rest)
+        elif before is not None:
+            node.rare.kept = None
         return reads, is_overtaken
 
     def _drain_while_running(self, node: Node) -> None:
@@ -277,11 +328,11 @@ class Runner:
             if node.outputs:
                 if self.reach is not None:
                     self.reach(node)
-                if node.spec.fingerprint is not None:
+                if node.fingerprint is not None:
                     self._persistence.observe(node, tx)
                 tx.read_only = ""
                 # Before the commit is sent: it may be decided at once.
-                tx.callbacks += self._on_decided
+                tx.callbacks = (*tx.callbacks, *self._on_decided) if tx.callbacks else self._on_decided
                 node.commit = tx
                 if tx.wrote and (before is not None or tx.observes is not None):
                     # I1: this commit replaces the previous one: it must contain all outputs of the node.
@@ -290,7 +341,7 @@ class Runner:
                 wrote = commit_own(node, tx, value) if node.result_scope else commit_result(tx, node.outputs[0], value)
                 if not wrote:
                     node.commit = before
-                    if node.spec.fingerprint is not None:
+                    if node.fingerprint is not None:
                         self._persistence.note(node, tx, reads, value)
             elif tx.wrote:
                 wrote = True
@@ -300,15 +351,15 @@ class Runner:
                 tx.commit()
             else:
                 tx.end()
-                if node.spec.fingerprint is not None:
+                if node.fingerprint is not None:
                     self._persistence.note(node, tx, reads)
         except HeadwaterError as error:
             # A limit, or a closed space: nothing was written.
             node.commit = before
             self._failed(attempt, error, reads)
             return
-        if attempt.before is not None or node.known_failure is not None:
-            node.error = node.trace = None
+        if attempt.before is not None or node.rare.known_failure is not None:
+            _set_error(node, None)
             self._persistence.failing.drop(node)
             self._invalidation.failure_changed(node, tx)
         self._done(attempt, changed=wrote)
@@ -333,7 +384,7 @@ class Runner:
     def _failed(self, attempt: Attempt, error: Exception, reads: Mapping[ReadKey, Mark | None]) -> None:
         """Register the reads until the error, since a change of them may fix it. Its writes are rolled back."""
         node, tx = attempt.node, attempt.tx
-        node.error, node.trace = error, calls_of(error)
+        _set_error(node, error)
         if tx.is_open:
             tx.abort()
         if self._trace.on:
@@ -349,7 +400,7 @@ class Runner:
         if is_raised or isinstance(error, NotReadyError):
             return
         if is_news or node.spec.kind is NodeKind.EFFECT:
-            self._report(function_error(node, attempt.causes, self._space))
+            self._report(function_error(node, attempt.causes, self._space), node.spec.home)
 
     def _is_called(self, node: Node) -> bool:
         """Whether a live caller of its result gets the error. Readers of its other outputs do not."""
@@ -372,11 +423,10 @@ class Runner:
         if tx.is_open:
             tx.abort()
         if error is not None and node.spec.kind is NodeKind.EFFECT and not isinstance(error, NotReadyError):
-            node.error = error
-            self._report(function_error(node, attempt.causes, self._space))
+            node.own_rare().error = error
+            self._report(function_error(node, attempt.causes, self._space), node.spec.home)
         # Its error does not count either.
-        before = node.error = attempt.before
-        node.trace = None if before is None else calls_of(before)
+        _set_error(node, attempt.before)
         self._discard(attempt, "what it read changed while it ran")
 
     def interrupted(self, attempt: Attempt, reason: str) -> None:
@@ -386,7 +436,8 @@ class Runner:
         if tx.is_open:
             tx.abort()
         node.runs -= 1
-        node.error = attempt.before
+        if node.rare.error is not attempt.before:
+            node.own_rare().error = attempt.before
         if not node.removed:
             self._discard(attempt, reason, undone=not node.has_value)
 
@@ -405,7 +456,8 @@ class Runner:
         """The commit of a run is decided. A rolled back run is repeated for the same causes (I8)."""
         node = tx.node
         assert isinstance(node, Node)
-        if tx.is_rejected:
+        is_rejected = tx.status is _REJECTED
+        if is_rejected:
             self._persistence.rejected(node)
         if node.commit is not tx:
             # A later run has written since, or there was nothing to write.
@@ -414,21 +466,23 @@ class Runner:
             # Each holds the other: released here, both go without the collector.
             node.commit = None
             return
-        if not tx.is_rejected:
+        if not is_rejected:
             # Release it.
             node.commit = None
-            node.store_failures, node.store_error = 0, None
-            self._gates.stored(node)
+            if node.rare is not NOTHING_RARE:
+                _store_recovered(node)
+            if node.gate is not None:
+                self._gates.stored(node)
             return
         if not isinstance(tx.verdict, Conflict) and not is_forgotten(tx):
             # No conflict: the store failed.
             if tx.error is None or is_final(tx.error):
                 # No retry. What it has started stays registered until its next run.
-                node.store_failures, node.store_error = 0, None
+                _store_recovered(node)
                 self._gates.refused(node)
                 report = unstorable(node, tx)
                 self._has_no_result_but(node, report)
-                self._report(report)
+                self._report(report, node.spec.home)
                 return
             self._store_failed(node, tx, tx.error)
         self.repeat(node, tx)
@@ -445,21 +499,22 @@ class Runner:
 
     def _store_failed(self, node: Node, tx: Transaction, error: HeadwaterError) -> None:
         """The store may accept it later, as when the disk is full. Some retries at once, then ever less often."""
-        node.store_error = unstored(node, error)
-        is_first = node.store_failures == FAILURES_MAX
-        if node.store_failures < FAILURES_MAX:
-            node.store_failures += 1
+        rare = node.own_rare()
+        rare.store_error = unstored(node, error)
+        is_first = rare.store_failures == FAILURES_MAX
+        if rare.store_failures < FAILURES_MAX:
+            rare.store_failures += 1
             return
-        node.store_failures = min(node.store_failures + 1, FAILURES_LONGEST)
-        self._gates.back_off_store(node, node.store_failures - FAILURES_MAX - 1)
-        self._has_no_result_but(node, node.store_error)
+        rare.store_failures = min(rare.store_failures + 1, FAILURES_LONGEST)
+        self._gates.back_off_store(node, rare.store_failures - FAILURES_MAX - 1)
+        self._has_no_result_but(node, rare.store_error)
         if is_first:
-            self._report(unstorable(node, tx, is_over=False))
+            self._report(unstorable(node, tx, is_over=False), node.spec.home)
 
     def _has_no_result_but(self, node: Node, error: HeadwaterError) -> None:
         """The store did not take its result: without an earlier one, its callers get the error."""
         if not self.has_result(node):
-            node.error = error
+            node.own_rare().error = error
             self._invalidation.failed_as_before(node)
             if self._trace.on:
                 self._trace.emit(RunFailed(self._now(), node.id, node.runs, describe(error)))
@@ -483,8 +538,14 @@ class Runner:
             return
         self._invalidation.drain()
         reads, above = tx.journal.reads(), tuple(node.above)
-        if self._graph.apply_reads(node, reads):
-            node.result_scope = narrowest(reads)
+        whole = reads
+        if tx.views is not None and self.far is not None:
+            whole, node.own_rare().has_far = self.far.with_far(tx, reads), True
+            if self.far.is_outdated(tx) and node.status is _CLEAN:
+                far = next(key for key in whole if key not in reads)
+                self._invalidation.mark(node, (far[0], far[1]), "while it waited")
+        if self._graph.apply_reads(node, whole):
+            node.result_scope = narrowest(whole)
             attempt.not_yet_read |= {doc for doc in above if doc not in node.above}
         if self._replica.version != attempt.looked:
             # Not in `version`: the end is compared with the beginning.
@@ -505,25 +566,35 @@ class Runner:
 
     def has_result(self, node: Node) -> bool:
         """Whether a caller gets a result or an error without a run. The first result may have been rolled back."""
-        return not node.outputs or node.error is not None or self._replica.snapshot(node.outputs[0]).value is not ABSENT
+        if node.spec.is_proxy or not node.outputs or node.rare.error is not None:
+            return True
+        return self._replica.snapshot(node.outputs[0]).value is not ABSENT
 
     def is_hidden(self, node: Node) -> bool:
         """Whether its first result was overtaken and rolled back, and has no verdict yet, which would repeat the run.
 
         What overtook it may be no dependency, such as a peek.
         """
-        if node.commit is None or node.attempt is not None or node.error is not None or not node.outputs:
+        if node.commit is None or node.attempt is not None or node.rare.error is not None or not node.outputs:
             return False
         return self._replica.snapshot(node.outputs[0]).value is ABSENT
 
     def raised(self, node: Node) -> Exception | None:
         """The error for a caller of a computation, with its original traceback."""
-        error: Exception | None = node.error
+        error: Exception | None = node.rare.error
         if error is not None:
-            with_calls(error, node.trace)
+            with_calls(error, node.rare.trace)
         return error
 
 
-def _names_reads(node: Node, tx: Transaction) -> bool:
-    """Whether the reads of a run go to the store: with a commit, or as an observation."""
-    return bool(node.outputs) or tx.wrote or node.spec.fingerprint is not None
+def _set_error(node: Node, error: Exception | None) -> None:
+    """Note the error of the last attempt that counts, and where it was raised."""
+    if error is not None or node.rare.error is not None:
+        rare = node.own_rare()
+        rare.error, rare.trace = error, None if error is None else calls_of(error)
+
+
+def _store_recovered(node: Node) -> None:
+    """The store takes its results again, or will never take the last one."""
+    if node.rare.store_error is not None:
+        node.rare.store_failures, node.rare.store_error = 0, None

@@ -70,8 +70,11 @@ def failure_conflict(tx: Transaction, graph: Graph, failures: int) -> Conflict |
 def called_in(tx: Transaction, graph: Graph) -> list[Node]:
     """The computations whose results a transaction of plain code has read."""
     found: list[Node] = []
-    writers = graph.writers
-    for doc in tx.docs:
+    writers, docs = graph.writers, tx.docs
+    if docs.isdisjoint(writers.keys()):
+        # Most blocks call none.
+        return found
+    for doc in docs:
         if doc in writers:
             found += [node for node in writers[doc] if doc == node.outputs[0] and node.spec.has_callers]
     return found
