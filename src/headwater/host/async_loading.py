@@ -1,23 +1,19 @@
-"""`space.load` in an event loop: the loop goes on while documents are fetched."""
+"""Fetching documents in an event loop: the loop goes on meanwhile."""
 
 from __future__ import annotations
 
 from asyncio import sleep, timeout, wrap_future
 
-from headwater.errors import OfflineError
-from headwater.host.document_loading import LINKED_FIRST, DocumentLoad, Loadable
+from headwater.errors import ClosedError, OfflineError
+from headwater.host.document_loading import LINKED_FIRST, DocumentLoad
 from headwater.runtime.space_runtime import SpaceRuntime
 
 
 class AsyncLoading(SpaceRuntime):
-    """`space.load` of a space for code in an event loop."""
+    """The part of a runtime that fetches documents."""
 
-    async def load(self, *things: Loadable) -> None:
-        """Fetch documents before they are read, with those that their links lead to."""
-        self.check_open()
-        await self._fetched(DocumentLoad.of(self, self._lease.storage, things))
-
-    async def _fetched(self, load: DocumentLoad) -> None:
+    async def fetched(self, load: DocumentLoad) -> None:
+        """Fetch documents, with those that their links lead to."""
         # Also if everything is loaded: a loop of calls lets other tasks run.
         await sleep(0)
         while load.docs:
@@ -29,18 +25,20 @@ class AsyncLoading(SpaceRuntime):
                 raise load.late(patience_s) from None
             if error is not None:
                 raise error
-            self.check_open()
-            self._attached.refresh()
+            if self.is_over:
+                message = f"space {self.name!r} was closed; open it again with `with app.open(...)`"
+                raise ClosedError(message, space=self.name)
+            self.attached.refresh()
             self.catch_up()
             load.advance()
 
-    async def _until_come(self) -> bool:
+    async def until_come(self) -> bool:
         """Fetch documents that runs here wait for. Returns whether any was fetched."""
         docs = self.scheduler.arrivals.docs
-        if not docs or self.connection.state != "live":
+        if not docs or self.storage.connection().state != "live":
             return False
         try:
-            await self._fetched(DocumentLoad(self, self._lease.storage, docs, LINKED_FIRST))
+            await self.fetched(DocumentLoad(self.replica, self.storage, docs, LINKED_FIRST))
         except OfflineError:
             return False
         return True

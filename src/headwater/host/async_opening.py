@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from headwater.errors import UsageError
-from headwater.host.async_runtime import AsyncRuntime
 from headwater.host.async_space import AsyncSpace
+from headwater.host.loop_opening import LoopOpening
 from headwater.host.notebook_openings import closing_former, former_openings
-from headwater.host.plain_runtime import PlainRuntime
-from headwater.host.space_facade import runtime_of
+from headwater.host.plain_opening import PlainOpening
+from headwater.host.space_facade import opening_of
 from headwater.machine import machine
 from headwater.runtime.host_parts import HostParts
 from headwater.runtime.lease import Lease
+from headwater.runtime.opening_steps import DeclaringApp, begin
 from headwater.runtime.options import Options
-from headwater.runtime.type_records import keep_types
-
-
-class OpenedApp(Protocol):
-    """The app that is opened."""
-
-    name: str
-
-    @property
-    def declared(self) -> Mapping[str, object]:
-        """Everything that it declares, by name."""
+from headwater.runtime.shared_runtimes import open_in, runtime_key
 
 
 class AsyncOpening:
@@ -35,26 +26,23 @@ class AsyncOpening:
 
     def __init__(
         self,
-        app: OpenedApp,
+        app: DeclaringApp[LoopOpening],
         options: Options,
         parts: HostParts,
         *,
-        begin: Callable[[AsyncRuntime], None],
         share: Callable[[], Lease],
         place: Callable[[], str],
-        kind: type[AsyncRuntime] | None = None,
+        kind: type[LoopOpening] | None = None,
     ) -> None:
-        self._app = app
+        self.app = app
         self._options = options
         self._parts = parts
-        # Registers what the app declares.
-        self._begin = begin
         self._share = share
         # To be compared with where the app was opened before.
         self._place = place
-        self._kind = kind or AsyncRuntime
+        self._kind = kind or LoopOpening
         self._entered = False
-        self._runtime: AsyncRuntime | None = None
+        self._opening: LoopOpening | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncSpace]:
         return self._lasting().__await__()
@@ -62,7 +50,7 @@ class AsyncOpening:
     async def _lasting(self) -> AsyncSpace:
         space = await self.__aenter__()
         # No block: it means the only opening of its app, wherever the code is.
-        runtime_of(space).leave()
+        opening_of(space).leave()
         return space
 
     # Not for type checkers: they refuse the wrong form themselves.
@@ -86,54 +74,28 @@ class AsyncOpening:
             )
 
     async def __aenter__(self) -> AsyncSpace:
+        return (await open_all([self]))[0]
+
+    async def make(self) -> LoopOpening:
+        """Make the opening, without functions, and enter it."""
         if self._entered:
             raise UsageError("an opening is entered once; call app.aopen(...) for each")
         self._entered = True
-        await aclose_former(self._app.name, self._place())
-        space = self._runtime = await self._made()
-        space.enter()
-        try:
-            if space.connection.state == "local":
-                self._begin(space)
-                keep_types(space, self._app.name, self._app.declared)
-            else:
-                # Observations of earlier runs are fetched from the server. Nothing runs meanwhile: the lock is held.
-                await self._begin_beside(space)
-            await space.calm()
-            # Not waited for: an event that never ends must not keep the space from being opened.
-            space.resume_events()
-        except BaseException:
-            space.leave()
-            await machine().to_thread(space.abandon)
-            raise
-        return AsyncSpace(space)
+        await aclose_former(self.app.name, self._place())
+        opening = self._opening = await self._made()
+        opening.enter()
+        return opening
 
-    async def _begin_beside(self, space: AsyncRuntime) -> None:
-        """In a thread. If the caller is cancelled, the thread still completes."""
-
-        def begin() -> None:
-            with space.lock:
-                self._begin(space)
-            keep_types(space, self._app.name, self._app.declared)
-            space.catch_up()
-
-        begun = asyncio.ensure_future(machine().to_thread(begin))
-        try:
-            await asyncio.shield(begun)
-        except asyncio.CancelledError:
-            await asyncio.wait((begun,))
-            raise
-
-    async def _made(self) -> AsyncRuntime:
+    async def _made(self) -> LoopOpening:
         """The space, made in a thread. If the caller is cancelled, the space is closed, made or not yet made."""
         loop = asyncio.get_running_loop()
         given_up = False
-        made: list[AsyncRuntime] = []
+        made: list[LoopOpening] = []
 
         def make() -> None:
             lease = self._share()
-            opened = lease.passed_to(lambda: self._kind(lease, self._app, self._options, self._parts, loop=loop))
-            opened.opened_as = (self._app.name, self._place())
+            opened = lease.passed_to(lambda: self._opened(lease, loop))
+            opened.opened_as = (self.app.name, self._place())
             made.append(opened)
             if given_up:
                 drop()
@@ -154,19 +116,73 @@ class AsyncOpening:
             raise
         return made.pop()
 
+    def _opened(self, lease: Lease, loop: asyncio.AbstractEventLoop) -> LoopOpening:
+        """The opening, in the runtime of other apps that are open at the same space in this loop, or in a new one."""
+        options, parts, kind = self._options, self._parts, self._kind
+        return open_in(
+            runtime_key(lease, options, loop, kind),
+            self.app.name,
+            make=lambda: kind.runtime_kind(lease, options, parts, loop=loop),
+            join=lambda runtime: kind(lease, runtime, self.app, options, parts),
+        )
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._runtime is not None
-        self._runtime.leave()
-        await self._runtime.close(failed=kind is not None)
+        assert self._opening is not None
+        self._opening.leave()
+        await self._opening.close(failed=kind is not None)
+
+
+async def open_all(openings: Sequence[AsyncOpening]) -> tuple[AsyncSpace, ...]:
+    """Open several apps: all are registered and restored before any of their functions runs.
+
+    If one cannot be opened, all are closed.
+    """
+    made: list[LoopOpening] = []
+    try:
+        for each in openings:
+            made.append(await each.make())  # noqa: PERF401  # the made ones are closed
+        await _begin([(each.app, opening) for each, opening in zip(openings, made, strict=True)])
+        for opening in made:
+            await opening.calm()
+        for opening in made:
+            # Not waited for: an event that never ends must not keep the space from being opened.
+            opening.resume_events()
+    except BaseException:
+        for opening in reversed(made):
+            opening.leave()
+            await machine().to_thread(opening.abandon)
+        raise
+    return tuple(AsyncSpace(opening) for opening in made)
+
+
+async def _begin(opened: Sequence[tuple[DeclaringApp[LoopOpening], LoopOpening]]) -> None:
+    """Register and restore. Not in the loop if that may wait: for a server, or for a thread that has the lock."""
+    runtimes = {opening.runtime for _, opening in opened}
+    if not any(runtime.at_server or len(runtime.openings) > 1 for runtime in runtimes):
+        begin(opened)
+        return
+
+    def begin_beside() -> None:
+        begin(opened)
+        for _, opening in opened:
+            opening.catch_up()
+
+    # If the caller is cancelled, the thread still completes.
+    begun = asyncio.ensure_future(machine().to_thread(begin_beside))
+    try:
+        await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        await asyncio.wait((begun,))
+        raise
 
 
 async def aclose_former(app: str, place: str) -> None:
     """As `close_former`, in an event loop."""
     for space in former_openings(app, place):
         with closing_former(space, place):
-            if isinstance(space, AsyncRuntime) and space.loop is asyncio.get_running_loop():
+            if isinstance(space, LoopOpening) and space.loop is asyncio.get_running_loop():
                 await space.close()
             else:
-                await machine().to_thread(space.close if isinstance(space, PlainRuntime) else space.abandon)
+                await machine().to_thread(space.close if isinstance(space, PlainOpening) else space.abandon)

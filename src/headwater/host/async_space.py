@@ -1,13 +1,14 @@
-"""`hw.AsyncSpace`: an open space as code in an event loop holds it. Names only; `async_runtime` does the work."""
+"""`hw.AsyncSpace`: an open space as code in an event loop holds it. Names only; `loop_opening` does the work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import ParamSpec, Self, TypeVar
 
-from headwater.host.async_runtime import AsyncRuntime
 from headwater.host.document_loading import Loadable
+from headwater.host.loop_opening import LoopOpening
 from headwater.host.space_facade import SpaceFacade
+from headwater.values.duration import Duration
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,15 +40,15 @@ class AsyncSpace(SpaceFacade):
 
     __slots__ = ()
 
-    _runtime: AsyncRuntime
+    _opening: LoopOpening
 
     async def __aenter__(self) -> Self:
-        self._runtime.enter()
+        self._opening.enter()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_error: object) -> None:
-        self._runtime.leave()
-        await self._runtime.close(failed=kind is not None)
+        self._opening.leave()
+        await self._opening.close(failed=kind is not None)
 
     async def settle(self) -> None:
         """Wait until all functions that depend on writes so far have run, and no run or request is in progress.
@@ -73,11 +74,11 @@ class AsyncSpace(SpaceFacade):
             asyncio.run(main())
             ```
         """
-        await self._runtime.settle()
+        await self._opening.settle()
 
     async def idle(self) -> None:
         """As `settle`: wait until only functions are left that wait for their time."""
-        await self._runtime.settle()
+        await self._opening.settle()
 
     async def settled(self) -> None:
         """Wait as `settle` does, then until everything is on disk.
@@ -85,8 +86,8 @@ class AsyncSpace(SpaceFacade):
         Raises:
             RejectedError: HW210. A transaction was rejected and rolled back.
         """
-        await self._runtime.settle()
-        await self._runtime.synced()
+        await self._opening.settle()
+        await self._opening.synced()
 
     async def fresh(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The result of a computed function, async or not, once nothing that it depends on is in progress.
@@ -124,7 +125,19 @@ class AsyncSpace(SpaceFacade):
             asyncio.run(main())
             ```
         """
-        return await self._runtime.fresh(function, *args, **kwargs)
+        return await self._opening.fresh(function, *args, **kwargs)
+
+    async def delivered(self, timeout: Duration | None = None) -> None:  # noqa: ASYNC109  # as in `Space.delivered`
+        """Wait until other spaces have handled what was sent to them from this one, durably.
+
+        Args:
+            timeout: The longest time to wait. By default, without a limit. After it, delivery goes on.
+
+        Raises:
+            EventTimeoutError: HW163. The time is over. The message says what is waited for.
+            UsageError: HW100. A transaction of this space is around this code.
+        """
+        await self._opening.delivered(timeout)
 
     async def load(self, *things: Loadable) -> None:
         """Fetch documents before they are read, together with up to 50,000 documents they link to.
@@ -137,7 +150,7 @@ class AsyncSpace(SpaceFacade):
         Raises:
             OfflineError: HW405. The server does not answer.
         """
-        await self._runtime.load(*things)
+        await self._opening.load(*things)
 
     async def close(self, *, failed: bool = False) -> None:
         """Wait until everything is on disk, cancel runs in progress, and close.
@@ -149,4 +162,4 @@ class AsyncSpace(SpaceFacade):
             UserCodeError: HW150. With `on_error="raise"`: the first exception of a function that ran by itself.
             RejectedError: HW210. A transaction was rejected and rolled back.
         """
-        await self._runtime.close(failed=failed)
+        await self._opening.close(failed=failed)

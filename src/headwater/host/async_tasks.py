@@ -16,7 +16,7 @@ from headwater.cells.context import CONTEXT
 from headwater.cells.context_frame import ContextFrame
 from headwater.declare.functions.invocation import Invocation
 from headwater.host.console_capture import console
-from headwater.runtime.pieces.piece_host import PieceHost
+from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.scheduler.runs.attempt import Call
 from headwater.scheduler.runs.immediate_retry import RetryImmediately
 
@@ -57,9 +57,9 @@ class AsyncRuns:
     """The async attempts of one space."""
 
     def __init__(
-        self, home: PieceHost, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]
+        self, runtime: SpaceRuntime, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]
     ) -> None:
-        self._home = home
+        self._runtime = runtime
         self._console = console()
         self._loop = loop
         self._context = context
@@ -132,9 +132,10 @@ class AsyncRuns:
             task.cancel()
 
     async def _fly(self, attempt: Call, how: list[Landing]) -> None:
+        home = self._runtime.home_of(attempt)
         if self._console.listeners:
-            self._console.run_begins(self._home)
-        CONTEXT.set(ContextFrame(self._home, attempt.tx, None))
+            self._console.run_begins(home)
+        CONTEXT.set(ContextFrame(home, attempt.tx, None))
         limit = attempt.timeout_ms
         timer = asyncio.timeout(None if limit is None else limit / 1000)
         try:
@@ -142,7 +143,7 @@ class AsyncRuns:
                 coroutine = cast("Coroutine[Any, Any, object]", attempt.fn(*attempt.arguments))
                 attempt.result = await Watched(coroutine, lambda: self._wait(attempt))
             if type(attempt.result) is Invocation:
-                attempt.result = self._home.start_returned(attempt, attempt.result)
+                attempt.result = home.start_returned(attempt, attempt.result)
             how[0] = "ended"
         except asyncio.CancelledError as stop:
             task = asyncio.current_task()
@@ -178,8 +179,14 @@ class AsyncRuns:
         if self._tasks and not self.landed:
             await asyncio.wait(list(self._tasks.values()), return_when=asyncio.FIRST_COMPLETED)
 
-    async def end(self) -> None:
-        """Cancel all attempts, start no more, and wait for their end. Those that ended before are still taken in."""
+    async def end(self, home: object = None) -> None:
+        """Cancel all attempts, start no more, and wait for their end. Those that ended before are still taken in.
+
+        `home`: only those of one opening, while others go on.
+        """
+        if home is not None:
+            await self._end_of(home)
+            return
         self._ended = True
         self._asked.clear()
         self._stopping.update(attempt for attempt, task in self._tasks.items() if not task.done())
@@ -188,6 +195,17 @@ class AsyncRuns:
                 task.cancel()
             await asyncio.wait(list(self._tasks.values()))
         self.waits.clear()
+
+    async def _end_of(self, home: object) -> None:
+        """Cancel the attempts of an opening, and wait for their end. The next pass takes them in."""
+        while True:
+            own = {attempt: task for attempt, task in self._tasks.items() if self._runtime.home_of(attempt) is home}
+            if not own:
+                return
+            self._stopping.update(attempt for attempt, task in own.items() if not task.done())
+            for task in own.values():
+                task.cancel()
+            await asyncio.wait(list(own.values()))
 
 
 def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from headwater.host.author_modules import new_fingerprints
 from headwater.host.console_capture import console
 from headwater.host.scheduler_log import log_steps
+from headwater.host.space_resolver import SpaceResolver
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.host_parts import HostParts, ResourceParts, WorkflowParts
 from headwater.runtime.inspection_port import InspectedSpace, InspectionPort
@@ -23,6 +24,7 @@ def host_parts(inspection: Callable[[InspectedSpace, Lease, Options, AttachedRep
         inspection=inspection,
         resources=resource_parts,
         workflows=workflow_parts,
+        resolver=SpaceResolver,
     )
 
 

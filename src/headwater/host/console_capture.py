@@ -59,7 +59,7 @@ class Listener:
             level=level,
             logger=logger,
             node=node.name,
-            piece=node.piece if isinstance(node, Voice) else node.spec.piece,
+            piece=node.piece,
             space=self.home.name,
             event=run.tx.event.id if isinstance(run.tx.event, EventRecord) else None,
             triggers=tuple(address_text(*place) for place in run.tx.triggers),
@@ -197,7 +197,10 @@ _LOGS: Final = logging.Logger.callHandlers.__code__
 def _is_log(run: CapturedRun) -> bool:
     """Whether a log handler writes for the function of this run: the record was captured when it was made."""
     node = run.node
-    function = None if isinstance(node, Voice) else getattr(node.spec.origin or node.spec.fn, "__code__", None)
+    function = None
+    if not isinstance(node, Voice):
+        declared = node.spec if isinstance(node, HandlerRecord) else node
+        function = getattr(declared.origin or declared.fn, "__code__", None)
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # there is no other way to tell
     while frame is not None and frame.f_code is not function:
         if frame.f_code is _LOGS:

@@ -1,4 +1,4 @@
-"""`space.load`: fetches documents before they are read. The part for code in an event loop is in `async_loading`."""
+"""`space.load`: which documents are fetched before they are read, in several questions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from headwater.cells.document_operations import address_in
 from headwater.cells.linked_documents import linked
 from headwater.cells.list_and_map import List, Map
 from headwater.cells.reading import Readable
+from headwater.cells.replica import Replica
 from headwater.cells.space_port import SpacePort
 from headwater.errors import HeadwaterError, OfflineError, UsageError
 from headwater.machine import Future, machine
-from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.storage_port import StoragePort
 from headwater.sync.frame_limits import PREFETCH_MAX
 from headwater.values.author_text import safe_repr
@@ -39,9 +39,9 @@ class DocumentLoad:
     """The documents that are asked for: first those named, then those that their links lead to."""
 
     def __init__(
-        self, space: SpacePort, storage: StoragePort, docs: Iterable[DocKey], linked_max: int | None = None
+        self, replica: Replica, storage: StoragePort, docs: Iterable[DocKey], linked_max: int | None = None
     ) -> None:
-        self._replica = space.replica
+        self._replica = replica
         self._storage = storage
         self._roots = tuple(docs)
         self._linked_max = LINKED_MAX if linked_max is None else linked_max
@@ -54,7 +54,7 @@ class DocumentLoad:
     @classmethod
     def of(cls, space: SpacePort, storage: StoragePort, things: Iterable[object]) -> Self:
         """A load of cells, documents, lists, maps or addresses. Raises UsageError for anything else."""
-        return cls(space, storage, [_doc_of(space, thing) for thing in things])
+        return cls(space.replica, storage, [_doc_of(space, thing) for thing in things])
 
     def advance(self) -> None:
         """Collect what is not loaded and was not asked for yet."""
@@ -95,20 +95,6 @@ class DocumentLoad:
         url = self._storage.connection().url
         message = f"{url} was asked for {len(self.docs):,} documents and has not answered for {patience_s:g} s"
         return OfflineError(f"{message}; they are read when it is back", url=url)
-
-
-class PlainLoading(SpaceRuntime):
-    """`space.load` of a space for plain code."""
-
-    def load(self, *things: Loadable) -> None:
-        """Fetch documents before they are read, with those that their links lead to."""
-        self.check_open()
-        load = DocumentLoad.of(self, self._lease.storage, things)
-        while load.docs:
-            load.wait()
-            self._attached.refresh()
-            self.catch_up()
-            load.advance()
 
 
 def _doc_of(space: SpacePort, thing: object) -> DocKey:

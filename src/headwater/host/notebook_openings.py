@@ -15,7 +15,7 @@ from typing import Final
 
 from headwater.cells.context import open_spaces
 from headwater.errors import HeadwaterError
-from headwater.host.plain_runtime import PlainRuntime
+from headwater.host.plain_opening import PlainOpening
 from headwater.runtime.entered_space import EnteredSpace
 from headwater.values.author_text import describe
 
@@ -39,7 +39,7 @@ def close_former(app: str, place: str) -> None:
     """Close what an earlier input has opened there."""
     for space in former_openings(app, place):
         with closing_former(space, place):
-            if isinstance(space, PlainRuntime):
+            if isinstance(space, PlainOpening):
                 space.close()
             else:
                 space.abandon()

@@ -1,4 +1,4 @@
-"""`hw.Space`: an open space as plain code holds it. Names only; `plain_runtime` does the work."""
+"""`hw.Space`: an open space as plain code holds it. Names only; `plain_opening` does the work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from headwater.errors import UsageError
 from headwater.host.document_loading import Loadable
-from headwater.host.plain_runtime import PlainRuntime
+from headwater.host.plain_opening import PlainOpening
 from headwater.host.space_facade import SpaceFacade
 from headwater.values.duration import Duration
 
@@ -30,15 +30,15 @@ class Space(SpaceFacade):
 
     __slots__ = ()
 
-    _runtime: PlainRuntime
+    _opening: PlainOpening
 
     def __enter__(self) -> Self:
-        self._runtime.enter()
+        self._opening.enter()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
-        self._runtime.leave()
-        self._runtime.close_after(failed=kind is not None)
+        self._opening.leave()
+        self._opening.close_after(failed=kind is not None)
 
     # Not for type checkers: they refuse the wrong form themselves.
     if not TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Space(SpaceFacade):
                 space.settle()
             ```
         """
-        self._runtime.settle()
+        self._opening.settle()
 
     def wait(self, duration: Duration) -> None:
         """Let time pass, and run what becomes due: debounced and throttled functions, timers, retries.
@@ -77,7 +77,7 @@ class Space(SpaceFacade):
         Raises:
             UsageError: HW100. The duration cannot be read.
         """
-        self._runtime.wait(duration)
+        self._opening.wait(duration)
 
     def sync(self, timeout: Duration | None = None) -> None:
         """Wait until everything written so far is on disk, or confirmed by the server.
@@ -104,7 +104,32 @@ class Space(SpaceFacade):
                 print(space.stats.pending)  # 0
             ```
         """
-        self._runtime.sync(timeout)
+        self._opening.sync(timeout)
+
+    def delivered(self, timeout: Duration | None = None) -> None:
+        """Wait until other spaces have handled what was sent to them from this one, durably.
+
+        Args:
+            timeout: The longest time to wait. By default, without a limit. After it, delivery goes on.
+
+        Raises:
+            EventTimeoutError: HW163. The time is over. The message says what is waited for.
+            UsageError: HW100. A transaction of this space is around this code.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            shop, bank = hw.App("shop"), hw.App("bank")
+            balance = bank.cell("balance", 0)
+            with bank.open("memory:"), shop.open("memory:") as space:
+                with space.transaction():
+                    balance.post.increment(4)
+                space.delivered(timeout="1m")
+                print(balance.value, space.stats.undelivered)  # 4 0
+            ```
+        """
+        self._opening.delivered(timeout)
 
     def load(self, *things: Loadable) -> None:
         """Fetch documents before they are read, together with up to 50,000 documents they link to.
@@ -117,7 +142,7 @@ class Space(SpaceFacade):
         Raises:
             OfflineError: HW405. The server does not answer.
         """
-        self._runtime.load(*things)
+        self._opening.load(*things)
 
     def close(self) -> None:
         """Wait until everything is on disk, then close. A second call does nothing.
@@ -126,4 +151,4 @@ class Space(SpaceFacade):
             UserCodeError: HW150. With `on_error="raise"`: the first exception of a function that ran by itself.
             RejectedError: HW210. A transaction was rejected and rolled back.
         """
-        self._runtime.close()
+        self._opening.close()

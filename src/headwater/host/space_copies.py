@@ -11,9 +11,15 @@ from headwater.host.space_files import open_space
 from headwater.host.storage import Storage
 from headwater.host.whole_files import RefusalError, beside, put_in_place
 from headwater.machine import machine
+from headwater.scheduler.events.outbox import OUTBOX
 from headwater.store.backends.sqlite_file import held, holder
+from headwater.store.commit import PatchDoc
+from headwater.store.space_identity import SpaceIdentity, renew_identity
 from headwater.store.verification import verify
 from headwater.values.author_text import kind_of, text_of
+from headwater.values.ids import BranchId
+from headwater.values.patch import Remove
+from headwater.values.tree import is_map
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the amount done and the total; 0: the total is unknown."""
@@ -68,6 +74,34 @@ def check_restored(part: Path, file: Path, advance: Progress, prepare: Callable[
         findings = "; ".join(checked.findings[:3]).replace(str(part), str(file))
         message = f"nothing was restored: {file} is damaged: {findings}"
         raise CorruptError(message, path=str(file), findings=tuple(checked.findings))
+
+
+def make_new_space(storage: Storage) -> tuple[SpaceIdentity, int]:
+    """Make a copy a space of its own: a new id and a new lineage, so no session continues in it.
+
+    Entries of the outbox for other spaces are dropped first, because the original sends them. Returns how many.
+    """
+    dropped = 0
+    for branch in storage.call(lambda engine: list(engine.documents.branches)):
+        dropped += _drop_outgoing(storage, branch)
+    identity = storage.call(lambda engine: renew_identity(engine.backend, machine().token_bytes))
+    storage.identity = identity
+    return identity, dropped
+
+
+def _drop_outgoing(storage: Storage, branch: BranchId) -> int:
+    replica = storage.attach(branch=branch)
+    try:
+        found = replica.read(OUTBOX)
+        gone = [key for key, entry in found.items() if is_map(entry) and "to" in entry] if is_map(found) else []
+        if gone:
+            pending = replica.commit((PatchDoc(OUTBOX, tuple(Remove((key,)) for key in gone)),))
+            replica.sync()
+            if pending.error is not None:
+                raise pending.error
+        return len(gone)
+    finally:
+        replica.detach()
 
 
 def replace_space(part: Path, target: Path) -> None:

@@ -1,6 +1,6 @@
 """The names of an open space that authors use, in plain code and in an event loop alike.
 
-A facade: it holds the runtime and forwards to it. Everything else of a runtime is internal: `dir(space)` is the
+A facade: it holds the opening and forwards to it. Everything else of an opening is internal: `dir(space)` is the
 reference.
 """
 
@@ -18,16 +18,17 @@ from headwater.cells.space_port import TransactionBlock
 from headwater.cells.untyped_document import AnyDoc
 from headwater.declare.patterns.pattern import Pattern
 from headwater.declare.patterns.piece import Piece
+from headwater.errors import UnavailableError
 from headwater.runtime.connection import Connection
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import ErrorMode, OnError, check_on_error, chosen
 from headwater.runtime.inspection_port import GraphForm
+from headwater.runtime.opening import Opening
 from headwater.runtime.restore import Resumption
-from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.stats import Stats
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler import Scheduler
-from headwater.values.ids import BranchId
+from headwater.values.ids import BranchId, SpaceId
 
 if TYPE_CHECKING:
     from headwater.host.workflow_host import Workflows
@@ -41,15 +42,15 @@ D = TypeVar("D", bound=Doc)
 class SpaceFacade(HandleCopies, ABC):
     """What `hw.Space` and `hw.AsyncSpace` have in common."""
 
-    __slots__ = ("__weakref__", "_runtime")
+    __slots__ = ("__weakref__", "_opening")
 
-    def __init__(self, runtime: SpaceRuntime) -> None:
-        self._runtime = runtime
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
 
     def __repr__(self) -> str:
-        runtime = self._runtime
-        state = "closed" if runtime.closed else f"open, at {runtime.replica.seq}"
-        return f"<{type(self).__name__} {runtime.name!r}: {state}>"
+        opening = self._opening
+        state = "closed" if opening.closed else f"open, at {opening.replica.seq}"
+        return f"<{type(self).__name__} {opening.name!r}: {state}>"
 
     def _repr_html_(self) -> str:
         stats = self.stats
@@ -61,22 +62,37 @@ class SpaceFacade(HandleCopies, ABC):
     @property
     def name(self) -> str:
         """The name of the space."""
-        return self._runtime.name
+        return self._opening.name
+
+    @property
+    def id(self) -> SpaceId:
+        """The id of the space: 20 letters and digits, made with its file. Renaming and moving the space keep it.
+
+        Raises UnavailableError (HW201) if the server of the space does not tell it.
+        """
+        runtime = self._opening
+        if not runtime.space_id:
+            message = (
+                f"the id of space {runtime.name!r} is not known: its server does not tell it; update the server, or "
+                "connect once while it is reached"
+            )
+            raise UnavailableError(message, space=runtime.name)
+        return runtime.space_id
 
     @property
     def branch(self) -> BranchId:
         """The branch that was opened."""
-        return self._runtime.branch
+        return self._opening.branch
 
     @property
     def actor(self) -> str | None:
         """The user that the program acts for: the owner of cells with the scopes `"user"` and `"session"`."""
-        return self._runtime.actor
+        return self._opening.actor
 
     @property
     def closed(self) -> bool:
         """Whether the space was closed."""
-        return self._runtime.closed
+        return self._opening.closed
 
     # -- data ----------------------------------------------------------------------------------------------
 
@@ -108,7 +124,7 @@ class SpaceFacade(HandleCopies, ABC):
                 print(ann.value, bob.value)  # 70 30
             ```
         """
-        return self._runtime.transaction(change_group=change_group)
+        return self._opening.transaction(change_group=change_group)
 
     @overload
     def cell(self, address: str, type: type[T], *, default: T = ...) -> Cell[T]: ...
@@ -140,7 +156,7 @@ class SpaceFacade(HandleCopies, ABC):
                 print(space.cell("counter.count").value)  # 8
             ```
         """
-        return self._runtime.cell(address, type, default=default)
+        return self._opening.cell(address, type, default=default)
 
     @overload
     def doc(self, doc_id: str, kind: type[D]) -> D: ...
@@ -174,7 +190,7 @@ class SpaceFacade(HandleCopies, ABC):
                 print(space.doc(note_id, Note).text)  # tea
             ```
         """
-        return self._runtime.doc(doc_id, kind)
+        return self._opening.doc(doc_id, kind)
 
     async def synced(self) -> None:
         """Wait, without blocking the event loop, until everything written so far is on disk.
@@ -183,7 +199,7 @@ class SpaceFacade(HandleCopies, ABC):
             RejectedError: HW210. A transaction was rejected and rolled back.
             StoreFullError: HW203. The disk has no room.
         """
-        await self._runtime.synced()
+        await self._opening.synced()
 
     # -- functions -----------------------------------------------------------------------------------------
 
@@ -224,12 +240,12 @@ class SpaceFacade(HandleCopies, ABC):
                 print(piece.outputs["count"].value)  # 3
             ```
         """
-        return self._runtime.start(pattern, key, *args, **inputs)
+        return self._opening.start(pattern, key, *args, **inputs)
 
     @property
     def workflows(self) -> Workflows:
         """The execution of the workflows: `drain()` executes what is due, `start()` starts a host in the background."""
-        return cast("Workflows", self._runtime.workflows)
+        return cast("Workflows", self._opening.workflows)
 
     # -- callbacks -----------------------------------------------------------------------------------------
 
@@ -239,12 +255,12 @@ class SpaceFacade(HandleCopies, ABC):
 
         Assign a function, "raise" or "log" to change it. Raises UsageError for anything else.
         """
-        return self._runtime.on_error
+        return self._opening.on_error
 
     @on_error.setter
     def on_error(self, handler: OnError | ErrorMode) -> None:
         check_on_error(handler)
-        self._runtime.on_error = chosen(handler)
+        self._opening.on_error = chosen(handler)
 
     @property
     def on_console(self) -> OnConsole | None:
@@ -253,16 +269,16 @@ class SpaceFacade(HandleCopies, ABC):
         It returns what is forwarded: None for the line itself, another text, or `""` for nothing. Assign to it to
         change it.
         """
-        return self._runtime.on_console
+        return self._opening.on_console
 
     @on_console.setter
     def on_console(self, handler: OnConsole | None) -> None:
-        self._runtime.on_console = handler
+        self._opening.on_console = handler
 
     @property
     def connection(self) -> Connection:
         """The state of the connection to the server. A space in this process has the state `"local"`."""
-        return self._runtime.connection
+        return self._opening.connection
 
     def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
         """Call a function on every change of the connection.
@@ -276,14 +292,14 @@ class SpaceFacade(HandleCopies, ABC):
         Returns:
             A function that ends the subscription.
         """
-        return self._runtime.on_connection(callback)
+        return self._opening.on_connection(callback)
 
     # -- inspecting ----------------------------------------------------------------------------------------
 
     @property
     def stats(self) -> Stats:
         """Counts of this opening: commits, runs, events, documents in memory."""
-        return self._runtime.stats
+        return self._opening.stats
 
     def graph(self, form: GraphForm = "text") -> str:
         """Draw the functions of this space and the dependencies between them.
@@ -297,7 +313,7 @@ class SpaceFacade(HandleCopies, ABC):
         Raises:
             UsageError: HW100. There is no such form.
         """
-        return self._runtime.graph(form)
+        return self._opening.graph(form)
 
     def runs(self, function: object) -> int:
         """The number of runs of a function in this opening. Of a resource: the number of requests.
@@ -329,7 +345,7 @@ class SpaceFacade(HandleCopies, ABC):
                 print(space.runs(gross))  # 1
             ```
         """
-        return self._runtime.runs(function)
+        return self._opening.runs(function)
 
     def explain_resume(self) -> Resumption:
         """What this opening has restored from earlier ones: which functions need not run, which must, and why.
@@ -337,19 +353,19 @@ class SpaceFacade(HandleCopies, ABC):
         Returns:
             The counts and the reasons.
         """
-        return self._runtime.explain_resume()
+        return self._opening.explain_resume()
 
     @property
     def nodes(self) -> Mapping[object, Node]:
         """The node of each function without parameters."""
-        return self._runtime.nodes
+        return self._opening.nodes
 
     @property
     def scheduler(self) -> Scheduler:
         """The scheduler: statistics, traces, breakpoints, and options of nodes while the space is open."""
-        return self._runtime.scheduler
+        return self._opening.scheduler
 
 
-def runtime_of(space: SpaceFacade) -> SpaceRuntime:
-    """The runtime behind a space, for the rest of the package."""
-    return space._runtime  # noqa: SLF001  # one place for all of the package
+def opening_of(space: SpaceFacade) -> Opening:
+    """The opening behind a space, for the rest of the package."""
+    return space._opening  # noqa: SLF001  # one place for all of the package

@@ -3,6 +3,8 @@
 `x.db` is one space in one file, `folder/` many spaces with a file each, `memory:` a space that ends with the process.
 In a folder the file's name is made from the space's name so that no name can lead outside, and no two names, not even
 two that differ only in case, share a file.
+
+Length: opening, sharing, reading and closing files change one state of the process.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import atexit
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -24,6 +27,7 @@ from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import Lock, machine
 from headwater.runtime.lease import Lease
+from headwater.runtime.space_twins import forget, forget_all, register
 from headwater.store.backend import Backend
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
@@ -33,6 +37,9 @@ from headwater.values.space_names import check_space_name
 DEFAULT_SPACE: Final = "main"
 _SPACE_BYTES_MIN: Final = 512
 """The smallest page of a SQLite file."""
+READ_HOLD_S: Final = 1.0
+"""How long a file may be held by a program that only reads it for a link. A program that opens it waits for that."""
+_READ_LOOK_S: Final = 0.02
 _SERVER: Final = ("ws:", "wss:")
 _LATER: Final = ("postgresql:", "postgres:")
 
@@ -55,6 +62,8 @@ class _OpenFiles:
         # Open files by their real path. A second opening must not even touch them: closing any handle of a file drops
         # all locks of the process on it.
         self.held: dict[str, str] = {}
+        # Those of them that are open for a moment, to be read for a link, and how they are closed.
+        self.readers: dict[str, Callable[[], None]] = {}
         self.held_lock = machine().lock()
         # Spaces that are shared within this process, by their real path.
         self.shared: dict[str, _Share] = {}
@@ -190,6 +199,7 @@ def open_space(
         files.make_folders(path.parent, 0o700)
     real = files.resolve(path)
     state = _state()
+    state.readers.get(real, _nothing)()
     with state.held_lock:
         holding = next((held for held in state.held if _is_same_file(held, real)), None)
         if holding is not None:
@@ -200,7 +210,7 @@ def open_space(
             raise SpaceHeldError(message, path=str(path), pid=machine().process_id())
         state.held[real] = location.space
     try:
-        backend = SqliteBackend(str(path), durability=durability, vfs=files.vfs, create=create)
+        backend = _backend(path, durability, create=create)
         storage = _storage(backend, location.space, group_max, real, threads)
         if space is not None and storage.name != space:
             storage.close()
@@ -212,6 +222,61 @@ def open_space(
     except BaseException:
         _release(real)
         raise
+
+
+def _backend(path: Path, durability: Durability, *, create: bool) -> SqliteBackend:
+    """The file, opened. If another program reads it for a moment, that is waited for."""
+    deadline = machine().monotonic() + 2 * READ_HOLD_S
+    while True:
+        try:
+            return SqliteBackend(str(path), durability=durability, vfs=machine().files.vfs, create=create)
+        except SpaceHeldError as error:
+            if machine().monotonic() > deadline or not _is_read_by(path, error.facts.get("pid")):
+                raise
+        machine().sleep(_READ_LOOK_S)
+
+
+def open_for_reading(path: Path, release: Callable[[], None]) -> Storage:
+    """Open the file of a space for a moment, at most READ_HOLD_S. `release` closes it: this program wants to open it.
+
+    The mark beside the file tells other programs to wait for that.
+    """
+    files, real = machine().files, machine().files.resolve(path)
+    mark = _mark(path)
+    with suppress(OSError), files.open(mark, os.O_CREAT | os.O_WRONLY | os.O_TRUNC) as file:
+        file.write(str(machine().process_id()).encode())
+    try:
+        storage = open_space(str(path), create=False)
+    except BaseException:
+        with suppress(OSError):
+            files.remove(mark)
+        raise
+    _state().readers[real] = release
+    return storage
+
+
+def is_open_here(path: Path) -> bool:
+    """Whether this program has the file open, otherwise than to read it for a link."""
+    state, real = _state(), machine().files.resolve(path)
+    with state.held_lock:
+        return real not in state.readers and any(_is_same_file(held, real) for held in state.held)
+
+
+def _nothing() -> None:
+    """No reader has the file open."""
+
+
+def _mark(path: Path) -> Path:
+    return path.with_name(f"{path.name}-reading")
+
+
+def _is_read_by(path: Path, pid: object) -> bool:
+    """Whether the holder of a file is a program that reads it for a moment."""
+    try:
+        marked = machine().files.read(_mark(path)).decode(errors="replace")
+    except OSError:
+        return False
+    return pid is None or marked == str(pid)
 
 
 def share_space(url: str, space: str | None = None, *, create: bool = True, durability: Durability = "full") -> Lease:
@@ -227,7 +292,7 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
     try:
         with share.turn:
             if share.storage is None:
-                share.storage = open_space(url, space, create=create, durability=durability)
+                share.storage = _registered(open_space(url, space, create=create, durability=durability), path)
                 share.durability = durability
             elif durability == "full" and share.durability != "full":
                 message = (
@@ -247,6 +312,16 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
         raise
 
 
+def _registered(storage: Storage, path: Path) -> Storage:
+    """The storage, if no other file that is open in this process has its id."""
+    try:
+        register(storage, str(path), is_file=True)
+    except BaseException:
+        storage.close()
+        raise
+    return storage
+
+
 def _leave(real: str) -> None:
     state = _state()
     share = state.shared.get(real)
@@ -261,6 +336,7 @@ def _leave(real: str) -> None:
         storage, share.storage = share.storage, None
         try:
             if storage is not None:
+                forget(storage)
                 storage.close()
         finally:
             with state.sharing:
@@ -307,6 +383,9 @@ def _release(real: str | None) -> None:
         state = _state()
         with state.held_lock:
             state.held.pop(real, None)
+        if state.readers.pop(real, None) is not None:
+            with suppress(OSError):
+                machine().files.remove(_mark(Path(real)))
 
 
 def use_vfs(name: str | None) -> None:
@@ -322,6 +401,8 @@ def _disown_all() -> None:
     state = _state()
     state.held.clear()
     state.shared.clear()
+    state.readers.clear()
+    forget_all()
     for storage in list(state.storages):
         storage.disown()
 

@@ -16,8 +16,9 @@ from headwater.store.engine import Engine
 from headwater.store.features import parse
 from headwater.store.log_rebuild import append_rows, first_difference, row_batches
 from headwater.store.portable import Header
+from headwater.store.space_identity import ID_KEY
 from headwater.store.verification import verify
-from headwater.values.ids import Seq
+from headwater.values.ids import Seq, SpaceId
 
 Rows: TypeAlias = Callable[[], Iterator[LogRow]]
 """Reads the log from its start, as often as it is called."""
@@ -26,8 +27,8 @@ Progress: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int]
 """Shows the progress of the work with this title."""
 
 
-def compare_past(path: Path, rows: Rows, last: Seq) -> Seq:
-    """The head of a space that has the same past. A space with another past is never overwritten."""
+def compare_past(path: Path, rows: Rows, last: Seq) -> tuple[Seq, SpaceId]:
+    """The head and the id of a space that has the same past. A space with another past is never overwritten."""
 
     def compare(engine: Engine) -> Seq:
         try:
@@ -40,15 +41,20 @@ def compare_past(path: Path, rows: Rows, last: Seq) -> Seq:
         return engine.head
 
     with open_space(str(path), create=False) as storage:
-        return storage.call(compare)
+        return storage.call(compare), storage.identity.id
 
 
-def build_space(part: Path, name: str, rows: Rows, header: Header, progress: Progress) -> None:
-    """Write a new file with these commits, and verify it. Raises UsageError."""
+def build_space(part: Path, name: str, rows: Rows, header: Header, progress: Progress, *, space_id: str = "") -> None:
+    """Write a new file with these commits, and verify it. Raises UsageError.
+
+    It has this id, if given, and a lineage of its own: commits that followed in the earlier file may be missing.
+    """
     clock = SystemClock()
     try:
         # The file is not in place yet: a power loss loses nothing, so no step waits for the disk.
         with open_space(str(part), name, durability="normal") as storage, progress("importing") as advance:
+            if space_id:
+                storage.call(lambda engine: engine.backend.set_meta(ID_KEY, space_id))
             for feature in parse(" ".join(header.features)):
                 storage.call(lambda engine, feature=feature: engine.require(feature))  # type: ignore[misc]
             for batch in row_batches(rows()):

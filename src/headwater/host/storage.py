@@ -17,18 +17,18 @@ from contextlib import contextmanager, suppress
 from typing import Final, Self, TypeVar
 
 from headwater.cells.pending_commit import Failure
-from headwater.errors import (
-    ClosedError,
-    HeadwaterError,
-    InvariantError,
-    StoreError,
-    StoreFullError,
-    UnavailableError,
-)
+from headwater.errors import ClosedError, HeadwaterError, InvariantError, StoreError, StoreFullError, UnavailableError
 from headwater.host.deciding_threads import DecidingThreads
 from headwater.host.disk_writer import DiskWrite, DiskWriter
 from headwater.host.without_server import WithoutServer
-from headwater.host.written_group import LostGroupError, WrittenGroup, notify_table_transactions, outcomes_in_log
+from headwater.host.written_group import (
+    LostGroupError,
+    WrittenGroup,
+    groups_to_leave,
+    notify_table_transactions,
+    outcomes_in_log,
+    queue_again,
+)
 from headwater.machine import Lock, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
 from headwater.runtime.lease import Lease
@@ -36,15 +36,10 @@ from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache
 from headwater.store import branching
 from headwater.store.backend import Backend, Fold, LogRow, ObservationRow
-from headwater.store.commit import (
-    UNNUMBERED,
-    Commit,
-    CommitOutcome,
-    Submission,
-    TableTransaction,
-)
+from headwater.store.commit import UNNUMBERED, Commit, CommitOutcome, Submission, TableTransaction
 from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
+from headwater.store.space_identity import SpaceIdentity, identity_of
 from headwater.values.author_text import describe
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.seams import Clock, Entropy
@@ -84,6 +79,7 @@ class Storage(WithoutServer):
         threads: DecidingThreads | None = None,
     ) -> None:
         self.name = name
+        self.identity: SpaceIdentity = identity_of(backend)
         self.groups = 0
         self.run_cache: RunCache = LocalRunCache(self)
         # State that other parts attach to this storage, by name. It lives as long as the storage.
@@ -95,8 +91,8 @@ class Storage(WithoutServer):
         self._engine = Engine(backend, clock, self._append)
         # Made with the first group that is written behind its caller.
         self._writer: DiskWriter | None = None
-        # The group before `_group`, if it is still being written; and the write of `_group`, once it is decided.
-        self._written: WrittenGroup | None = None
+        # Groups before `_group` that are being written, oldest first; and the write of `_group`, once it is decided.
+        self._written: deque[WrittenGroup] = deque()
         self._write: DiskWrite | None = None
         self._writes_behind = False
         # Guards the engine, and the delivery of its decisions.
@@ -288,8 +284,8 @@ class Storage(WithoutServer):
     @property
     def _left(self) -> int:
         """Commits that are not decided, or not on disk."""
-        written = self._written
-        return len(self._waiting) + len(self._group) + (0 if written is None else len(written.submissions))
+        written = sum(len(each.submissions) for each in self._written) if self._written else 0
+        return len(self._waiting) + len(self._group) + written
 
     def _check_open(self) -> None:
         """Raise unless the space can be used. Then nothing is being written. The lock is held, unless it is closed."""
@@ -371,11 +367,13 @@ class Storage(WithoutServer):
                 with self._guarded():
                     decided = self._decide(group, goes_on=goes_on and not self._torn)
                     if self._write is not None:
-                        written = WrittenGroup(group, decided, self._engine.head, self._write)
-                        self._written, self._write, self._group = written, None, []
+                        self._written.append(WrittenGroup(group, decided, self._engine.head, self._write))
+                        self._write, self._group = None, []
+                        # After the next write was passed to the thread, which then goes on without being woken.
+                        self._end_written(all_but=groups_to_leave(self._written))
                         return
-                    if self._written is not None:
-                        # None of them is in the log, and the group before is still being written.
+                    if self._written:
+                        # None of them is in the log, and a group before is still being written.
                         self._end_written()
                     self._outcomes = decided
             except LostGroupError:
@@ -388,34 +386,33 @@ class Storage(WithoutServer):
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]
     ) -> None:
         """Write a decided batch, as the engine asks: here, or behind the caller."""
-        if self._written is not None:
+        backend, writer = self._engine.backend, self._writer
+        if self._writes_behind:
+            is_behind = writer is not None and writer.is_writing
+            work = backend.appending(rows, fold, observed, is_behind=is_behind)
+            if work is not None:
+                if writer is None:
+                    writer = self._writer = DiskWriter(f"headwater-{self.name}-disk", backend)
+                self._write = writer.start(work, is_long=fold is not None)
+                return
+        if self._written:
             self._end_written()
-        backend = self._engine.backend
-        is_plain = self._writes_behind and fold is None and not observed
-        if not is_plain or (work := backend.appending(rows)) is None:
-            backend.append(rows, fold, observed)
-            return
-        if self._writer is None:
-            self._writer = DiskWriter(f"headwater-{self.name}-disk", backend)
-        self._write = self._writer.start(work)
+        backend.append(rows, fold, observed)
 
-    def _end_written(self) -> None:
-        """Wait for the group that is being written, and deliver its outcomes. Raises LostGroupError."""
-        written = self._written
-        if written is None:
-            return
-        written.write.wait_ended()
-        if written.write.error is None:
+    def _end_written(self, *, all_but: int = 0) -> None:
+        """Wait for groups that are being written, and deliver their outcomes. Raises LostGroupError."""
+        while len(self._written) > all_but:
+            written = self._written[0]
+            written.write.wait_ended()
+            if written.write.error is not None:
+                self._torn = True
+                queue_again(self._waiting, self._group, list(self._written))
+                self._group, self._outcomes = written.submissions, None
+                self._written.clear()
+                raise LostGroupError
             self._deliver(written.submissions, written.outcomes, written.head)
-            self._decided, self._written = self._decided + len(written.submissions), None
-            return
-        # What was decided since started from commits that do not exist: it waits again, and the lost group is the next.
-        self._torn = True
-        while self._group:
-            self._waiting.appendleft(self._group[-1])
-            self._group.pop()
-        self._written, self._group, self._outcomes = None, written.submissions, None
-        raise LostGroupError
+            self._decided += len(written.submissions)
+            self._written.popleft()
 
     def _deliver(self, group: list[Submission], outcomes: Decided, head: Seq) -> None:
         """Deliver the outcomes of a group, whose newest commit is this one."""
@@ -536,6 +533,8 @@ class Storage(WithoutServer):
         self._write = None
         with suppress(LostGroupError):
             self._end_written()
+        if self._writer is not None:
+            self._writer.restart()
         backend = self._engine.backend
         # An interruption may have left a transaction open: the next commit would store writes that were refused.
         backend.roll_back()

@@ -19,6 +19,7 @@ from headwater.runtime.error_report import log
 from headwater.runtime.host_parts import WorkflowParts
 from headwater.runtime.workflows.deploying import deploy_flow
 from headwater.runtime.workflows.hub import Hosted, Hub, hub_of
+from headwater.runtime.workflows.publishing import publish_handler
 from headwater.runtime.workflows.reconciliation import ask_again
 from headwater.runtime.workflows.repair import repair
 from headwater.runtime.workflows.run_executor import Performance
@@ -192,6 +193,8 @@ def _unwatched(_: TimedCall) -> None:
     """Nothing watches the time: in the thread that calls `drain`, a plain function cannot be interrupted."""
 
 
-WORKFLOW_PARTS: Final = WorkflowParts(declare=Workflow, deploy=deploy_flow, hub_of=hub_of, host=Workflows)
+WORKFLOW_PARTS: Final = WorkflowParts(
+    declare=Workflow, deploy=deploy_flow, hub_of=hub_of, host=Workflows, publisher=publish_handler
+)
 
 __all__ = ["WORKFLOW_PARTS", "Host", "Workflows"]

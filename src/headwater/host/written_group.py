@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headwater.host.disk_writer import DiskWrite
 from headwater.runtime.attached_replica import Decided
@@ -11,6 +12,10 @@ from headwater.store.backend import Backend
 from headwater.store.commit import Commit, CommitEntry, CommitOutcome, Committed, Submission
 from headwater.store.document import read_entry
 from headwater.values.ids import Seq
+
+DURING_FOLD_MAX: Final = 16
+"""Groups that may be decided while a fold is being written. It takes as long as deciding some tens of them: a caller
+would wait for all of it."""
 
 
 class WrittenGroup(NamedTuple):
@@ -25,6 +30,28 @@ class WrittenGroup(NamedTuple):
 
 class LostGroupError(Exception):
     """The disk did not accept a group after the next one was decided: both are decided again."""
+
+
+def groups_to_leave(written: Sequence[WrittenGroup]) -> int:
+    """The number of groups that need not have ended before the next one is decided.
+
+    One; but more while a fold is being written, and after it fewer with each group.
+    """
+    oldest = written[0].write
+    if oldest.is_long and not oldest.is_ended:
+        return DURING_FOLD_MAX
+    return max(1, len(written) - 2)
+
+
+def queue_again(waiting: deque[Submission], group: list[Submission], written: Sequence[WrittenGroup]) -> None:
+    """The oldest written group is lost, and what was decided since started from commits that do not exist.
+
+    Its submissions wait again, in their order. None leaves a place before it is in the next.
+    """
+    for later in (group, *(each.submissions for each in reversed(written[1:]))):
+        while later:
+            waiting.appendleft(later[-1])
+            later.pop()
 
 
 def notify_table_transactions(group: Sequence[Submission], outcomes: Decided) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from headwater.cells.pending_commit import Failure, Mark, Pulled
 from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
 from headwater.machine import machine
 from headwater.store.commit import CommitOutcome, Committed, PendingRead, Read, Submission
 from headwater.store.document import StoredDocument
@@ -150,10 +151,35 @@ class AttachedReplica(Replica):
             if decided:
                 self.integrate(decided)
 
+    def confirm(self) -> None:
+        """Take in what was decided first, as far as nothing but the own commits learns of it."""
+        inbox = self._port.inbox
+        with self._turn:
+            while inbox and all(self._is_silent(each) for each in inbox[0]):
+                self.integrate(inbox.popleft())
+
+    def _is_silent(self, outcome: CommitOutcome | Failure | Pulled) -> bool:
+        """Whether an own commit was accepted, and no code waits for that."""
+        if type(outcome) is not CommitOutcome or type(outcome.verdict) is not Committed:
+            return False
+        commit = outcome.commit
+        mine = self._pending.get(commit.local_seq) if commit.session == self._session else None
+        if mine is None:
+            return False
+        tx = mine.source
+        if not isinstance(tx, Transaction):
+            return not mine.callbacks
+        # The only callback of a run is the scheduler's own.
+        return not tx.followers and len(tx.callbacks) <= (tx.node is not None)
+
     def sync(self, timeout: float | None = None) -> None:
         """Return when every commit made so far is decided, and if accepted, on disk."""
         self._storage.wait(timeout)
         self.refresh()
+
+    def poke(self) -> None:
+        """Let the thread or event loop of this replica look for due work. Called in any thread."""
+        self._port.deliver([])
 
     def detach(self) -> None:
         """Receive no more outcomes. Submitted commits are still decided."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.function_port import FunctionPort
+from headwater.scheduler.runs.seen_failures import called_in
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.store.commit import Conflict
 
@@ -17,7 +18,7 @@ from headwater.store.commit import Conflict
 def commit_block(home: FunctionPort, tx: Transaction) -> None:
     """Commit or reject a transaction."""
     scheduler, replica = home.scheduler, home.replica
-    called = scheduler.called_in(tx) if tx.wrote else ()
+    called = called_in(tx, scheduler.graph) if tx.wrote else ()
     if not called:
         tx.commit()
         return

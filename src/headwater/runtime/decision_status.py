@@ -9,12 +9,14 @@ from headwater.cells.cell import Cell
 from headwater.cells.display import shorten
 from headwater.cells.document_class import Doc
 from headwater.cells.document_operations import address_in, space_of
+from headwater.cells.far import FarReads
 from headwater.cells.list_and_map import List, Map
 from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
-from headwater.errors import UsageError
+from headwater.errors import CrossSpaceError, UsageError
 from headwater.runtime.pass_port import PassPort
 from headwater.scheduler.graph.node import Node
+from headwater.values.address import address_text
 from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
 from headwater.values.tree import same
@@ -69,6 +71,12 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> DecisionStatus
         if home.gate is not None:
             home.gate(doc)
         return DecisionStatus.PENDING if home.replica.is_layered(doc) else DecisionStatus.CONFIRMED
+    if isinstance(tx, FarReads) and tx.node is not None:
+        message = (
+            f"{tx.name} cannot ask for the status of {address_text(doc)} of space {home.name!r}: a change of it would "
+            f"not run {tx.name} again. Ask in plain code, or in a function of the app that it belongs to"
+        )
+        raise CrossSpaceError(message, what=address_text(doc), use="asked", run=tx.name, other=home.name)
     if tx.gate is not None:
         tx.gate(doc)
     with home.replica.lock:

@@ -1,10 +1,13 @@
-"""Events of an open space: sending them, waiting for them, and callbacks at their end."""
+"""Events of an open space: sending them, waiting for them, and callbacks at their end.
+
+Length: one object owns the lock of senders; what other spaces send passes it, too.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Final, TypeAlias, cast
 
@@ -13,12 +16,13 @@ from headwater.cells.context_frame import ContextFrame
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.errors import EventTimeoutError, NotFoundError, UsageError, UserCodeError
-from headwater.machine import machine
+from headwater.machine import Lock
 from headwater.runtime.connection import Connection
 from headwater.runtime.error_report import log
 from headwater.runtime.pass_port import PassPort
 from headwater.runtime.server_rules import may_write
-from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
+from headwater.scheduler.events import outbox
+from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec, SendingSpace
 from headwater.scheduler.events.lanes import Lane
 from headwater.scheduler.events.origin import OriginState
 from headwater.values.author_text import describe
@@ -38,6 +42,10 @@ Taken: TypeAlias = Callable[[EventRecord], object]
 class EventHost(PassPort):
     """An open space, as its event service sees it."""
 
+    sending: Lock
+    """Held while an event is queued. Openings with one scheduler have one."""
+    is_sole: bool
+    """It is being closed, and no other app is open in its runtime."""
     is_in_memory: bool
     """Events that are not handled when the space is closed are lost."""
 
@@ -62,6 +70,12 @@ class EventHost(PassPort):
     def await_decision(self, origin: Transaction) -> None:
         """Another space waits for the decision on a transaction of this one."""
 
+    @abstractmethod
+    def send_from(
+        self, near: EventHost, tx: Transaction, stream: str, payload: Value, once: tuple[str, str] | None
+    ) -> EventRecord:
+        """Send an event to a handler of this space with a transaction of another space."""
+
 
 class EventService:
     """The events of one open space."""
@@ -69,10 +83,12 @@ class EventService:
     def __init__(self, space: EventHost, left: Callable[[], str] | None = None) -> None:
         self._space = space
         # Threads that send exclude each other, and wait for nothing else.
-        self._lock = machine().lock()
+        self._lock = space.sending
         self.handlers: dict[object, HandlerRecord] = {}
         # What happens to waiting events when the space is closed, as text.
         self._left_text = left or self._left
+        # Handlers that every space has, made at the first event.
+        self.built_in: dict[str, Callable[[], HandlerSpec]] = {}
         # To be called: the transactions that they waited for are on disk.
         self.due: deque[Callable[[], object]] = deque()
 
@@ -95,12 +111,16 @@ class EventService:
         if not may_write(self._space.connection):
             # Other openings handle them.
             return
-        earlier = takewhile(lambda home: home is not self._space, list(open_spaces()))
-        others = [getattr(home, "events", None) for home in earlier if home.storage_key == self._space.storage_key]
-        handlers = [
-            handler for each in others if isinstance(each, EventService) for handler in list(each.handlers.values())
-        ]
-        self._resume({handler.spec.stream for handler in handlers})
+        for stream in self.built_in:
+            if any(each == stream for _, each, _ in outbox.waiting(self._space.replica)):
+                self._build_in(stream)
+        space = self._space
+        earlier = list(takewhile(lambda home: home is not space, list(open_spaces())))
+        # Of the same runtime, also those opened later: they resume their own.
+        beside = [home for home in space.runtime.by_owner.values() if home is not space and home not in earlier]
+        others = [home for home in earlier if home.storage_key == space.storage_key] + beside
+        events = [getattr(home, "events", None) for home in others]
+        self._resume({stream for each in events if isinstance(each, EventService) for stream in each.streams})
 
     def _resume(self, besides: set[str]) -> None:
         scheduler = self._space.scheduler
@@ -153,20 +173,33 @@ class EventService:
             outside = (f"by {by}" if by else f"actor {space.actor or ''}", name)
         around, is_inside = self._around()
         origin = None if around is None else around.tx
+        if around is not None and origin is not None and origin.is_open and self._is_elsewhere(around):
+            event = space.send_from(cast("EventHost", around.space), origin, stream, payload, outside)
+            if taken is not None:
+                taken(event)
+            return event
         event = self._queue(stream, payload, origin, outside)
         if taken is not None:
             taken(event)
-        if around is not None and origin is not None and around.space is not space and origin.status not in SETTLED:
+        is_elsewhere = around is not None and around.space.runtime is not space.runtime
+        if around is not None and origin is not None and is_elsewhere and origin.status not in SETTLED:
             # Another space decides the transaction that sends it: nothing can be done before.
             self._follow(cast("EventHost", around.space), origin)
         elif not is_inside:
-            space.catch_up()
+            space.runtime.catch_up()
         return event
+
+    def _is_elsewhere(self, around: ContextFrame) -> bool:
+        """Whether the transaction around this code is one of another space, which can store what it sends."""
+        near = around.space
+        return near.storage_key != self._space.storage_key and isinstance(near, EventHost)
 
     def _queue(
         self, stream: str, payload: Value, origin: Transaction | None, outside: tuple[str, str] | None
     ) -> EventRecord:
         scheduler, is_there = self._space.scheduler, True
+        if self.built_in and stream in self.built_in:
+            self._build_in(stream)
         while True:
             try:
                 if origin is None and outside is None:
@@ -193,6 +226,11 @@ class EventService:
         space.catch_up()
         return event
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction of this space is around this code."""
+        return self._around()[1]
+
     def _around(self) -> tuple[ContextFrame | None, bool]:
         """The transaction around this code; and whether it belongs to this space, which runs a pass after it."""
         frame = CONTEXT.get()
@@ -200,12 +238,56 @@ class EventService:
         while frame is not None:
             if frame.tx is not None:
                 around = around or frame
-                if frame.space is self._space and frame.tx.is_open:
+                if frame.space.runtime is self._space.runtime and frame.tx.is_open:
                     return around, True
             frame = frame.outer
         return around, False
 
     # -- between spaces ------------------------------------------------------------------------------------
+
+    def is_built_in(self, stream: str) -> bool:
+        """Whether every space handles the stream."""
+        return stream in self.built_in
+
+    def check_stream(self, stream: str) -> None:
+        """Raise NotFoundError if the stream has no handler here, LimitError if too many of its events wait."""
+        self._build_in(stream)
+        with self._space.replica.lock, self._lock:
+            self._space.scheduler.streams.check(stream)
+
+    def use_of(self, stream: str, payload: Value) -> str:
+        """What sending an event does, for messages."""
+        if stream in self.built_in and isinstance(payload, Mapping):
+            if "topic" in payload:
+                return f"publish to {payload.get('flow')!s}.{payload['topic']!s}"
+            return f"post to {str(payload.get('doc', '')).partition('/')[2]}"
+        return f"send to {self._space.scheduler.streams.handlers[stream].title}"
+
+    def expect(self, stream: str, payload: Value, outside: tuple[str, str], origin: Transaction) -> EventRecord:
+        """The record of an event that another space sends, for its ticket. It is queued when it is delivered."""
+        with self._space.replica.lock, self._lock:
+            return self._space.scheduler.streams.expect(stream, payload, outside, origin)
+
+    def accept(
+        self,
+        stream: str,
+        payload: Value,
+        outside: tuple[str, str],
+        sender: SendingSpace,
+        ended: Callable[[EventRecord], None],
+    ) -> EventRecord:
+        """Queue an event that another space delivers; `ended` is called once, also if this space is closed first."""
+        self._build_in(stream)
+        with self._space.replica.lock, self._lock:
+            return self._space.scheduler.streams.send(stream, payload, outside=outside, sender=sender, on_commit=ended)
+
+    def _build_in(self, stream: str) -> None:
+        """Register a handler that every space has, unless it is."""
+        make = self.built_in.get(stream)
+        if make is not None and stream not in self._space.scheduler.streams.handlers:
+            with self._lock:
+                if stream not in self._space.scheduler.streams.handlers:
+                    self._space.scheduler.add_handler(make())
 
     def _follow(self, other: EventHost, origin: Transaction) -> None:
         """Run a pass of this space when a transaction of another space is decided."""
@@ -213,13 +295,16 @@ class EventService:
         other.await_decision(origin)
 
     def ask_others(self) -> None:
-        """Run passes of the spaces whose decisions the heads of lanes wait for."""
-        for lane in self._space.scheduler.lanes:
-            launch = None if lane.head is None else lane.head.origin
-            if launch is not None and not launch.is_near and launch.state is OriginState.PENDING:
-                for home in list(open_spaces()):
-                    if isinstance(launch.tx, Transaction) and home.replica is launch.tx.replica:
-                        cast("EventHost", home).nudge()
+        """Run passes of the spaces whose decisions the heads of lanes wait for, and of those that are to deliver."""
+        scheduler = self._space.scheduler
+        heads = [lane.head for lane in scheduler.lanes]
+        waiting = [head.origin for head in heads if head is not None and head.origin is not None]
+        origins = [each for each in waiting if not each.is_near and each.state is OriginState.PENDING]
+        origins += [each.origin for each in list(scheduler.streams.expected.values()) if each.origin is not None]
+        replicas = {id(each.tx.replica) for each in origins if isinstance(each.tx, Transaction) and not each.tx.is_open}
+        for home in list(open_spaces()) if replicas else ():
+            if id(home.replica) in replicas:
+                cast("EventHost", home).nudge()
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -243,6 +328,8 @@ class EventService:
         if not open_ones:
             return False
         lanes = self._space.scheduler.lanes
+        if event.origin is not None and event.origin.tx in open_ones:
+            return True
         return any(
             before.origin is not None and before.origin.tx in open_ones and before.ordinal <= event.ordinal
             for before in [*lanes.of(event).events, *lanes.inbox]
@@ -318,10 +405,33 @@ class EventService:
 
     def leave(self) -> None:
         """Stop handling events. Waiting events are stored, and handled after the next opening."""
-        left = self._space.scheduler.events.close()
+        dispatcher = self._space.scheduler.events
+        left = dispatcher.close() if self._space.is_sole else dispatcher.close_handlers(list(self.handlers.values()))
         if left:
             who = "1 event waits; it is" if left == 1 else f"{left:,} events wait; they are"
             log.warning("space %r was closed while %s %s", self._space.name, who, self._left_text())
+
+    @property
+    def has_live(self) -> bool:
+        """Whether events of these handlers have not ended. If no other app is open: any events."""
+        live = self._space.scheduler.outcomes.live
+        if not live or self._space.is_sole:
+            return bool(live)
+        own = set(map(id, self.handlers.values()))
+        return any(id(event.handler) in own for event in list(live.values()))
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether some of these are not handled yet."""
+        if self._space.is_sole:
+            return self._space.scheduler.events.waiting > 0
+        return any(handler.waiting > 0 for handler in list(self.handlers.values()))
+
+    def remove_handlers(self) -> None:
+        """The opening is closed, and others go on with the scheduler."""
+        with self._lock:
+            for handler in self.handlers.values():
+                self._space.scheduler.remove_handler(handler)
 
     def _left(self) -> str:
         is_lost = self._space.is_in_memory

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from headwater.cells.space_port import SpacePort
+from headwater.cells.space_port import Resolver, SpacePort
 from headwater.declare.functions.fingerprint import Fingerprints
 from headwater.declare.resources.resource_instance import ResourceRequest
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.console_port import ConsolePort
 from headwater.runtime.inspection_port import InspectedSpace, InspectionPort
 from headwater.runtime.lease import Lease
-from headwater.runtime.options import Options
+from headwater.runtime.options import Options, Where
 from headwater.runtime.resources.request_port import RequestRunner, RequestThread
+from headwater.scheduler.events.event import HandlerSpec
 from headwater.scheduler.trace import Trace
 from headwater.values.duration import Duration
 from headwater.values.ids import Millis
@@ -88,6 +89,15 @@ class WorkflowParts:
     deploy: DeployFlow
     hub_of: Callable[[LocalStorage, Callable[[], Millis], str], Hub]
     host: Callable[[RunHost, Hub], WorkflowHost]
+    publisher: Callable[[RunHost], HandlerSpec]
+    """Makes the handler of events that other spaces send to topics of a space."""
+
+
+class ClosableResolver(Resolver, Protocol):
+    """A resolver that has spaces open."""
+
+    def close(self) -> None:
+        """Close them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,3 +112,5 @@ class HostParts:
     inspection: Callable[[InspectedSpace, Lease, Options, AttachedReplica], InspectionPort]
     resources: Callable[[], ResourceParts]
     workflows: Callable[[], WorkflowParts]
+    resolver: Callable[[Where, str | None], ClosableResolver]
+    """Makes the resolver of an opening, from where it looks and the actor."""

@@ -17,6 +17,8 @@ class Lease:
     def __init__(self, storage: StoragePort, path: str | None, release: Callable[[], None] | None = None) -> None:
         self.storage = storage
         self.path = path
+        # A connection to a server belongs to one opening, to which the server has given its session and rights.
+        self.is_sole = False
         # Called once.
         self._release: list[Callable[[], None]] = [release or storage.close]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, cast
 
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import UsageError
@@ -24,6 +24,31 @@ if TYPE_CHECKING:
 
 DemandPolicy: TypeAlias = Literal["lazy", "eager"]
 """Whether computations run only while observed, or always."""
+
+
+Where: TypeAlias = "str | PathLike[str] | Callable[[str], str | PathLike[str] | None]"
+"""Where spaces are looked for by their ids: a folder, or a function from an id to a file."""
+
+
+class OpenOptions(TypedDict, total=False):
+    """The options of `app.open`, as `app.opening` takes them."""
+
+    space: str | None
+    actor: str | None
+    branch: str
+    durability: Durability
+    create: bool
+    demand: DemandPolicy
+    on_error: OnError | ErrorMode | None
+    on_console: OnConsole | None
+    keep_failed: int
+    force: bool
+    token: str | None
+    key: str | PathLike[str] | None
+    local: str | PathLike[str] | None
+    tls: SSLContext | None
+    apart: bool
+    resolve: Where | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +70,8 @@ class Options:
     key: str | PathLike[str] | None = None
     local: str | PathLike[str] | None = None
     tls: SSLContext | None = None
+    # Where spaces are looked for that links name and the program has not open.
+    resolve: Where | None = None
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = field(default_factory=lambda: machine().steady_ms)
 
@@ -55,6 +82,8 @@ class Options:
     # The source of random ids, and the spread of retries, between 0 and 1.
     entropy: Entropy = field(default_factory=machine)
     jitter: Callable[[], float] = field(default_factory=lambda: machine().random)
+    # A runtime of its own: no other app shares its transactions.
+    apart: bool = False
     # For tests: the lease to use instead of a URL; and a function that is called before anything runs.
     lease: Callable[[], Lease] | None = None
     prepare: Callable[[FunctionPort], None] | None = None
@@ -82,6 +111,10 @@ class Options:
         if tls is not None and not hasattr(tls, "wrap_bio"):
             message = f"tls={tls!r}: an ssl.SSLContext is expected, such as ssl.create_default_context(cafile=...)"
             raise UsageError(message)
+        where: object = self.resolve
+        is_folder = isinstance(where, str | PathLike) and bool(str(where)) and "://" not in str(where)
+        if where is not None and not callable(where) and not is_folder:
+            raise UsageError(f"resolve={where!r}: a folder, or a function from an id to a file, is expected")
         check_handler(self.on_console)
         kept: object = self.keep_failed
         if type(kept) is not int or kept < 0:

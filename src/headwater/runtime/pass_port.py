@@ -19,6 +19,10 @@ class PassPort(SpacePort):
     """Held while the scheduler is used."""
     can_await: bool
     """Functions may be async here."""
+    is_eager: bool
+    """Every computation is live, read or not."""
+    keep_failed: int
+    """The maximum of stored failed events."""
 
     @property
     @abstractmethod

@@ -25,7 +25,7 @@ from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.store.backend import ObservationRow
 from headwater.store.observations import Arguments
 from headwater.store.resumption import Listing
-from headwater.values.address import Depth, doc_key
+from headwater.values.address import Depth, doc_key, is_far
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
@@ -55,10 +55,20 @@ class RestorableFunction(Protocol):
 class RestorePort(FunctionPort):
     """An open space, as functions are restored in it."""
 
+    restorer: Restorer
+
     @property
     @abstractmethod
     def run_cache(self) -> RunCache:
         """What is stored of runs for the next opening."""
+
+    @abstractmethod
+    def note_late(self) -> None:
+        """Store observations of runs that had read something undecided in another space."""
+
+    @abstractmethod
+    def announce(self) -> None:
+        """The functions of this space are restored: functions of other spaces may read it."""
 
 
 class Resumption(msgspec.Struct, frozen=True):
@@ -90,7 +100,7 @@ class Restorer:
         # The same for active pieces, by the prefix of their documents.
         self._left_of: dict[str, Listing] = {}
         # Functions with parameters, by the prefix of their results; rebuilt when one is not found.
-        self._functions: dict[str, RestorableFunction] = {}
+        self._functions: dict[str, tuple[FunctionPort, RestorableFunction]] = {}
         # Functions whose observations are to be deleted, with the last commit that carries one.
         self._gone: dict[DocKey, Transaction | None] = {}
 
@@ -98,7 +108,9 @@ class Restorer:
         """Restore all declared functions, before anything runs."""
         space = self._space
         start = doc_key(f"{app}.")
-        nodes = [node for node in space.nodes.values() if node.spec.fingerprint is not None]
+        nodes = [node for node in space.nodes.values() if node.fingerprint is not None]
+        # Made for calls of other apps in the same runtime, which were restored before.
+        nodes += [node for each in space.instances.values() for node in each.nodes() if _is_fresh(node)]
         besides = {doc for node in nodes for doc in node.outputs[1:]} | self._written_besides()
         found = space.run_cache.listing(self._branch, start, besides)
         if found.rows:
@@ -111,23 +123,24 @@ class Restorer:
         # For later calls, changes are checked at the call.
         found.heads.clear()
         self._left = found
+        space.announce()
 
     def take_over_one(self, node: Node, piece: str = "") -> None:
         """Restore a node that was made later, as for functions with parameters and pieces."""
-        if node.spec.fingerprint is not None:
+        if node.fingerprint is not None:
             # Before anything runs that could change what the function uses.
-            node.spec.fingerprint()
+            node.fingerprint()
         left = self._left_of.get(piece) if piece else self._left
-        key = node.spec.stored_as or (node.outputs[0] if node.outputs else None)
+        key = node.stored_as or (node.outputs[0] if node.outputs else None)
         if self._gone and key is not None:
             self._gone.pop(key, None)
-        if left is None or key not in left.rows or node.spec.fingerprint is None or node.has_value:
+        if left is None or key not in left.rows or node.fingerprint is None or node.has_value:
             return
         self._restore([node], Listing(left.branch, left.seq, {}, {}))
 
     def take_over_piece(self, prefix: str, nodes: list[Node]) -> None:
         """Restore the functions of a piece that is started again, before any of them runs."""
-        kept = [node for node in nodes if node.spec.fingerprint is not None and not node.has_value]
+        kept = [node for node in nodes if node.fingerprint is not None and not node.has_value]
         besides = {doc for node in kept for doc in node.outputs[1:]} | self._written_besides()
         with suppress(UnavailableError):
             # Including runs without writes. Without room for them a function runs again; but the piece is built as a
@@ -163,7 +176,7 @@ class Restorer:
         batch, todo, unmade = dict.fromkeys(nodes), list(nodes), set[Node]()
         while todo:
             node = todo.pop()
-            row = found.rows.get(node.spec.stored_as or node.outputs[0]) or self._row_of(node, found)
+            row = found.rows.get(node.stored_as or node.outputs[0]) or self._row_of(node, found)
             if row is None or CALLS_KEY not in row.body:
                 continue
             calls = persistence.calls_of(node, row, found)
@@ -172,14 +185,20 @@ class Restorer:
                 unmade.add(node)
                 continue
             for each in made:
-                if each not in batch and each.spec.fingerprint is not None and not each.has_value:
+                if each in batch or not _is_fresh(each):
+                    continue
+                home: object = each.spec.home
+                if home is self._space:
                     batch[each] = None
                     todo.append(each)
+                elif isinstance(home, RestorePort):
+                    # Of another app, which has its own rows; unless that is restored after this one.
+                    home.restorer.take_over_one(each)
         persistence.restore_all(batch, found, self._is_changed, unmade)
         self._hold_reads(batch)
         for node in batch if persistence.missed else ():
             missed = persistence.missed.get(node.id)
-            if missed is not None and missed.reason == CHANGED_CODE and (names := changed_containers(node.spec.origin)):
+            if missed is not None and missed.reason == CHANGED_CODE and (names := changed_containers(node.origin)):
                 used = f"it uses {', '.join(names)}, which the program has changed since the function was declared"
                 persistence.missed[node.id] = msgspec.structs.replace(missed, reason=f"{CHANGED_CODE}: {used}")
 
@@ -192,15 +211,15 @@ class Restorer:
         newer: Collection[DocKey] = ()
         # Away, or more than the server lets watch: they run when they are observed.
         with suppress(HeadwaterError):
-            newer = set(replica.hold(dict.fromkeys(doc for node in restored for doc, _, _ in node.reads)))
+            newer = set(replica.hold(dict.fromkeys(doc for node in restored for doc in _docs_here(node))))
         for node in restored:
-            late = [doc for doc, _, _ in node.reads if doc in newer or not replica.is_loaded(doc)]
+            late = [doc for doc in _docs_here(node) if doc in newer or not replica.is_loaded(doc)]
             if late:
                 self._space.scheduler.persistence.outdate(node, late[0])
 
     def _row_of(self, node: Node, found: Listing) -> ObservationRow | None:
         """Its row; one from another listing is moved here, with the current versions of its reads."""
-        key = node.spec.stored_as or node.outputs[0]
+        key = node.stored_as or node.outputs[0]
         if key in found.rows:
             return found.rows[key]
         pieces = (left for prefix, left in self._left_of.items() if key.startswith(doc_key(prefix)))
@@ -218,21 +237,34 @@ class Restorer:
         """Nodes for these calls: all of them, or none."""
         makers: list[Callable[[], Node]] = []
         for doc, arguments in calls:
-            function = self._function_of(doc)
-            make = None if function is None else function.restored_call(self._space, doc, arguments)
+            home, function = self._function_of(doc)
+            make = None if function is None else function.restored_call(home, doc, arguments)
             if make is None:
                 return None
             makers.append(make)
         return [make() for make in makers]
 
-    def _function_of(self, doc: DocKey) -> RestorableFunction | None:
-        """The function with parameters of a result."""
+    def remake(self, doc: DocKey, arguments: Arguments | None) -> bool:
+        """Make the node of a call that a run of another space has made. Returns whether it exists."""
+        made = None if arguments is None else self._remake([(doc, arguments)])
+        for node in made or ():
+            self.take_over_one(node)
+        return bool(made)
+
+    def _function_of(self, doc: DocKey) -> tuple[FunctionPort, RestorableFunction | None]:
+        """The function with parameters of a result, and its opening: also of another app in the same runtime."""
         name = Instances.function_of(doc)
-        if self._functions.get(name) not in self._space.instances:
+        home, function = self._functions.get(name, (self._space, None))
+        if function not in home.instances:
             self._functions = {
-                doc_key(each.doc): each for each in self._space.instances if isinstance(each, RestorableFunction)
+                doc_key(each.doc): (home, each)
+                for home in self._space.runtime.by_owner.values()
+                if isinstance(home, FunctionPort)
+                for each in home.instances
+                if isinstance(each, RestorableFunction)
             }
-        return self._functions.get(name)
+            home, function = self._functions.get(name, (self._space, None))
+        return home, function
 
     def _written_besides(self) -> set[DocKey]:
         """Documents that functions with parameters write besides their results."""
@@ -247,7 +279,7 @@ class Restorer:
 
     def forget(self, node: Node) -> None:
         """Delete the observation of an instance that is not needed; its result stays in the store."""
-        key = node.spec.stored_as or node.outputs[0]
+        key = node.stored_as or node.outputs[0]
         self._space.replica.observations.drop(key)
         self._gone[key] = node.commit
         if len(self._gone) >= GONE_MAX:
@@ -293,18 +325,28 @@ class Restorer:
 
     def explain(self) -> Resumption:
         """The result of restoring."""
-        persistence = self._space.scheduler.persistence
-        missed = dict(persistence.missed)
-        for node in list(self._space.nodes.values()):
-            if node.spec.fingerprint is not None and not node.restored and node.id not in missed:
+        space, persistence = self._space, self._space.scheduler.persistence
+        missed, restored = dict(persistence.missed), persistence.restored
+        nodes = list(space.scheduler.registry.nodes)
+        home: object = space
+        own = [node for node in nodes if node.spec.home is home]
+        if len(own) < len(nodes):
+            # Other apps are open in the same runtime.
+            others = {node.id for node in nodes} - {node.id for node in own}
+            missed = {node: each for node, each in missed.items() if node not in others}
+            restored = sum(node.restored and node.id not in missed for node in own)
+        for node in list(space.nodes.values()):
+            if node.fingerprint is not None and not node.restored and node.id not in missed:
                 # Nothing to search at the first opening.
                 missed[node.id] = Resumed(node.id, "fresh", NOTHING)
         dirty = sum(each.outcome == "dirty" for each in missed.values())
-        return Resumption(persistence.restored, dirty, len(missed) - dirty, tuple(missed.values()))
+        return Resumption(restored, dirty, len(missed) - dirty, tuple(missed.values()))
 
     def keep(self) -> None:
         """Store observations that no commit has carried."""
         replica = self._space.replica
+        if self._space.scheduler.persistence.late:
+            self._space.note_late()
         notes = replica.decided_observations()
         if notes:
             try:
@@ -327,6 +369,15 @@ def _uncollected() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _docs_here(node: Node) -> list[DocKey]:
+    """The documents of this space that a node has read. Those of others are held there (`Bridge.install`)."""
+    return [doc for doc, _, _ in node.reads if not is_far(doc)]
+
+
+def _is_fresh(node: Node) -> bool:
+    return node.fingerprint is not None and not node.has_value
 
 
 def _name(doc: DocKey, start: str) -> str:

@@ -8,7 +8,15 @@ from typing import Protocol, TypeVar
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import NewObservation
 from headwater.store.engine import Engine
-from headwater.store.resumption import Listing, drop_unclaimed, heads_of, listing, overlapping_writes
+from headwater.store.resumption import (
+    FarRow,
+    Listing,
+    changed_since,
+    drop_unclaimed,
+    heads_of,
+    listing,
+    overlapping_writes,
+)
 from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
@@ -35,6 +43,9 @@ class RunCache(Protocol):
     def is_changed(self, branch: BranchId, doc: DocKey, places: Sequence[tuple[Path, Depth]], after: Seq) -> bool:
         """Whether one of these places was changed after a sequence number, or may have been."""
 
+    def changed_since(self, branch: BranchId, rows: Sequence[FarRow]) -> list[list[Path]]:
+        """For each row, which of its places were changed after its sequence number, or may have been."""
+
     def note(self, notes: Sequence[NewObservation]) -> None:
         """Store observations of runs that wrote nothing."""
 
@@ -57,6 +68,9 @@ class LocalRunCache:
     def is_changed(self, branch: BranchId, doc: DocKey, places: Sequence[tuple[Path, Depth]], after: Seq) -> bool:
         found = self._storage.call(lambda engine: overlapping_writes(engine, branch, doc, places, after))
         return found is None or bool(found)
+
+    def changed_since(self, branch: BranchId, rows: Sequence[FarRow]) -> list[list[Path]]:
+        return self._storage.call(lambda engine: changed_since(engine, branch, rows))
 
     def note(self, notes: Sequence[NewObservation]) -> None:
         self._storage.call(lambda engine: engine.observe(notes))

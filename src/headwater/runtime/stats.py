@@ -26,3 +26,5 @@ class Stats(msgspec.Struct, frozen=True):
     """The number of runs of each function and handler. Functions of pieces are counted by name, over all pieces."""
     events: dict[str, int]
     """The number of events that are confirmed, refused, failed, and waiting."""
+    undelivered: int = 0
+    """The number of events and posts for other spaces that these have not handled yet, also of earlier openings."""

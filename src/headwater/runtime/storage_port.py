@@ -11,6 +11,7 @@ from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.connection import Connection
 from headwater.runtime.run_cache import EnginePort, RunCache
 from headwater.store.commit import TableTransaction
+from headwater.store.space_identity import SpaceIdentity
 from headwater.values.ids import BranchId, DocKey
 
 
@@ -20,6 +21,11 @@ class StoragePort(Protocol):
     @property
     def name(self) -> str:
         """The name of the space."""
+        ...
+
+    @property
+    def identity(self) -> SpaceIdentity | None:
+        """The id and the lineage of the space; None if the server does not tell them."""
         ...
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.cells.rejection import all_of
-from headwater.cells.space_port import SpacePort
+from headwater.cells.space_port import RuntimePort
 from headwater.scheduler.events.outcomes import Outcomes
 
 
@@ -19,7 +19,7 @@ def rounds(outcomes: Outcomes) -> Iterator[None]:
         yield
 
 
-def raise_lost(home: SpacePort, outcomes: Outcomes) -> None:
+def raise_lost(home: RuntimePort, outcomes: Outcomes) -> None:
     """Raise, once, for commits that were rolled back without a caller waiting; and for events that are only in memory.
 
     The latter as long as that is so.

@@ -101,7 +101,7 @@ class Activation:
         self._seen |= before
         nodes = [space.nodes[function] for function in fresh if function in space.nodes]
         has_instances = any(function in space.instances for function in fresh)
-        if build.is_resumed and (has_instances or any(node.spec.fingerprint and not node.restored for node in nodes)):
+        if build.is_resumed and (has_instances or any(node.fingerprint and not node.restored for node in nodes)):
             space.restorer.take_over_piece(build.prefix, nodes)
         streams = {function.stream for function in fresh if isinstance(function, Handler)}
         if build.is_resumed and streams:
@@ -122,8 +122,6 @@ class Activation:
             return True
         node = space.nodes[former]
         spec = function.spec_in(space)
-        # It keeps its children.
-        spec.on_live, spec.on_dormant = node.spec.on_live, node.spec.on_dormant
         if not space.scheduler.registry.remake(node, spec):
             return False
         space.nodes[function] = space.nodes.pop(former)

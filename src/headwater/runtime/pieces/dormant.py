@@ -14,7 +14,7 @@ from typing import Any, Final
 from headwater.declare.events.handler import Handler
 from headwater.declare.patterns.piece import Build, Piece
 from headwater.runtime.pieces.piece_host import PieceHost
-from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
+from headwater.scheduler.graph.node import Node, NodeKind, SharedSpec
 
 ROUNDS_MAX: Final = 64
 """Rounds in which activated pieces activate others: as deep as pieces may be nested. The rest has the next pass."""
@@ -30,9 +30,10 @@ class Dormancy:
 
     def watch(self, node: Node) -> None:
         """Track a function with children: they are active while it is observed."""
-        if node.spec.on_live is None:
+        if node.rare.on_live is None:
             # Not for every function: few have children.
-            node.spec.on_live = node.spec.on_dormant = partial(self._note, node)
+            rare = node.own_rare()
+            rare.on_live = rare.on_dormant = partial(self._note, node)
         if not node.is_live:
             self._note(node)
 
@@ -111,5 +112,5 @@ class Dormancy:
         piece.asleep = False
 
 
-def _is_wanted_by_itself(spec: NodeSpec) -> bool:
+def _is_wanted_by_itself(spec: SharedSpec) -> bool:
     return spec.kind is NodeKind.EFFECT or spec.eager or bool(spec.side_write_envelope)

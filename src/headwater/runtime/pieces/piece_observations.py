@@ -14,7 +14,7 @@ from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.computed import Computed
 from headwater.runtime.pieces.piece_host import PieceHost
-from headwater.scheduler.graph.node import Node
+from headwater.scheduler.graph.node import NO_FAILURES, Node
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
 from headwater.values.overlap import touches
@@ -52,7 +52,7 @@ def seen_by(space: PieceHost, function: Computed[..., Any]) -> Seen | None:
     node = space.nodes[function]
     space.scheduler.invalidation.drain()
     recorded = node.recorded
-    if not node.is_clean or node.error is not None or node.attempt is not None or node.is_materializer:
+    if not node.is_clean or node.rare.error is not None or node.attempt is not None or node.is_materializer:
         return None
     if recorded is None or node.recorded_reads is not node.reads:
         # It has children, or other state that is not part of the observation.
@@ -60,9 +60,8 @@ def seen_by(space: PieceHost, function: Computed[..., Any]) -> Seen | None:
     read = space.replica.read
     docs = {doc: read(doc) for doc, _, _ in node.reads}
     results = {doc: read(doc) for doc in node.outputs}
-    return Seen(
-        function.fingerprint_in(space), node.rank, node.reads, recorded, docs, results, node.seen_failures, node.commit
-    )
+    code, failures = function.fingerprint_in(space), node.rare.seen_failures or NO_FAILURES
+    return Seen(code, node.rank, node.reads, recorded, docs, results, failures, node.commit)
 
 
 def take_over(space: PieceHost, found: dict[Computed[..., Any], Seen]) -> None:

@@ -169,7 +169,7 @@ def _depth(asked: PieceRequest) -> int:
     node = asked.parent if asked.whole is None else None
     while node is not None:
         depth += 1
-        node = node.spec.parent
+        node = node.declared_parent
     if depth > DEPTH_MAX:
         message = f"{asked.pattern.name} {asked.key!r} would be the {depth}th piece within others, at most {DEPTH_MAX}"
         raise LimitError(f"{message} are: does a pattern start itself without end?", limit=DEPTH_MAX)

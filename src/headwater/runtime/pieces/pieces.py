@@ -127,7 +127,7 @@ class Pieces:
             raise UsageError(f"{node.title} was removed, and cannot have children", node=node.name)
         # I7: no observation of this run is stored. Only a run starts children, and each of them is stored on its own.
         tx.reads_outside = True
-        place = node.outputs[0] if node.outputs else node.spec.stored_as or node.name
+        place = node.outputs[0] if node.outputs else node.stored_as or node.name
         run, asked = self._asked.get(node, (None, set[str]()))
         if run is not tx:
             # The first child of this run; those of a discarded run do not count.

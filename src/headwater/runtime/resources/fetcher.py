@@ -101,6 +101,7 @@ class Fetcher:
                     piece=piece,
                     parent=parent,
                     origin=origin,
+                    home=self._space,
                 )
             )
             self._of_node[source.node] = source

@@ -32,6 +32,11 @@ class FetchingPort(PassPort):
 
     @property
     @abstractmethod
+    def rejected_count(self) -> int:
+        """All commits of the runtime that were rejected."""
+
+    @property
+    @abstractmethod
     def has_bad_news(self) -> bool:
         """Whether a rejection may wait to be taken in. The caller holds the lock."""
 

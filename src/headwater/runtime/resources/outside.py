@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 class OutsideParts(FetchingPort, ResourcePort):
     """Shared by plain and async runtimes, which provide the event loop and the wake-up."""
 
-    _has_parts: bool
+    @abstractmethod
+    def gained_parts(self) -> None:
+        """The first resource or clock was made: passes ask this opening from now on. The caller holds the lock."""
+
+    @abstractmethod
+    def clock_suffix(self) -> str:
+        """Distinguishes its clocks from those of other apps with the same scheduler."""
 
     def _face(self, options: Options, resource_parts: Callable[[], ResourceParts]) -> None:
         self._resource_parts = resource_parts
@@ -48,7 +54,7 @@ class OutsideParts(FetchingPort, ResourcePort):
         with self.lock:
             if self._fetcher is None:
                 self._fetcher = self._resource_parts().fetcher(self)
-                self._has_parts = True
+                self.gained_parts()
             return self._fetcher
 
     @property
@@ -77,10 +83,6 @@ class OutsideParts(FetchingPort, ResourcePort):
         """Whether nothing was rolled back since the count was `since`; False if unknown. Never blocks."""
         return False
 
-    def wake(self) -> None:
-        """Request a pass for a result from outside. From any thread."""
-        self.catch_up_soon()
-
     # -- passes --------------------------------------------------------------------------------------------
 
     @property
@@ -107,10 +109,17 @@ class OutsideParts(FetchingPort, ResourcePort):
         found = self.clocks.get(every_ms)
         if found is None:
             with self.lock:
-                found = self.clocks.get(every_ms) or Ticking(self.scheduler, self.timers, every_ms)
+                found = self.clocks.get(every_ms) or Ticking(
+                    self.scheduler, self.timers, every_ms, self, self.clock_suffix()
+                )
                 self.clocks[every_ms] = found
-                self._has_parts = True
+                self.gained_parts()
         return found
+
+    def expire(self) -> None:
+        """Invalidate readers of resources that went stale while not observed."""
+        if self._fetcher is not None:
+            self._fetcher.expire()
 
     def rest_clocks(self) -> None:
         """Idle: readers of clocks that are not observed become invalid, and read again when called."""

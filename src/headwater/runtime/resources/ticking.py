@@ -7,7 +7,7 @@ that is not observed costs nothing.
 from __future__ import annotations
 
 from headwater.runtime.timers import Timer, Timers
-from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
+from headwater.scheduler.graph.node import FunctionHome, Node, NodeKind, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
 from headwater.values.address import doc_key
 from headwater.values.duration import written_ms
@@ -16,11 +16,14 @@ from headwater.values.duration import written_ms
 class Ticking:
     """One clock of one open space."""
 
-    def __init__(self, scheduler: Scheduler, timers: Timers, every_ms: float) -> None:
+    def __init__(
+        self, scheduler: Scheduler, timers: Timers, every_ms: float, home: FunctionHome, suffix: str = ""
+    ) -> None:
         self._scheduler = scheduler
         self._timers = timers
         self._every_ms = every_ms
-        self.doc = doc_key(f"headwater.clock:{every_ms:g}")
+        # The suffix distinguishes the clocks of several apps in one scheduler.
+        self.doc = doc_key(f"headwater.clock:{every_ms:g}{suffix}")
         self._timer: Timer | None = None
         # The last tick that readers were notified of, while observed: all of them see the same.
         self._told: float | None = None
@@ -37,6 +40,7 @@ class Ticking:
                 is_instance=True,
                 on_live=self._start,
                 on_dormant=self._stop,
+                home=home,
             )
         )
 
