@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headwater.app import App
     from headwater.cells.cell import Cell
     from headwater.cells.document_class import Doc, Link
-    from headwater.cells.document_operations import delete, exists, id_of
+    from headwater.cells.document_operations import address_of, delete, exists, id_of
     from headwater.cells.list_and_map import List, Map
     from headwater.cells.transaction import Transaction
     from headwater.cells.untracked import untracked
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     )
     from headwater.host.async_space import AsyncSpace
     from headwater.host.plain_space import Space
+    from headwater.host.together import together
     from headwater.http.openai_fixer import OpenAIFixer
     from headwater.runtime.after_commit import after_commit
     from headwater.runtime.connection import Connection
@@ -166,7 +167,9 @@ _HOMES = {
     "Webhook": "headwater.declare.workflows.webhook",
     "Workflow": "headwater.declare.workflows.workflow",
     "WorkflowError": "headwater.errors",
+    "address_of": "headwater.cells.document_operations",
     "after_commit": "headwater.runtime.after_commit",
+    "together": "headwater.host.together",
     "untracked": "headwater.cells.untracked",
     "clock": "headwater.declare.resources.clock",
     "delete": "headwater.cells.document_operations",
@@ -257,6 +260,7 @@ __all__ = [
     "Workflow",
     "WorkflowError",
     "__version__",
+    "address_of",
     "after_commit",
     "clock",
     "delete",
@@ -272,6 +276,7 @@ __all__ = [
     "serve_ingress",
     "start",
     "status",
+    "together",
     "unless",
     "untracked",
     "when",

@@ -1,11 +1,8 @@
 """The app: what an author declares, and how it is opened.
 
-Declaring does no IO. An app collects cells, documents and functions; `open` gives them a place to live, as often and
-in as many places as wanted.
+Declaring does no IO. An app collects cells, documents and functions; `open` gives them a place to live.
 
 Length: the options of `open`, `aopen` and `run` are spelled out three times, for editors and type checkers.
-
-Must never know: how commits are made, or when functions run.
 """
 
 from __future__ import annotations
@@ -13,33 +10,35 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, Unpack
 
-from headwater.cells.cell import Cell
 from headwater.cells.context import Addressed, name_of
 from headwater.cells.document_class import Doc
+from headwater.declare.app_needs import AppNeeds
+from headwater.declare.described import described
 from headwater.declare.events.handler import Handler, Stream
 from headwater.declare.functions.computed import Computed
-from headwater.declare.functions.function_code import is_async
 from headwater.declare.functions.sink import Sink
-from headwater.declare.resources.resource import Resource
 from headwater.declare.verb_port import CURRENT_BUILDER
 from headwater.declare.verbs import Declarer, Function
-from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UsageError
+from headwater.errors import AmbiguousError, DeclarationError, NameRefusedError, NotOpen, UsageError
 from headwater.host.composition import host_parts, workflow_parts
 from headwater.host.notebook_openings import close_former
-from headwater.host.plain_runtime import PlainRuntime
+from headwater.host.opening_place import place_of, url_text
+from headwater.host.plain_opening import PlainOpening, joined_opening
 from headwater.host.plain_space import Space
 from headwater.host.process_lifetime import Stay
-from headwater.host.space_files import default_url, locate, share_space
+from headwater.host.space_files import share_space
 from headwater.host.standard_streams import lasting
+from headwater.host.together import AppOpening
 from headwater.inspect.opening_inspection import OpeningInspection
 from headwater.machine import machine
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import ErrorMode, OnError
 from headwater.runtime.lease import Lease
-from headwater.runtime.options import DemandPolicy, Options
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.opening import Opening
+from headwater.runtime.opening_steps import begin
+from headwater.runtime.options import DemandPolicy, OpenOptions, Options, Where
 from headwater.runtime.tracebacks import install
 from headwater.runtime.type_records import keep_types
 from headwater.scheduler.scheduler_limits import FAILED_MAX
@@ -53,18 +52,18 @@ if TYPE_CHECKING:
 
     from headwater.declare.workflows.workflow import Workflow
     from headwater.host.async_opening import AsyncOpening
-    from headwater.host.async_runtime import AsyncRuntime
+    from headwater.host.loop_opening import LoopOpening
 
 D = TypeVar("D", bound=Doc)
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Declarer):
+class App(AppNeeds):
     """A collection of declarations under one name: cells, documents, functions, handlers and workflows.
 
-    Declaring reads and writes nothing. `open`, `aopen` and `run` give the declarations a space to live in. One app can
-    be open in several spaces at once. The value of a declaration is stored in the document `app.name`.
+    Declaring reads and writes nothing. `open`, `aopen` and `run` give the declarations a space to live in. The value of
+    a declaration is stored in the document `app.name`.
 
     Args:
         name: The name of the app: printable text without `.`, `/` and `!`.
@@ -95,8 +94,7 @@ class App(Declarer):
         self._declared: dict[str, object] = {}
         self._functions: dict[str, Function] = {}
         self._workflows: dict[str, Workflow] = {}
-        # Open now, in the order they were opened.
-        self._homes: list[SpaceRuntime] = []
+        self._homes: list[Opening] = []  # open now, in the order they were opened
         self._lock = machine().lock()
 
     def __repr__(self) -> str:
@@ -123,8 +121,7 @@ class App(Declarer):
         return self._functions
 
     def _check_async(self, name: str) -> None:
-        if any(isinstance(home, PlainRuntime) for home in list(self._homes)):
-            # It is open already, in plain code.
+        if any(isinstance(home, PlainOpening) for home in list(self._homes)):  # open already, in plain code
             raise self._needs_loop(name)
 
     def workflow(
@@ -169,12 +166,12 @@ class App(Declarer):
     def _declare(self, name: str, thing: object, where: str) -> None:
         builder = CURRENT_BUILDER.get()
         if builder is not None and isinstance(builder, Declarer) and getattr(builder.owner, "owner", None) is self:
-            message = f"{where}: app {self.name!r} declares nothing while pattern {builder.name}() builds"
             verb = where.replace("app.", "p.", 1).partition("(")[0].partition(" ")[0]
-            raise DeclarationError(f"{message}; use {verb}", app=self.name, name=name)
+            message = f"{where}: app {self.name!r} declares nothing while pattern {builder.name}() builds; use {verb}"
+            raise DeclarationError(message, app=self.name, name=name)
         if name in self._declared and not hasattr(builtins, "__IPYTHON__"):
             message = (
-                f"{where}: app {self.name!r} has {name!r} already, {_described(self._declared[name])}; "
+                f"{where}: app {self.name!r} has {name!r} already, {described(self._declared[name])}; "
                 "choose another name (functions take name=...)"
             )
             raise DeclarationError(message, app=self.name, name=name)
@@ -191,7 +188,7 @@ class App(Declarer):
             function.register(home)
             if isinstance(function, Handler):
                 home.resume_events()
-            home.catch_up()
+            home.runtime.catch_up()
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -213,6 +210,8 @@ class App(Declarer):
         key: str | PathLike[str] | None = None,
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
+        resolve: Where | None = None,
+        apart: bool = False,
     ) -> Space:
         """Open a space for this app, from plain code.
 
@@ -241,6 +240,9 @@ class App(Declarer):
             local: A folder for undecided commits and documents, so that the program can start while the server is
                 offline.
             tls: A TLS context, for certificates that the system does not know.
+            resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
+            apart: Whether the opening is apart from other apps at the same space: without it, all apps that are open
+                there in this thread share their transactions.
 
         Returns:
             The open space.
@@ -280,6 +282,8 @@ class App(Declarer):
             key=key,
             local=local,
             tls=tls,
+            resolve=resolve,
+            apart=apart,
         )
         return self.open_with(url, options)
 
@@ -287,28 +291,55 @@ class App(Declarer):
         self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
     ) -> Space:
         """As `open`, with all options in one record."""
-        return Space(self.open_runtime(url, options, wake))
+        return Space(self.opened(url, options, wake))
 
-    def open_runtime(
+    def opened(
         self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
-    ) -> PlainRuntime:
+    ) -> PlainOpening:
         """As `open_with`, for callers inside the package."""
-        self._check_plain()
-        place = _place(url, options)
-        close_former(self.name, place)
-        lease = self._share(url, options)
-        parts = host_parts(OpeningInspection)
-        opened = lease.passed_to(lambda: PlainRuntime(lease, self, options, parts, wake=wake))
-        opened.opened_as = (self.name, place)
+        opened = self.made_opening(url, options, wake)
         try:
-            self._begin(opened)
-            keep_types(opened, self.name, self._declared)
+            begin([(self, opened)])
             opened.resume_events()
             opened.catch_up()
         except BaseException:
             opened.abandon()
             raise
         return opened
+
+    def made_opening(
+        self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
+    ) -> PlainOpening:
+        """Make an opening for plain code, without functions."""
+        self._check_plain()
+        place = place_of(url, options)
+        close_former(self.name, place)
+        lease, parts = self._share(url, options), host_parts(OpeningInspection)
+        opened = lease.passed_to(lambda: joined_opening(lease, self, options, parts, wake))
+        opened.opened_as = (self.name, place)
+        return opened
+
+    def opening(self, url: str | PathLike[str] | None = None, **options: Unpack[OpenOptions]) -> AppOpening:
+        """Where this app is to be opened, for `hw.together`, which opens several apps at once.
+
+        Args:
+            url: The space, as in `open`.
+            options: The options of `open`.
+
+        Returns:
+            A record of both. Nothing is opened yet.
+
+        Example:
+            ```python
+            import headwater as hw
+
+            app = hw.App("shop")
+            with hw.together(app.opening("memory:")) as (space,):
+                print(space.closed)  # False
+            ```
+        """
+        options.setdefault("on_error", "raise")
+        return AppOpening(self, url, Options(**options))
 
     def aopen(
         self,
@@ -328,6 +359,8 @@ class App(Declarer):
         key: str | PathLike[str] | None = None,
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
+        resolve: Where | None = None,
+        apart: bool = False,
     ) -> AsyncOpening:
         """Open a space for this app, from code in an event loop.
 
@@ -350,6 +383,8 @@ class App(Declarer):
             key: A file with a private key, instead of a token.
             local: A folder for undecided commits and documents.
             tls: A TLS context, for certificates that the system does not know.
+            resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
+            apart: Whether the opening is apart from other apps at the same space, as in `open`.
 
         Returns:
             An opening: enter it with `async with`, or await it.
@@ -393,11 +428,13 @@ class App(Declarer):
             key=key,
             local=local,
             tls=tls,
+            resolve=resolve,
+            apart=apart,
         )
         return self.aopen_with(url, options)
 
     def aopen_with(
-        self, url: str | PathLike[str] | None, options: Options, kind: type[AsyncRuntime] | None = None
+        self, url: str | PathLike[str] | None, options: Options, kind: type[LoopOpening] | None = None
     ) -> AsyncOpening:
         """As `aopen`, with all options in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
@@ -406,9 +443,8 @@ class App(Declarer):
             self,
             options,
             host_parts(OpeningInspection),
-            begin=self._begin,
             share=lambda: self._share(url, options),
-            place=lambda: _place(url, options),
+            place=lambda: place_of(url, options),
             kind=kind,
         )
 
@@ -429,6 +465,7 @@ class App(Declarer):
         key: str | PathLike[str] | None = None,
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
+        resolve: Where | None = None,
     ) -> None:
         """Open a space and keep it open until Ctrl-C or SIGTERM ends the process.
 
@@ -449,6 +486,7 @@ class App(Declarer):
             key: A file with a private key, instead of a token.
             local: A folder for undecided commits and documents.
             tls: A TLS context, for certificates that the system does not know.
+            resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
 
         Raises:
             SpaceHeldError: HW202. Another process has this file open.
@@ -468,18 +506,19 @@ class App(Declarer):
             key=key,
             local=local,
             tls=tls,
+            resolve=resolve,
         )
         with lasting(), Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             if self._workflows:
                 opened.workflows.start()
-            runtime = opened._runtime
-            while stay.wait(runtime.wake_in()):
-                runtime.settle()
+            opening = opened._opening
+            while stay.wait(opening.wake_in()):
+                opening.settle()
 
     def _share(self, url: str | PathLike[str] | None, options: Options) -> Lease:
         if options.lease is not None:
             return options.lease()
-        place = _url(url)
+        place = url_text(url)
         if str(place).lower().startswith(("ws:", "wss:")):
             from headwater.client.remote_opening import remote_lease  # noqa: PLC0415  # most programs have no server
 
@@ -488,52 +527,34 @@ class App(Declarer):
             raise UsageError(f"token=, key=, local= and tls= are for servers (ws://HOST:PORT/SPACE); {place} is none")
         return share_space(place, options.space, create=options.create, durability=options.durability)
 
-    @property
-    def needs_event_loop(self) -> bool:
-        """Whether a function of the app is async. Such an app is opened with `aopen`."""
-        return any(_needs_loop(function) for function in self._functions.values())
-
-    @property
-    def has_resources(self) -> bool:
-        """Whether the app declares resources."""
-        return any(isinstance(function, Resource) for function in self._functions.values())
-
-    @property
-    def has_workflows(self) -> bool:
-        """Whether the app declares workflows, which a host executes."""
-        return bool(self._workflows)
-
-    def _check_plain(self) -> None:
-        """Refuse what only an event loop can run."""
-        for name, function in self._functions.items():
-            if _needs_loop(function):
-                raise self._needs_loop(name)
-
-    def _needs_loop(self, name: str) -> DeclarationError:
-        message = f"{name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
-        return DeclarationError(message, app=self.name, name=name)
-
-    def _begin(self, opened: SpaceRuntime) -> None:
-        """Everything declared so far lives there from now on."""
+    def register_in(self, opening: Opening) -> None:
+        """Everything declared so far lives there from now on. Nothing runs."""
         with self._lock:
-            self._homes.append(opened)
-        opened.on_close(lambda: self._end(opened))
+            self._homes.append(opening)
+        opening.on_close(lambda: self._end(opening))
         for function in list(self._functions.values()):
-            function.register(opened)
-        opened.restorer.take_over(self.name, self._functions)
-        if self._workflows and opened.is_main:
+            function.register(opening)
+
+    def restore_in(self, opening: Opening) -> None:
+        """Restore earlier runs, and deploy the workflows. Nothing runs."""
+        opening.restorer.take_over(self.name, self._functions)
+        if self._workflows and opening.is_main:
             for flow in self._workflows.values():
                 # All of them are checked before any of them is changed.
                 flow.check()
             for flow in self._workflows.values():
-                workflow_parts().deploy(opened, flow, force=opened.forces)
+                workflow_parts().deploy(opening, flow, force=opening.forces)
 
-    def _end(self, opened: SpaceRuntime) -> None:
+    def note_types_in(self, opening: Opening) -> None:
+        """Store the types of the declarations."""
+        keep_types(opening, self.name, self._declared)
+
+    def _end(self, opened: Opening) -> None:
         with self._lock:
             if opened in self._homes:
                 self._homes.remove(opened)
 
-    def sole_space(self, what: str | Addressed) -> SpaceRuntime:
+    def sole_space(self, what: str | Addressed) -> Opening:
         """The opening that a declaration of this app means in code without an open space around it."""
         homes = list(self._homes)
         if len(homes) == 1:
@@ -550,47 +571,8 @@ class App(Declarer):
         raise AmbiguousError(message, app=self.name, name=name)
 
 
-def _url(url: str | PathLike[str] | None) -> str:
-    if url is None:
-        return default_url()
-    return str(url) if isinstance(url, PathLike) else url
-
-
-def _place(url: str | PathLike[str] | None, options: Options) -> str:
-    """Where an app is opened, to be compared with where it was before."""
-    try:
-        text = _url(url)
-        if not isinstance(cast("object", text), str):
-            return ""
-        where = text if text.startswith(("ws:", "wss:")) else str(locate(text, options.space).path or text)
-        if where == "memory:":
-            # Each opening has a space of its own.
-            return ""
-        where = where if "://" in where else machine().files.resolve(where)
-        return f"{where}#{options.space}#{options.branch}#{options.actor}#{options.local}"
-    except HeadwaterError:
-        # Told by the opening itself.
-        return ""
-
-
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and name.isprintable() and bool(name.strip()) and not set("./!") & set(name)
-
-
-def _needs_loop(function: Function) -> bool:
-    """It is async; but requests have a loop of their own."""
-    return is_async(function.__wrapped__) and not isinstance(function, Resource)
-
-
-def _described(thing: object) -> str:
-    if isinstance(thing, Handler):
-        return "a handler"
-    if isinstance(thing, Resource):
-        return "a resource"
-    if isinstance(thing, Computed):
-        return "a computed"
-    kinds: dict[type, str] = {Cell: "a cell", Computed: "a computed", Sink: "a sink", Stream: "a stream"}
-    return kinds.get(type(thing), "a document")
 
 
 __all__ = ["App", "Computed", "Handler", "Sink", "Stream"]

@@ -3,6 +3,7 @@
     HeadwaterError               a stable code, a sentence, and its facts as `error.facts`
     ├── UsageError               the caller's mistake
     │   ├── NotOpen              HW001  a cell or document was used where its app has no open space
+    │   │   └── SpaceNotOpenError HW113 a link leads to a space that is not open, and was not found
     │   ├── AddressError         HW101  an address, value or operation does not fit its place
     │   ├── LimitError           HW102  a named limit would be exceeded
     │   ├── ClosedError          HW103  a space, transaction or store was used after its end
@@ -14,12 +15,16 @@
     │   ├── AmbiguousError       HW109  an app is open more than once, and the space is not clear
     │   ├── DeclarationError     HW110  a cell, document class or function cannot be declared like this
     │   ├── HandlerTakenError    HW111  a stream of events has a handler already
-    │   └── CrossSpaceError      HW112  a run or transaction of one space used a cell or function of another
+    │   ├── CrossSpaceError      HW112  a run or transaction of one space used a cell or function of another
+    │   ├── SpaceTwinError       HW114  two files have the id of one space: one is a copy of the other
+    │   ├── UnconfirmedLinkError HW115  a link to a document of another space that is not confirmed there
+    │   └── NestedTransactionError  HW116  a run or handler began a transaction of another space
     ├── UserCodeError            HW150  a function of the author raised an exception, its cause
     │   ├── NotReadyError        HW151  an async function or a document has no value yet
     │   └── ResourceError        HW152  the request of a resource failed; `hw.Failed` has it
     ├── EventError               an event has no result
     │   ├── EventFailedError     HW161  its handler raised an exception; the event is kept
+    │   │   └── DeliveryError    HW166  another space did not accept a sent event or post
     │   ├── EventRefusedError    HW162  the transaction that sent it was rolled back
     │   ├── EventTimeoutError    HW163  the event is not decided yet
     │   ├── EventRejectedError   HW164  its handler raised `hw.Reject`
@@ -236,6 +241,30 @@ class CrossSpaceError(UsageError):
     code = "HW112"
 
 
+class SpaceNotOpenError(NotOpen):
+    """A link leads to a space that is not open in this program, and was not found."""
+
+    code = "HW113"
+
+
+class SpaceTwinError(UsageError):
+    """Two files have the id of one space: one is a copy of the other."""
+
+    code = "HW114"
+
+
+class UnconfirmedLinkError(UsageError):
+    """A link to a document of another space was written before that document was confirmed there."""
+
+    code = "HW115"
+
+
+class NestedTransactionError(UsageError):
+    """A run or handler began a transaction of another space. It may be repeated, and that could not be undone."""
+
+    code = "HW116"
+
+
 class UserCodeError(HeadwaterError):
     """A function of yours raised an exception. It is the `__cause__`; the message names the function and the space."""
 
@@ -264,6 +293,12 @@ class EventFailedError(EventError):
     """The handler raised an exception. Nothing was written, and the event is kept. `__cause__` is the exception."""
 
     code = "HW161"
+
+
+class DeliveryError(EventFailedError):
+    """Another space did not accept an event or post that was sent there. It is kept in the space that sent it."""
+
+    code = "HW166"
 
 
 class EventRefusedError(EventError):

@@ -11,7 +11,7 @@ from headwater.cli.exits import Exit
 from headwater.cli.output import note
 from headwater.cli.target import Target, listen_address
 from headwater.cli.workflow_hints import due
-from headwater.host.space_facade import SpaceFacade, runtime_of
+from headwater.host.space_facade import SpaceFacade, opening_of
 from headwater.host.standard_streams import last
 from headwater.host.termination import Termination, awake
 from headwater.machine import machine
@@ -60,7 +60,7 @@ class _Hosted:
     def _plainly(self, url: str | None, signals: Termination) -> bool:
         with self._app.open_with(url, self._options, signals.wake) as opened:
             self._begin(opened)
-            runtime = runtime_of(opened)
+            runtime = opening_of(opened)
             while signals.wait(runtime.wake_in()):
                 opened.settle()
             return self._stop(opened)

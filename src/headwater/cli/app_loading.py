@@ -15,7 +15,7 @@ from typing import Any
 
 from headwater.app import App
 from headwater.errors import HeadwaterError, NotFoundError, UsageError, UserCodeError
-from headwater.host.space_facade import runtime_of
+from headwater.host.space_facade import opening_of
 from headwater.inspect.opening_inspection import OpeningInspection, inspection_of
 from headwater.machine import machine
 from headwater.runtime.options import Options
@@ -83,7 +83,7 @@ def while_open(app: App, url: str | None, options: Options, work: Callable[[Open
     with quiet():
         if not app.needs_event_loop:
             with app.open_with(url, options) as space:
-                work(inspection_of(runtime_of(space)))
+                work(inspection_of(opening_of(space)))
             return
 
         machine().run(_in_loop(app, url, options, work))
@@ -91,4 +91,4 @@ def while_open(app: App, url: str | None, options: Options, work: Callable[[Open
 
 async def _in_loop(app: App, url: str | None, options: Options, work: Callable[[OpeningInspection], None]) -> None:
     async with app.aopen_with(url, options) as space:
-        await machine().to_thread(work, inspection_of(runtime_of(space)))
+        await machine().to_thread(work, inspection_of(opening_of(space)))

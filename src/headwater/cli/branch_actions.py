@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from headwater.cli.copied_space import copied_to
 from headwater.cli.data_syntax import BRANCH
 from headwater.cli.output import Form, answer, show
 from headwater.cli.target import Target
 from headwater.errors import InvariantError
-from headwater.host.whole_files import RefusalError
+from headwater.host.space_copies import make_new_space, replace_space
+from headwater.host.space_files import open_space
+from headwater.host.storage import Storage
+from headwater.host.whole_files import RefusalError, check_free, unfinished
 from headwater.inspect.lookup import find_branch
 from headwater.store.commit import Committed, Conflict, Refused, Verdict
 from headwater.values.ids import Seq
@@ -40,14 +46,29 @@ def list_branches(*, target: Target, form: Form) -> None:
     show(records, BRANCH, form, empty="no branches")
 
 
-def fork_branch(*, name: str, parent: str, at: Seq | None, target: Target, form: Form) -> None:
+def fork_branch(*, name: str, parent: str, at: Seq | None, to: Path | None, target: Target, form: Form) -> None:
     """Carry out `fork`."""
-    with target.open() as storage:
-        start = storage.call(lambda engine: engine.head) if at is None else at
-        on = storage.call(lambda engine: find_branch(engine, parent))
-        seq = storage.fork(name, on, start)
-    record = {"branch": name, "from": parent, "at": start, "seq": seq}
-    answer(record, sentence=f"branch {name} starts from {parent} at {start}", plain=seq, form=form)
+    if to is None:
+        with target.open() as storage:
+            start, seq = _fork(storage, name, parent, at)
+            made = storage.identity.id
+    else:
+        check_free(to, force=False)
+        with unfinished(to.parent) as part:
+            copied_to(part, target)
+            with open_space(str(part), create=False) as storage:
+                start, seq = _fork(storage, name, parent, at)
+                made = make_new_space(storage)[0].id
+            replace_space(part, to)
+    record = {"branch": name, "from": parent, "at": start, "seq": seq, "id": made}
+    where = "" if to is None else f", in {to}, a new space with the id {made}"
+    answer(record, sentence=f"branch {name} starts from {parent} at {start}{where}", plain=seq, form=form)
+
+
+def _fork(storage: Storage, name: str, parent: str, at: Seq | None) -> tuple[Seq, Seq]:
+    start = storage.call(lambda engine: engine.head) if at is None else at
+    on = storage.call(lambda engine: find_branch(engine, parent))
+    return start, storage.fork(name, on, start)
 
 
 def merge_branch(*, source: str, into: str, target: Target, form: Form) -> None:

@@ -218,12 +218,14 @@ def compact_space() -> None:
 @click.argument("file", type=Path)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--unverified", is_flag=True, help="Copy the space as it is, even if it is damaged.")
+@click.option("--as-new", is_flag=True, help="Give the copy a new id, so that it is a space of its own.")
 @action("copy_actions", on_server, as_object("file", "space", "seq", "bytes"))
 def back_up() -> None:
     """Copy a space to a new FILE.
 
-    The copy is a space itself. It is verified, and exists whole or not at all. A server's space stays in use meanwhile;
-    it takes a token with the right to own it.
+    The copy is the same space, with the same id, as it is now. It is verified, and exists whole or not at all. With
+    --as-new it is a space of its own, as with `headwater copy`. A server's space stays in use meanwhile; it takes a
+    token with the right to own it.
     """
 
 

@@ -5,47 +5,39 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+from headwater.cli.copied_space import copied_to, is_same_file
 from headwater.cli.output import Form, answer, progress
 from headwater.cli.target import SpaceFile, Target
-from headwater.client.backup_download import download
 from headwater.errors import UsageError
-from headwater.host.space_copies import check_backup, check_restored, copy_space, replace_space
+from headwater.host.space_copies import check_backup, check_restored, copy_space, make_new_space, replace_space
+from headwater.host.space_files import open_space
 from headwater.host.storage import Storage
 from headwater.host.whole_files import check_free, unfinished
-from headwater.server.spaces.space_lineage import renew
+from headwater.machine import machine
+from headwater.store.space_identity import renew_lineage
 from headwater.values.ids import Seq
 from headwater.values.text import size_text
 
 
-def back_up(*, file: Path, force: bool, unverified: bool, target: Target, form: Form) -> None:
+def back_up(*, file: Path, force: bool, unverified: bool, as_new: bool, target: Target, form: Form) -> None:
     """Carry out `backup`."""
     check_free(file, force=force)
-    if target.server is not None:
-        name, token = target.server.url.space, target.server.token
-        with unfinished(file.parent) as part:
-            with progress("downloading") as advance:
-                seq = download(target.server.url, token, part, advance)
-            _put(part, file, verified=not unverified)
-    else:
-        with target.open() as storage:
-            if _same(target.file_for("").path, file):
-                raise UsageError(f"{file} is the space itself; name another file for its backup", path=str(file))
-            with unfinished(file.parent) as part:
-                with progress("backing up") as advance:
-                    storage.call(lambda engine: engine.backend.backup(str(part), advance))
-                _put(part, file, verified=not unverified)
-            seq, name = storage.call(lambda engine: engine.head), storage.name
+    if target.server is None and target.path is not None and is_same_file(target.path, file):
+        raise UsageError(f"{file} is the space itself; name another file for its backup", path=str(file))
+    with unfinished(file.parent) as part:
+        seq, name = copied_to(part, target)
+        if not unverified:
+            with progress("verifying") as advance:
+                check_backup(part, advance)
+        if as_new:
+            with open_space(str(part), create=False) as copy:
+                make_new_space(copy)
+        replace_space(part, file)
     size = file.stat().st_size
     record = {"file": str(file), "space": name, "seq": seq, "bytes": size}
-    sentence = f"space {name} backed up to {file}, up to {seq} ({size_text(size)})"
+    new = " as a new space" if as_new else ""
+    sentence = f"space {name} backed up to {file}{new}, up to {seq} ({size_text(size)})"
     answer(record, sentence=sentence, plain=file, form=form)
-
-
-def _put(part: Path, file: Path, *, verified: bool) -> None:
-    if verified:
-        with progress("verifying") as advance:
-            check_backup(part, advance)
-    replace_space(part, file)
 
 
 def restore_space(*, file: Path, force: bool, target: Target, form: Form) -> None:
@@ -64,7 +56,7 @@ def restore_space(*, file: Path, force: bool, target: Target, form: Form) -> Non
         found.append((place, storage.call(lambda engine: engine.head)))
         if place.space != storage.name:
             storage.call(lambda engine: engine.backend.set_meta("space", place.space))
-        storage.call(renew)
+        storage.call(lambda engine: renew_lineage(engine.backend, machine().token_bytes))
 
     with unfinished(folder) as part:
         with progress("copying") as advance:
@@ -79,10 +71,6 @@ def restore_space(*, file: Path, force: bool, target: Target, form: Form) -> Non
 
 
 def _check_file(found: SpaceFile, file: Path, *, force: bool) -> None:
-    if _same(found.path, file):
+    if is_same_file(found.path, file):
         raise UsageError(f"{file} is the backup itself; name the place to restore to with --url", path=str(file))
     check_free(found.path, force=force)
-
-
-def _same(path: Path, file: Path) -> bool:
-    return path.exists() and file.exists() and path.samefile(file)

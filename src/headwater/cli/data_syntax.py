@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import click
@@ -216,12 +217,14 @@ def list_branches() -> None:
 @click.option(
     "--at", metavar="SEQ", type=click.IntRange(min=0), help="Start at this sequence number. Default: the newest."
 )
-@action("branch_actions", on_space, as_object("branch", "from", "at", "seq"))
+@click.option("--to", metavar="FILE", type=Path, help="Create the branch in a copy of the space, a new space.")
+@action("branch_actions", on_space, as_object("branch", "from", "at", "seq", "id"))
 def fork_branch() -> None:
     """Create a branch.
 
     Changes there stay apart until they are merged. A branch costs one row, whatever the space holds. A name is never
-    used for a second branch.
+    used for a second branch. With --to, FILE becomes a copy of the space with an id of its own, and has the branch; the
+    space itself stays as it is.
     """
 
 

@@ -36,6 +36,7 @@ def _record(event: EventReport) -> dict[str, object]:
     known = {
         "handler": event.handler.removesuffix("()"),
         "app": event.app,
+        "to": event.to,
         "at": out.utc(event.at_ms) if event.at_ms else "",
         "attempts": event.attempts,
         "reason": event.reason,
@@ -53,18 +54,24 @@ def _texts(event: EventReport) -> dict[str, object]:
 # --- ls -------------------------------------------------------------------------------------------------------
 
 
-def list_events(*, waiting: bool, target: Target, form: Form) -> None:
+def list_events(*, waiting: bool, outgoing: bool, target: Target, form: Form) -> None:
     """Carry out `events ls`."""
+    if waiting and outgoing:
+        raise click.UsageError("Say --waiting or --outgoing.")
     with target.inspector() as inspector:
-        records: list[Record] = list(map(_record, inspector.ask(ListEvents(waiting=waiting))))
+        found = inspector.ask(ListEvents(waiting=waiting, outgoing=outgoing))
+        records: list[Record] = list(map(_record, found))
     fields = [
-        replace(each, title="sent") if waiting and isinstance(each, Column) and each.name == "at" else each
+        replace(each, title="sent")
+        if (waiting or outgoing) and isinstance(each, Column) and each.name == "at"
+        else each
         for each in EVENT
     ]
-    without = ["attempts" if waiting else "state"]
+    without = ["attempts" if waiting or outgoing else "state"]
     # A narrow terminal has no room for the payload.
     without += ["payload"] if out.is_terminal() and out.width() < _WIDE else []
     empty = "no event waits" if waiting else "no failed events"
+    empty = "nothing waits for another space" if outgoing else empty
     out.show(records, fields, form, empty=empty, without=without, shown={"event": _shortest(records)})
 
 
@@ -131,12 +138,15 @@ def _check_names(names: tuple[str, ...], *, every: bool) -> None:
 
 
 def redeliver_events(
-    *, names: tuple[str, ...], every: bool, timeout: str, no_wait: bool, target: Target, form: Form
+    *, names: tuple[str, ...], every: bool, to: str, timeout: str, no_wait: bool, target: Target, form: Form
 ) -> None:
     """Carry out `events redeliver`."""
     limit = timeout_ms(timeout, no_wait=no_wait)
     with target.inspector() as inspector:
         failed = list(inspector.ask(ListEvents()))
+        if to and not every:
+            # What waits for a space that is gone has not failed.
+            failed += [event for event in inspector.ask(ListEvents(outgoing=True)) if event.state == "undelivered"]
     _check_names(names, every=every)
     chosen = failed if every else _chosen(names, failed)
     records: list[Record] = []
@@ -150,11 +160,11 @@ def redeliver_events(
             codes.append(exit_of(type(outcome)))
             return
         records.append(_record(outcome))
-        failure = None if no_wait else failure_of(outcome)
+        failure = None if no_wait or outcome.to else failure_of(outcome)
         codes.append(Exit.DONE if failure is None else exit_of(type(failure)))
 
     if chosen:
-        deliver(target, [RedeliverEvent(event=event.event, timeout_ms=limit) for event in chosen], report)
+        deliver(target, [RedeliverEvent(event=event.event, timeout_ms=limit, to=to) for event in chosen], report)
     out.show(records, DELIVERY, form, empty="no failed events", shown={"event": _shortest(records)})
     worst = next((code for code in (Exit.FAILED, Exit.NOT_FOUND, Exit.REFUSED, Exit.TIMED_OUT) if code in codes), None)
     if worst is not None:

@@ -143,14 +143,14 @@ def _import_log(source: BinaryIO, header: Header, target: Target, *, create: boo
         return check_log(islice(lines_of(source), 1, None), header.seq)
 
     place = target.file_for(header.space)
-    path, head = place.path, NEVER
+    path, head, space_id = place.path, NEVER, header.id
     if path.exists():
-        head = compare_past(path, rows, header.seq)
+        head, space_id = compare_past(path, rows, header.seq)
     elif not create:
         raise NotFoundError(f"there is no space at {path}, and --no-create says not to make one", path=str(path))
     if head < header.seq or not path.exists():
         with unfinished(target.make_folder()) as part:
-            build_space(part, place.space, rows, header, progress)
+            build_space(part, place.space, rows, header, progress, space_id=space_id)
             replace_space(part, path)
     return max(header.seq, head), max(header.seq - head, 0)
 

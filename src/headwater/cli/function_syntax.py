@@ -144,7 +144,7 @@ EVENT: Final = (
     Column("attempts", "tries", text=lambda record: str(record.get("attempts", 0)), number=True),
     Column("reason", "why", elastic=True),
     json_column("payload", none="…"),
-    *("handler", "app", "traceback", "result", "facts"),
+    *("handler", "app", "to", "traceback", "result", "facts"),
 )
 DELIVERY: Final = (
     Column("event"),
@@ -175,12 +175,13 @@ def events() -> None:
 
 @events.command("ls")
 @click.option("--waiting", is_flag=True, help="List events that wait, instead of failed events.")
+@click.option("--outgoing", is_flag=True, help="List events and posts for other spaces, instead of failed events.")
 @action("event_actions", on_branch, on_server, as_list(*EVENT))
 def list_events() -> None:
     """List failed events, oldest first.
 
     With --waiting, list waiting events with the reason. They are in the process that has the space open; if there is
-    none, in the file.
+    none, in the file. With --outgoing, list what was sent to other spaces and is not handled there, or was rejected.
     """
 
 
@@ -195,11 +196,13 @@ def show_event() -> None:
 
 
 @events.command("redeliver")
+@click.option("--to", default="", metavar="ID", help="Send it to the space with this id instead.")
 @action("event_actions", which, wait_options, with_app, on_branch, on_server, as_list(*EVENT))
 def redeliver_events() -> None:
     """Redeliver failed events, and show their results.
 
-    The process that has the space open does it; if there is none, and at a server, the app that --app names.
+    The process that has the space open does it; if there is none, and at a server, the app that --app names. An event
+    or post for another space waits again for its delivery.
     """
 
 

@@ -60,6 +60,10 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "serve": "care_syntax:serve",
         "token": "care_syntax:token",
     },
+    "Spaces": {
+        "spaces": "space_syntax:spaces",
+        "copy": "space_syntax:copy_space",
+    },
     "Care": {
         "verify": "care_syntax:verify_spaces",
         "backup": "care_syntax:back_up",

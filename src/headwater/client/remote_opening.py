@@ -39,7 +39,9 @@ def remote_lease(url: str, app: str, options: Options) -> Lease:
         local=None if options.local is None else Path(options.local),
         on_error=chosen(options.on_error),
     )
-    return Lease(storage, None)
+    lease = Lease(storage, None)
+    lease.is_sole = True
+    return lease
 
 
 def _signer(path: Path) -> KeySigner:

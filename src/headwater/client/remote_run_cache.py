@@ -8,7 +8,7 @@ from typing import TypeAlias
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import NewObservation
 from headwater.store.observations import decode_observation
-from headwater.store.resumption import Listing
+from headwater.store.resumption import FarRow, Listing
 from headwater.sync.client_session import Answer
 from headwater.sync.frames import AskChanged, AskObservations, Changed, Observations
 from headwater.values.address import Depth
@@ -41,6 +41,12 @@ class RemoteRunCache:
         told = tuple((path, depth is Depth.SHALLOW) for path, depth in places)
         answer = self._ask(AskChanged(0, doc, told, after))
         return not isinstance(answer, Changed) or answer.changed
+
+    def changed_since(self, branch: BranchId, rows: Sequence[FarRow]) -> list[list[Path]]:
+        return [
+            [path for path, _ in places] if self.is_changed(branch, doc, places, after) else []
+            for doc, places, after in rows
+        ]
 
     def note(self, notes: Sequence[NewObservation]) -> None:
         self._note(tuple(notes), ())

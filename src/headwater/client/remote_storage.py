@@ -1,6 +1,8 @@
 """A server's space as the storage of an open space.
 
 Documents that are not here are fetched when read. Plain code waits for them; code in an event loop is never blocked.
+
+Length: the methods are those of one interface, `runtime.storage_port`.
 """
 
 from __future__ import annotations
@@ -33,13 +35,16 @@ from headwater.machine import machine
 from headwater.runtime.attached_replica import ReplicaPort
 from headwater.runtime.connection import Connection, Listeners
 from headwater.runtime.error_report import OnError, log_error
+from headwater.runtime.space_twins import forget, register
 from headwater.store.commit import CommitOutcome, Committed, NewObservation, Submission
 from headwater.store.document import StoredDocument
+from headwater.store.space_identity import SpaceIdentity
 from headwater.sync.client_listener import count_by_session
 from headwater.sync.client_session import Answer, ClientPhase, Item
 from headwater.sync.frames import AskChanged, AskObservations, Open, SpaceOpened
 from headwater.sync.server_session import Close
-from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId, SpaceId
+from headwater.values.space_ids import is_space_id
 
 ATTEMPTS: Final = 1 << 20
 """Ids reserved per opening: more than one opening can use."""
@@ -153,6 +158,7 @@ class RemoteStorage:
         replica.fetch = lambda docs, through: fetch_all(link, docs, through)
         if self._local is not None:
             self._local.serve(replica)
+        register(self, str(self.url), is_file=False)
         return replica
 
     def _go_on(
@@ -197,6 +203,14 @@ class RemoteStorage:
         if self._folder is not None:
             self._folder.take_in((), ((doc, each.seq, each.value) for doc, each in found), replica.seq)
             self._changed()
+
+    @property
+    def identity(self) -> SpaceIdentity | None:
+        """The id and the lineage of the space, from the opening; None if the server does not tell them."""
+        opened = None if self._link is None else self._link.session.opened
+        if opened is None or not is_space_id(opened.id):
+            return None
+        return SpaceIdentity(SpaceId(opened.id), opened.lineage)
 
     def connection(self) -> Connection:
         """The state of the connection."""
@@ -375,6 +389,7 @@ class RemoteStorage:
     def close(self) -> None:
         """Close the connection; unsent commits are lost. Idempotent."""
         link, self._link = self._link, None
+        forget(self)
         if self._disowned:
             return
         if self._replica is not None:

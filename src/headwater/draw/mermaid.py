@@ -43,6 +43,9 @@ classDef running stroke:#1f66c9,stroke-width:4px
 classDef note fill:#ffffff,stroke:#c0312b,color:#a8241f
 """
 
+_FAR: Final = "classDef far fill:none,stroke:#0b7285,stroke-dasharray:2 3"
+"""The border of another space."""
+
 # Plain characters of a name stay readable: row(3), shop.total_price. A colon before a word may name an icon, lines at
 # the edge of a word mean emphasis, a number at the beginning begins a list.
 _TAKEN: Final = re.compile(r"""[!"#$%&*+;<=>?@\[\\\]^`{|}~-]|:(?=\S)|\b_|_\b|__+|^\d+(?=[.)])""")
@@ -63,7 +66,12 @@ def _chart(shown: Picture) -> str:
     lines = ["flowchart LR"]
     if shown.note:
         lines.append(f'  note["{_quoted(shown.note)}"]:::note')
-    lines += [f"  {number[box.id]}{_box(box)}" for box in shown.boxes]
+    lines += [f"  {number[box.id]}{_box(box)}" for box in shown.boxes if not box.space]
+    spaces = dict.fromkeys(box.space for box in shown.boxes if box.space)
+    for at, space in enumerate(spaces):
+        lines.append(f'  subgraph s{at}["{_quoted(f"space {space}")}"]')
+        lines += [f"    {number[box.id]}{_box(box)}" for box in shown.boxes if box.space == space]
+        lines.append("  end")
     lines += [f"  {_arrow(arrow, number)}" for arrow in shown.arrows]
     lines += [f"  {line}" for line in _CLASSES.splitlines()]
     members: dict[str, list[str]] = {}
@@ -71,6 +79,8 @@ def _chart(shown: Picture) -> str:
         for name in _classes(box):
             members.setdefault(name, []).append(number[box.id])
     lines += [f"  class {','.join(ids)} {name}" for name, ids in members.items()]
+    if spaces:
+        lines += [f"  {_FAR}", f"  class {','.join(f's{at}' for at in range(len(spaces)))} far"]
     return "\n".join(lines) + "\n"
 
 

@@ -52,6 +52,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     facts: str = ""
     notes: tuple[str, ...] = ()
     tip: str = ""
+    space: str = ""
+    """The name of the other space that it belongs to."""
 
 
 class Arrow(msgspec.Struct, frozen=True):
@@ -82,6 +84,11 @@ class _Group(msgspec.Struct, frozen=True):
     family: str
     rank: int
     members: tuple[NodeView | SourceView, ...]
+
+    @property
+    def space(self) -> str:
+        """The other space that all of them belong to: boxes are not shared across a border."""
+        return self.members[0].space
 
 
 def picture(snapshot: Snapshot, boxes: int = BOXES_MAX, arrows: int = ARROWS_MAX) -> Picture:
@@ -137,7 +144,7 @@ def _fold(groups: list[_Group], limit: int) -> list[_Group]:
 
 def _keys(groups: list[_Group]) -> Iterator[Callable[[_Group], Hashable | None]]:
     """The keys for sharing a box, from fine to coarse. None: the box is not shared."""
-    yield lambda group: (group.kind, group.family) if group.family else None
+    yield lambda group: (group.kind, group.family, group.space) if group.family else None
     step = {rank: at for at, rank in enumerate(sorted({group.rank for group in groups}))}
     for families_too in (False, True):  # the box of a function is merged last: it has a name
         band = 1
@@ -156,7 +163,7 @@ class _Band(msgspec.Struct, frozen=True):
     def key(self, group: _Group) -> Hashable | None:
         if group.family and len(group.members) > 1 and not self.families_too:
             return None
-        return group.kind, self.step[group.rank] // self.size
+        return group.kind, self.step[group.rank] // self.size, group.space
 
 
 def _merge(groups: list[_Group], key: Callable[[_Group], Hashable | None], limit: int) -> list[_Group]:
@@ -213,7 +220,8 @@ def _box(group: _Group, names: dict[str, str]) -> Box:
             id=first.id,
             kind="document",
             name=node_captions.label(first.address),
-            tip=node_captions.inert(first.address) + "\ndocument, written by no node",
+            tip=node_captions.inert(first.address) + "\n" + (_of_space(first.space) or "document, written by no node"),
+            space=node_captions.inert(first.space),
         )
     parent = "" if first.parent is None else names.get(first.parent, first.parent)
     return Box(
@@ -227,8 +235,13 @@ def _box(group: _Group, names: dict[str, str]) -> Box:
         dormant=not first.live,
         facts=node_captions.facts(first),
         notes=node_captions.notes(first),
-        tip=node_captions.tip(first, parent),
+        tip=node_captions.tip(first, parent) + (f"\n{_of_space(first.space)}" if first.space else ""),
+        space=node_captions.inert(first.space),
     )
+
+
+def _of_space(space: str) -> str:
+    return f"document of the space {node_captions.inert(space)}" if space else ""
 
 
 def _shared_box(group: _Group) -> Box:
@@ -256,4 +269,5 @@ def _shared_box(group: _Group) -> Box:
         facts=(", ".join(states) or "all clean") if nodes else "",
         notes=() if group.family or not nodes else (span,),
         tip=node_captions.group_tip(name, [*states, span] if nodes else ["documents, written by no node"], all_names),
+        space=node_captions.inert(group.space),
     )

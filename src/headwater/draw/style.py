@@ -21,6 +21,7 @@ _COLORS: Final = (
     ("failed .hw-card", "fill", "#fdeceb", "#3d1d1f"),
     ("failed .hw-card", "stroke", "#c0312b", "#f0716b"),
     ("running .hw-card", "stroke", "#1f66c9", "#6aa7ff"),
+    ("border", "stroke", "#0b7285", "#4bc0d3"),
     ("ink", "fill", "#1b1f26", "#eceff3"),
     ("soft", "fill", "#59616d", "#a9b2bf"),
     ("alarm", "fill", "#a8241f", "#ff9c96"),
@@ -56,6 +57,7 @@ _SHAPES: Final = """\
 .hw-graph .hw-invalid .hw-card{stroke-width:1.6}
 .hw-graph .hw-failed .hw-card,.hw-graph .hw-running .hw-card{stroke-width:2.2}
 .hw-graph .hw-dormant .hw-card{stroke-dasharray:5 4}
+.hw-graph .hw-border{fill:none;stroke-width:1.4;stroke-dasharray:2 3}
 .hw-graph .hw-sign{fill:none;stroke-width:1.4;stroke-linecap:round;stroke-linejoin:round}
 .hw-graph .hw-line{fill:none;stroke-width:1.3}
 .hw-graph .hw-envelope .hw-line{stroke-dasharray:7 4}
@@ -95,6 +97,15 @@ def outline(kind: str, x: int, y: int, width: int, height: int) -> str:
     return f'<rect class="hw-card" x="{x}" y="{y}" width="{width}" height="{height}" rx="{min(9, height // 2)}"/>'
 
 
+def border(x: int, y: int, width: int, height: int) -> str:
+    """The dotted line around a box of another space."""
+    by = BORDER
+    return (
+        f'<rect class="hw-border" x="{x - by}" y="{y - by}" width="{width + 2 * by}" height="{height + 2 * by}" '
+        f'rx="{min(9 + by, height // 2 + by)}"/>'
+    )
+
+
 def sign(name: str, x: int, y: int) -> str:
     """A small mark, 10 by 10: a tick, a ring, an exclamation mark in a triangle, an hourglass, a cross in a ring."""
     ring = f'<circle class="hw-sign" cx="{x + 5}" cy="{y + 5}" r="4.8"/>'
@@ -108,6 +119,9 @@ def sign(name: str, x: int, y: int) -> str:
     }
     return marks[name]
 
+
+BORDER: Final = 5
+"""The distance of a border from its box."""
 
 POINT: Final = 11
 """The length of the point of an effect."""

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from headwater.draw.layout import Rect, Route, lay_out
 from headwater.draw.node_captions import columns, cut
-from headwater.draw.picture import LABELS, Arrow, Box, picture
-from headwater.draw.style import POINT, outline, sheet, sign
+from headwater.draw.picture import LABELS, Arrow, Box, Picture, picture
+from headwater.draw.style import POINT, border, outline, sheet, sign
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 
 MARGIN: Final = 28
@@ -56,7 +56,7 @@ def svg(snapshot: Snapshot) -> str:
     if not shown.boxes:
         body.append('<text class="hw-soft hw-body" x="0" y="14">Nothing is declared here, or nothing has run.</text>')
     floor = top + max(places.height, 20) + MARGIN
-    legend, height = _legend(floor, width, handlers=any(box.kind == "handler" for box in shown.boxes))
+    legend, height = _legend(floor, width, shown)
     label = escape(f"The graph of {shown.title}. {shown.summary}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="hw-graph" role="img" aria-label="{label}" '
@@ -109,7 +109,10 @@ def _card(box: Box, rect: Rect) -> str:
     classes = ["hw-box", f"hw-{_state(box)}"]
     classes += [f"hw-{name}" for name, is_so in (("dormant", box.dormant), ("running", box.running)) if is_so]
     parts = [f'<g class="{" ".join(classes)}"><title>{escape(box.tip)}</title>']
-    if box.count > 1:
+    stack = 6 if box.count > 1 else 0
+    if box.space:
+        parts.append(border(x, y - stack, width + stack, height + stack))
+    if stack:
         parts += [outline(box.kind, x + shift, y - shift, width, height) for shift in (6, 3)]
     parts.append(outline(box.kind, x, y, width, height))
     if box.kind != "document":
@@ -176,11 +179,15 @@ def _loop(rect: Rect) -> str:
 # -- the legend --------------------------------------------------------------------------------------------
 
 
-def _legend(top: int, width: int, *, handlers: bool) -> tuple[str, int]:
-    """The legend, in rows, and the height at which the picture ends. Handlers are explained if there are any."""
+def _legend(top: int, width: int, shown: Picture) -> tuple[str, int]:
+    """The legend, in rows, and the height at which the picture ends.
+
+    Handlers and other spaces are explained if there are any.
+    """
+    handlers, far = any(box.kind == "handler" for box in shown.boxes), any(box.space for box in shown.boxes)
     drawn = [f'<path class="hw-rule" d="M{MARGIN} {top}H{width - MARGIN}"/>\n<g class="hw-legend">\n']
     y = top + 14
-    for items in (_kinds(handlers=handlers), _states(handlers=handlers), _arrow_kinds()):
+    for items in (_kinds(handlers=handlers, far=far), _states(handlers=handlers), _arrow_kinds()):
         x = MARGIN
         for item in items:
             taken = 44 + round(columns(item.words) * _FACT) + 18
@@ -193,7 +200,7 @@ def _legend(top: int, width: int, *, handlers: bool) -> tuple[str, int]:
     return "".join(drawn) + "</g>\n", y + 12
 
 
-def _kinds(*, handlers: bool) -> list[_Item]:
+def _kinds(*, handlers: bool, far: bool) -> list[_Item]:
     def card(kind: str, classes: str = "") -> str:
         return f'<g class="hw-{kind} {classes}">{outline(kind, 1, 1, 32, 16)}</g>'
 
@@ -204,6 +211,7 @@ def _kinds(*, handlers: bool) -> list[_Item]:
         _Item(card("computation"), LABELS["computation"]),
         _Item(card("effect"), LABELS["effect"]),
         *handler,
+        *([_Item(border(7, 6, 20, 6), "dotted border: of another space")] if far else []),
         _Item(stack, "several in one box"),
         _Item(card("computation", "hw-dormant"), "dashed: dormant, runs when asked"),
     ]

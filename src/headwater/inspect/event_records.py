@@ -33,6 +33,8 @@ class EventReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     facts: str | None = None
     """The facts of a rejection, as JSON."""
     handled_before: bool = False
+    to: str = ""
+    """The id of the space that it is for; empty: this one."""
 
 
 class PieceReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,9 +67,11 @@ class PiecesPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ListEvents(Question[tuple[EventReport, ...]], frozen=True, kw_only=True, tag="events"):
-    """Failed events, or with `waiting` the waiting ones."""
+    """Failed events, or with `waiting` the waiting ones, or with `outgoing` those for other spaces."""
 
     waiting: bool = False
+    outgoing: bool = False
+    """Events and posts for other spaces: those that wait for their delivery, and those that were rejected there."""
 
 
 class ShowEvent(Question[EventReport], frozen=True, kw_only=True, tag="event"):
@@ -112,6 +116,8 @@ class RedeliverEvent(Command[EventReport], frozen=True, kw_only=True, tag="redel
 
     event: str
     timeout_ms: float | None = None
+    to: str = ""
+    """The id of another space to deliver it to, for an event or post that is for another space."""
 
 
 class DropEvent(Command[EventReport], frozen=True, kw_only=True, tag="drop"):

@@ -18,6 +18,7 @@ from headwater.inspect.names import InspectScope, is_called
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.stored_events import droppable, find_failed, json_of, reader
 from headwater.machine import machine
+from headwater.runtime.delivery import DeliveringSpace
 from headwater.scheduler.events.event import EventRecord, EventState
 from headwater.scheduler.events.event import HandlerRecord as Record
 from headwater.scheduler.events.outcomes import HANDLED
@@ -52,6 +53,8 @@ def deliver(
     match command:
         case SendEvent():
             return _finished(_send(chosen, command), "send", apart=apart)
+        case RedeliverEvent() if (sent := _send_on(chosen, scope, command)) is not None:
+            return sent
         case RedeliverEvent():
             return _finished(_redeliver(chosen, scope, command), "redeliver", apart=apart)
         case DropEvent():
@@ -143,9 +146,31 @@ def no_handler(text: str, known: list[str], there: list[str]) -> NotFoundError:
 # --- events that are there --------------------------------------------------------------------------------------------
 
 
+def _send_on(openings: list[OpeningPort], scope: InspectScope, command: RedeliverEvent) -> EventReport | None:
+    """Deliver an event or post for another space again, perhaps to a third one. None if it is for this space."""
+    here = InspectScope(space=scope.space, branch=scope.branch)
+    stored = show_event(openings, here, command.event, _LOOK_S)
+    if not stored.to:
+        if command.to:
+            message = f"{stored.event} is for this space: --to is for events and posts for other spaces"
+            raise UsageError(message, event=stored.event)
+        return None
+    opening = openings[0]
+    space: object = opening.space
+    assert isinstance(space, DeliveringSpace)
+    with opening.locked(LOCK_MS / 1000) as has_lock:
+        if not has_lock:
+            raise _busy(opening, f"{stored.event} was not delivered")
+        opening.refresh()
+        space.delivery.redeliver(stored.event.partition(":")[2], command.to)
+    space.wait_for_disk(_DISK_S)
+    space.nudge()
+    return show_event(openings, here, stored.event, _LOOK_S)
+
+
 def _redeliver(openings: list[OpeningPort], scope: InspectScope, command: RedeliverEvent) -> Delivery:
     stored = _find(openings[0], scope.branch, command.event)
-    able = [opening for opening in openings if stored.stream in opening.space.scheduler.streams.handlers]
+    able = [opening for opening in openings if stored.stream in opening.space.events.streams]
     if not able:
         message = f"no handler takes stream {stored.stream} there, so {stored.event} cannot be delivered; open its app"
         raise NotFoundError(message, event=stored.event, stream=stored.stream)

@@ -13,7 +13,8 @@ from headwater.inspect import stored_events, stored_pieces
 from headwater.inspect.event_records import EventReport, PieceReport, PiecesPage
 from headwater.inspect.function_records import Activity
 from headwater.inspect.names import InspectScope, check_space, kind_of, labelled
-from headwater.inspect.opening_port import OpeningPort
+from headwater.inspect.opening_port import OpeningPort, is_of
+from headwater.runtime.delivery import why_undelivered
 from headwater.runtime.inspection_port import InspectedSpace
 from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.events.outbox import OUTBOX
@@ -46,11 +47,32 @@ def failed_events(opening: OpeningPort) -> tuple[EventReport, ...]:
 
 def waiting_events(opening: OpeningPort) -> tuple[EventReport, ...]:
     """Waiting events of this opening with the reason, and events without a handler."""
-    live = [_report(opening, each) for each in opening.space.scheduler.event_queries.waiting()[:WAITING_MAX]]
+    live = [_report(opening, each) for each in _waiting(opening)[:WAITING_MAX]]
     known = {event.event for event in live}
     left = stored_events.unhandled(opening.space.replica.read(OUTBOX), _streams(opening))
     found = [*live, *(_explained(opening, event) for event in left if event.event not in known)]
     return tuple(map(stored_events.shortened, found[:WAITING_MAX]))
+
+
+def leaving_events(openings: Sequence[OpeningPort], branch: str) -> tuple[EventReport, ...]:
+    """Events and posts for other spaces, each with what it waits for."""
+    for opening in openings:
+        if opening.branch == branch:
+            read = opening.space.replica.read
+            return tuple(_awaited(event) for event in stored_events.leaving(read))
+    return ()
+
+
+def _awaited(event: EventReport) -> EventReport:
+    if event.state != "undelivered":
+        return event
+    return msgspec.structs.replace(event, reason=f"waits for {why_undelivered(event.to, event.stream)}")
+
+
+def _waiting(opening: OpeningPort) -> list[WaitingEvent]:
+    """Waiting events of the handlers of this opening."""
+    found = opening.space.scheduler.event_queries.waiting()
+    return [each for each in found if is_of(opening, each.event.handler)]
 
 
 def _homes(opening: OpeningPort) -> list[InspectedSpace]:
@@ -91,15 +113,13 @@ def show_event(openings: Sequence[OpeningPort], scope: InspectScope, event: str,
     live: dict[str, EventReport] = {}
     for opening in chosen:
         with opening.locked(max(wait_s, 0.0)):
-            waiting = opening.space.scheduler.event_queries.waiting()
+            waiting = _waiting(opening)
             live |= {
                 each.event.id: _report(opening, each) for each in waiting if each.event.letters.startswith(letters)
             }
     settle_disk(chosen[0])
     try:
-        stored = chosen[0].storage.call(
-            lambda engine: stored_events.shown(stored_events.reader(engine, BranchId(scope.branch)), event)
-        )
+        stored = _stored(chosen[0], scope.branch, event)
     except NotFoundError:
         stored = None
         if not live:
@@ -111,6 +131,15 @@ def show_event(openings: Sequence[OpeningPort], scope: InspectScope, event: str,
     if stored is None:
         return live[others[0]]
     return live.get(stored.event) or _explained(chosen[0], stored)
+
+
+def _stored(opening: OpeningPort, branch: str, event: str) -> EventReport:
+    """What the space has of an event. A server's space is read through the replica of its opening."""
+    if not opening.is_local:
+        return stored_events.shown(opening.space.replica.read, event)
+    return opening.storage.call(
+        lambda engine: stored_events.shown(stored_events.reader(engine, BranchId(branch)), event)
+    )
 
 
 def choose(openings: Sequence[OpeningPort], scope: InspectScope) -> list[OpeningPort]:
@@ -131,10 +160,10 @@ def handler_activities(opening: OpeningPort) -> tuple[Activity, ...]:
     """The activity of the handlers. Handlers of all pieces of a pattern count together."""
     inquiry = opening.space.scheduler.event_queries
     groups: dict[str, list[HandlerRecord]] = {}
-    for handler in inquiry.handlers():
+    for handler in (each for each in inquiry.handlers() if is_of(opening, each)):
         groups.setdefault(kind_of(handler.name, handler.spec.piece), []).append(handler)
     states: dict[str, list[str]] = {}
-    for each in inquiry.waiting():
+    for each in _waiting(opening):
         handler = each.event.handler
         states.setdefault(kind_of(handler.name, handler.spec.piece), []).append(each.event.state.value)
     return tuple(_activity(name, handlers, states.get(name, [])) for name, handlers in groups.items())
@@ -176,7 +205,7 @@ def _report(opening: OpeningPort, waiting: WaitingEvent) -> EventReport:
 def settle_disk(opening: OpeningPort) -> None:
     """Wait for the disk for a short time."""
     try:
-        opening.storage.wait(_DISK_S)
+        opening.space.wait_for_disk(_DISK_S)
     except UnavailableError:
         # A slow disk: the answer has the older state.
         return

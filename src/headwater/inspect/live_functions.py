@@ -18,13 +18,13 @@ from headwater.errors import UsageError
 from headwater.inspect.function_records import Activity, Explanation, Missed, TakenOver, WhyView
 from headwater.inspect.live_events import handler_activities
 from headwater.inspect.names import function_of, is_called, kind_of
-from headwater.inspect.opening_port import OpeningPort
+from headwater.inspect.opening_port import OpeningPort, is_of
 from headwater.inspect.snapshot import StoredOpening
 from headwater.machine import machine
 from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.graph.node import Node, NodeStatus, titled
 from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
-from headwater.scheduler.inspect.smaller_snapshots import fewer
+from headwater.scheduler.inspect.smaller_snapshots import fewer, part_of
 from headwater.scheduler.trace import EventParked, NodeGated, RunStarted, TraceRecord
 from headwater.store.resumption import observations_size
 from headwater.values.address import doc_key
@@ -72,8 +72,7 @@ def mark_of(opening: OpeningPort) -> str:
 def last_state(opening: OpeningPort) -> StoredOpening | None:
     """The state to store at closing. The caller holds the lock. None if there are no functions."""
     try:
-        scheduler = opening.space.scheduler
-        return _everything(opening) if scheduler.registry.nodes or scheduler.streams.handlers else None
+        return _everything(opening) if _functions(opening) else None
     except Exception:  # no error here may keep a space from being closed
         log.debug("the state of the functions of space %r cannot be read", opening.space.name, exc_info=True)
         return None
@@ -136,11 +135,12 @@ def opening_fields(opening: OpeningPort, *, busy: bool) -> dict[str, Any]:
 
 
 def _nodes(opening: OpeningPort) -> list[Node]:
-    return list(opening.space.scheduler.registry.nodes)
+    return [node for node in list(opening.space.scheduler.registry.nodes) if is_of(opening, node)]
 
 
 def _functions(opening: OpeningPort) -> list[Node | HandlerRecord]:
-    return [*_nodes(opening), *opening.space.scheduler.event_queries.handlers()]
+    handlers = opening.space.scheduler.event_queries.handlers()
+    return [*_nodes(opening), *(handler for handler in handlers if is_of(opening, handler))]
 
 
 def _handled_now(opening: OpeningPort) -> list[str]:
@@ -153,6 +153,9 @@ def snapshot_of(opening: OpeningPort) -> Snapshot:
     """The snapshot, with the wall time and the running functions."""
     at_work = {node.id for node in list(opening.space.scheduler.runner.stack)}
     snapshot = opening.space.scheduler.get_graph_snapshot()
+    own = {function.id for function in _functions(opening)}
+    if len(own) < len(snapshot.nodes):
+        snapshot = part_of(snapshot, own)
     nodes = snapshot.nodes
     if at_work:
         nodes = tuple(
@@ -185,7 +188,7 @@ def activities_of(opening: OpeningPort) -> tuple[Activity, ...]:
     at_work = {*runner.in_flight, *runner.stack}
     groups: dict[tuple[str, NodeKindName], list[Node]] = {}
     for node in _nodes(opening):
-        groups.setdefault((kind_of(node.name, node.spec.piece), node.kind.value), []).append(node)
+        groups.setdefault((kind_of(node.name, node.piece), node.kind.value), []).append(node)
     of_nodes = tuple(
         Activity(
             name=name,
@@ -221,7 +224,7 @@ def counts_of(opening: OpeningPort) -> dict[str, int]:
     counts: dict[str, int] = msgspec.structs.asdict(scheduler.get_stats())
     counts |= msgspec.structs.asdict(scheduler.get_filter_stats())
     events = msgspec.structs.asdict(scheduler.get_event_counts())
-    counts |= {"handlers": len(scheduler.streams.handlers), **{f"events_{end}": events[end] for end in events}}
+    counts |= {"handlers": len(opening.space.events.handlers), **{f"events_{end}": events[end] for end in events}}
     stats = msgspec.structs.asdict(opening.space.stats)
     return counts | {name: stats[name] for name in ("seq", "commits", "pending", "rejected", "groups", "documents")}
 
@@ -252,9 +255,9 @@ def _why(opening: OpeningPort, node: Node | HandlerRecord) -> Explanation:
     if source is not None:
         # The scheduler does not know the requests of a resource.
         return Explanation(
-            node.id, node.name, opening.space.captioned(why_requested(opening.space, source)), node.spec.piece
+            node.id, node.name, opening.space.captioned(why_requested(opening.space, source)), node.piece
         )
-    return Explanation(node.id, node.name, _named(opening, opening.space.scheduler.why(node)), node.spec.piece)
+    return Explanation(node.id, node.name, _named(opening, opening.space.scheduler.why(node)), node.piece)
 
 
 def _named(opening: OpeningPort, words: str) -> str:
@@ -267,9 +270,9 @@ def _named(opening: OpeningPort, words: str) -> str:
 def explain(opening: OpeningPort, fields: dict[str, Any], text: str) -> WhyView:
     """Why the nodes of a name ran, or do not run. `fields`: the fields of the opening."""
     nodes = _functions(opening)
-    meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app, node.spec.piece)]
+    meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app, node.piece)]
     if not meant:
-        names = dict.fromkeys(titled(node.name, node.spec.piece) for node in nodes)
+        names = dict.fromkeys(titled(node.name, node.piece) for node in nodes)
         return WhyView(**fields, names=tuple(names)[:NAMES_MAX])
     whys = (seen(lambda node=node: _why(opening, node)) for node in meant[:WHYS_MAX])  # type: ignore[misc]
     found = tuple(why for why in whys if why is not None)

@@ -75,7 +75,7 @@ class LiveInspector(AnsweringInspector):
             return documents.answer(self._openings[0].storage, self._scope.branch, question)
         match question:
             case ListEvents():
-                return self._events(waiting=question.waiting)
+                return self._events(question)
             case ShowEvent():
                 return live_events.show_event(self._openings, self._scope, question.event, self._wait_s)
             case ListPieces():
@@ -95,12 +95,14 @@ class LiveInspector(AnsweringInspector):
             raise ClosedError("it was closed")
         return found
 
-    def _events(self, *, waiting: bool) -> tuple[EventReport, ...]:
+    def _events(self, question: ListEvents) -> tuple[EventReport, ...]:
+        if question.outgoing:
+            return live_events.leaving_events(self._openings, self._scope.branch)
         events: dict[str, EventReport] = {}
         for opening in self._openings:
             if opening.branch != self._scope.branch:
                 continue
-            if not waiting:
+            if not question.waiting:
                 # Failed events are in the file: the same for every opening.
                 return live_events.failed_events(opening)
             with opening.locked(self._wait_s):

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from headwater.host.storage import Storage
 from headwater.runtime.inspection_port import InspectedSpace
+from headwater.scheduler.events.event import HandlerRecord
+from headwater.scheduler.graph.node import Node
 from headwater.values.ids import Millis
 
 
@@ -41,3 +43,9 @@ class OpeningPort(Protocol):
 
     def end(self) -> None:
         """Close at the end of a program that did not."""
+
+
+def is_of(opening: OpeningPort, function: Node | HandlerRecord) -> bool:
+    """Whether a function belongs to the opening. Other apps may be open in the same runtime."""
+    home: object = function.spec.home
+    return home is None or home is opening.space

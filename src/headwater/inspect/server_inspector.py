@@ -83,6 +83,8 @@ class ServerInspector(AnsweringInspector):
                 return self._value(question)
             case ListEvents():
                 with self._documents_of_events() as read:
+                    if question.outgoing:
+                        return tuple(stored_events.leaving(read))
                     return tuple(stored_events.waiting(read) if question.waiting else stored_events.failed(read))
             case ShowEvent():
                 with self._documents_of_events() as read:

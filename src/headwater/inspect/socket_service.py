@@ -59,6 +59,8 @@ class TraceFollower:
         self._recorded = 0
         self._sent = 0
         self._ends: dict[OpeningPort, Callable[[], None]] = {}
+        # The openings of functions, by the id in records; renewed when one is not found.
+        self._homes: dict[str, object] = {}
 
     def listen_to(self, openings: list[OpeningPort]) -> None:
         """Record the steps of these openings, and of no others."""
@@ -70,10 +72,23 @@ class TraceFollower:
 
     def _record(self, opening: OpeningPort, record: TraceRecord) -> None:
         """Called during a pass: must not block or raise."""
-        if self._kind is None or type(record) is self._kind:
+        if (self._kind is None or type(record) is self._kind) and self._is_of(opening, record.node):
             self._records.append((opening, record))
             self._recorded += 1
             self._waker.wake()
+
+    def _is_of(self, opening: OpeningPort, function: str) -> bool:
+        """Whether a record is about the opening: apps that share a runtime share its trace.
+
+        Records of no function, or of a removed one, are those of the first of these openings.
+        """
+        scheduler = opening.space.scheduler
+        sharing = [each for each in tuple(self._ends) if each.space.scheduler is scheduler]
+        if function not in self._homes:
+            self._homes = {node.id: node.spec.home for node in tuple(scheduler.registry.nodes)}
+            self._homes |= {each.id: each.spec.home for each in tuple(scheduler.streams.handlers.values())}
+        home = self._homes.get(function)
+        return home is opening.space if home is not None else opening in sharing[:1] or not sharing
 
     def lines(self, room: int) -> Iterator[bytes]:
         """The waiting records, within `room` bytes."""

@@ -13,7 +13,8 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import NotFoundError, UsageError
 from headwater.inspect import stored_pieces
 from headwater.inspect.event_records import EventReport
-from headwater.scheduler.events import failed_events, outbox, receipts
+from headwater.scheduler.events import failed_events, outbox, outgoing, receipts
+from headwater.scheduler.events.outgoing_entry import Outgoing
 from headwater.store.browsing import read
 from headwater.store.engine import Engine
 from headwater.values.address import doc_key
@@ -55,15 +56,38 @@ def waiting(read_doc: Reader) -> list[EventReport]:
     return [shortened(_in_file(read_doc, letters, entry)) for letters, entry in found]
 
 
+def leaving(read_doc: Reader) -> list[EventReport]:
+    """Events and posts for other spaces: those that wait, in their order, then those that were rejected there."""
+    waits = outgoing.entries_in(read_doc(outbox.OUTBOX), read_doc)
+    listed = failed_events.ids_by_age(read_doc(outgoing.REJECTED))
+    rejected = [_handled(read_doc, letters) for letters in listed if _receipt(read_doc, letters) is not None]
+    return [*(shortened(_outgoing(entry)) for entry in waits), *rejected]
+
+
+def _outgoing(entry: Outgoing) -> EventReport:
+    return EventReport(
+        event=entry.event,
+        stream=entry.stream,
+        state="undelivered",
+        at_ms=entry.sent_ms,
+        reason=f"space {entry.target.space} has not handled it yet",
+        payload=json_of(entry.payload),
+        to=entry.target.space,
+    )
+
+
 def shown(read_doc: Reader, text: str) -> EventReport:
     """All details of one event: failed, waiting, or handled. Raises NotFoundError."""
+    leaves = {entry.letters: entry for entry in outgoing.entries_in(read_doc(outbox.OUTBOX), read_doc)}
     stored = dict(outbox.entries(read_doc(outbox.OUTBOX)))
     listed = failed_events.ids_by_age(read_doc(failed_events.FAILED))
     letters = _letters(text)
-    meant = _matching(letters, [*listed, *stored])
+    meant = _matching(letters, [*listed, *stored, *leaves])
     if not meant:
         return _handled(read_doc, letters)
     one = _only(text, meant)
+    if one in leaves:
+        return _outgoing(leaves[one])
     found = _failed(read_doc, one)
     return found if found is not None else _in_file(read_doc, one, stored.get(one, {}))
 
@@ -82,11 +106,12 @@ def drop(replica: Replica, event: str) -> bool:
     """Delete a failed or waiting event of a closed space. Returns whether it existed; the caller syncs."""
     tx = Transaction(replica, f"dropping {event}")
     letters = _letters(event)
-    waits = letters in dict(outbox.entries(tx.document(outbox.OUTBOX)))
+    found = tx.document(outbox.OUTBOX)
+    waits = outbox.is_map(found) and letters in cast("Mapping[str, Value]", found)
     if not failed_events.forget(tx, letters) and not waits:
         tx.abort()
         return False
-    outbox.take(tx, letters)
+    outgoing.take(tx, letters)
     tx.commit()
     return True
 
@@ -165,6 +190,7 @@ def _failed(read_doc: Reader, letters: str) -> EventReport | None:
         reason=str(fields.get("reason") or fields.get("error") or ""),
         traceback=str(fields.get("traceback") or ""),
         payload=json_of(fields.get("payload")),
+        to=str(fields.get("to") or ""),
     )
 
 
@@ -221,7 +247,7 @@ def is_system(doc: DocKey, found: Maybe) -> bool:
     """Whether a document is one of these, and not an author's document with such a name."""
     kind, _, letters = doc.removeprefix("space/").partition(":")
     if kind == "events":
-        return doc in (outbox.OUTBOX, failed_events.FAILED)
+        return doc in (outbox.OUTBOX, failed_events.FAILED, outgoing.REJECTED) or letters.startswith("from:")
     if kind not in ("receipt", "failed"):
         return False
     if found is ABSENT:

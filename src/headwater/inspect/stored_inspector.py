@@ -105,6 +105,7 @@ class StoredInspector(AnsweringInspector):
         match question:
             case ListEvents():
                 listing = stored_events.waiting if question.waiting else stored_events.failed
+                listing = stored_events.leaving if question.outgoing else listing
                 return tuple(call(lambda engine: listing(self._reader(engine))))
             case ShowEvent():
                 return call(lambda engine: stored_events.shown(self._reader(engine), question.event))

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from headwater.access.allowed_hosts import LOCAL, address_of, name_of, place_of
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
-from headwater.host.space_facade import SpaceFacade, runtime_of
+from headwater.host.space_facade import SpaceFacade, opening_of
 from headwater.machine import Future, machine
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.server.handshakes import Handshakes
@@ -52,7 +52,7 @@ def ingress_app(space: SpaceFacade, *, token: str | None = None, hosts: Collecti
     Returns:
         The ASGI app.
     """
-    door = TopicIntake(runtime_of(space))
+    door = TopicIntake(opening_of(space))
     door.check_secrets()
     guard = Middleware(_Guard, token=_checked_token(token), hosts=frozenset(map(str.lower, hosts)), door=door)
     app = Starlette(
@@ -88,7 +88,7 @@ def serve_ingress(
     listener = _listen(host, port, has_token=token is not None)
     try:
         app = ingress_app(space, token=token, hosts=(*LOCAL, host.strip("[]"), *hosts))
-        return Ingress(runtime_of(space), app, listener, host)
+        return Ingress(opening_of(space), app, listener, host)
     except BaseException:
         listener.close()
         raise

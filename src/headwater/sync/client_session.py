@@ -160,7 +160,7 @@ class ClientSession:
 
     def connected(self) -> None:
         """There is a connection: begin."""
-        self._line.send(Hello((frames.VERSION,), self._client))
+        self._line.send(Hello((frames.VERSION,), self._client, frames.EXTENSIONS))
 
     def lost(self, code: int = 0, reason: str = "") -> None:
         """The connection is lost. After some close codes, connecting again is useless."""

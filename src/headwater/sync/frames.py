@@ -44,6 +44,12 @@ from headwater.values.value_limits import INT_MAX
 VERSION: Final = 1
 """The version of the wire format. It is raised when an old client or server would misread a frame."""
 
+FAR: Final = "far"
+"""The extension for programs that use several spaces: `opened` has the id and the lineage of the space."""
+
+EXTENSIONS: Final = (FAR,)
+"""The extensions that this version knows, as named in `hello` and `welcome`."""
+
 SUBPROTOCOL: Final = "headwater.v1"
 """The WebSocket subprotocol. A peer that does not offer it is not a Headwater client."""
 
@@ -63,6 +69,8 @@ class Hello(_Frame, frozen=True, tag="hello"):
 
     versions: tuple[int, ...]
     client: str = ""
+    can: tuple[str, ...] = ()
+    """The extensions that the client knows. A frame or field of one is sent only if both sides name it."""
 
 
 class Proof(msgspec.Struct, frozen=True, gc=False):
@@ -193,6 +201,8 @@ class Welcome(_Frame, frozen=True, tag="welcome"):
     nonce: bytes
     audience: str
     limits: dict[str, int] = msgspec.field(default_factory=dict)
+    can: tuple[str, ...] = ()
+    """The extensions that the server knows."""
 
 
 class SpaceOpened(_Frame, frozen=True, tag="opened"):
@@ -206,6 +216,9 @@ class SpaceOpened(_Frame, frozen=True, tag="opened"):
     can: str
     last: WireNumber = 0
     """The newest decided commit of this session."""
+    id: str = ""
+    """The id of the space. Like the lineage, only if both sides can `far`."""
+    lineage: bytes = b""
 
 
 class FoundDoc(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -19,6 +19,7 @@ from headwater.errors import (
     ServerLimitError,
     SessionLostError,
     SpaceHeldError,
+    SpaceTwinError,
     StoreError,
     StoreFullError,
     SyncError,
@@ -30,7 +31,7 @@ _ERRORS: Final[dict[str, type[HeadwaterError]]] = {
     for kind in (
         AccessError, CorruptError, HistoryError, LimitError, LocalProtocolError, MigrationError, NameRefusedError,
         NotFoundError, PoisonedError, RemoteProtocolError, ServerLimitError, SessionLostError, SpaceHeldError,
-        StoreError, StoreFullError, SyncError, UnavailableError,
+        SpaceTwinError, StoreError, StoreFullError, SyncError, UnavailableError,
     )
 }  # fmt: skip
 

@@ -13,6 +13,8 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final
 
+from msgspec.structs import replace
+
 from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, ServerLimitError
 from headwater.store.commit import Absent, Commit, NewObservation, OriginCommitted, PendingRead, Read, SetDoc, ValueIs
 from headwater.sync import frames
@@ -104,6 +106,8 @@ class ServerSession:
         self.watched: dict[DocKey, None] = {}
         self.prefixes: dict[str, None] = {}
         self.acked = Seq(0)
+        # The extensions that both sides know.
+        self.can: frozenset[str] = frozenset()
         # The newest commit of the session that was decided before this connection.
         self._last = 0
         # Commits without a verdict, with their bytes; and the sum of the bytes.
@@ -164,13 +168,17 @@ class ServerSession:
 
     def _greet(self, frame: frames.FromClient) -> None:
         match self.state, frame:
-            case ServerState.NEW, Hello(versions):
+            case ServerState.NEW, Hello(versions, _, can):
                 if frames.VERSION not in versions:
                     spoken = ", ".join(map(str, versions[:8])) or "none"
                     message = f"this server speaks version {frames.VERSION} of the protocol; the client {spoken}"
                     raise RemoteProtocolError(message)
                 self.state = ServerState.GREETED
-                self._desk.send(Welcome(frames.VERSION, self._server, self.nonce, self.audience, self._limits))
+                self.can = frozenset(can) & frozenset(frames.EXTENSIONS)
+                greeting = Welcome(
+                    frames.VERSION, self._server, self.nonce, self.audience, self._limits, frames.EXTENSIONS
+                )
+                self._desk.send(greeting)
             case ServerState.GREETED, Open():
                 if max(len(frame.session), len(frame.branch)) > NAME_BYTES_MAX:
                     raise RemoteProtocolError(f"a name of more than {NAME_BYTES_MAX} characters")
@@ -347,7 +355,7 @@ class ServerSession:
         self._reach = SessionScope(frame.actor, frame.session)
         self._last = frame.last
         self.state = ServerState.OPEN
-        self._desk.send(frame)
+        self._desk.send(frame if frames.FAR in self.can else replace(frame, id="", lineage=b""))
 
     def refused(self, error: HeadwaterError, code: int = Close.FORBIDDEN, *, again: bool = False) -> None:
         """The space is not opened."""

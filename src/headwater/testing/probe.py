@@ -40,7 +40,7 @@ from headwater.scheduler.runs.attempt import Call
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.engine import Engine
 from headwater.testing.sim_clock import START_MS, SeededEntropy
-from headwater.testing.stage import ROUNDS_MAX, LoopStage, OpenRuntime, PlainStage, Stage, restless
+from headwater.testing.stage import ROUNDS_MAX, LoopStage, OpenedApp, PlainStage, Stage, restless
 from headwater.values.author_text import add_note, text_of
 from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import MAIN, Millis
@@ -107,7 +107,7 @@ class Probe:
         try:
             if stage.space is not None and not stage.space.closed:
                 if error is None:
-                    self._check_restored(stage.runtime())
+                    self._check_restored(stage.opening())
                 stage.close()
         except HeadwaterError as failed:
             if error is None:
@@ -311,7 +311,7 @@ class Probe:
         """
         self._check_outside("restart")
         stage = self._staged()
-        space = stage.runtime()
+        space = stage.opening()
         self._check_restored(space)
         current = {} if crash else self._current(space)
         for function in (*space.nodes, *space.instances, *space.handlers, *space.resources):
@@ -327,13 +327,13 @@ class Probe:
                 space.scheduler.recheck_restored()
 
     def _check_outside(self, verb: str) -> None:
-        space, frame = self._staged().runtime(), CONTEXT.get()
+        space, frame = self._staged().opening(), CONTEXT.get()
         if frame is None or frame.space is not space or frame.tx is not None:
             message = f"t.{verb}(...) is called by the test itself, not in a transaction, in another space or in a run"
             raise UsageError(message)
 
     @staticmethod
-    def _current(space: OpenRuntime) -> dict[object, Node]:
+    def _current(space: OpenedApp) -> dict[object, Node]:
         """Functions that need not run when the space is opened again."""
         space.wait_for_disk()
         space.store_observations()
@@ -344,18 +344,17 @@ class Probe:
             and node.attempt is None
             and node.has_value
             and node.error is None
-            and node.spec.fingerprint is not None
+            and node.fingerprint is not None
             # Nothing is stored for results in a user's scope, and for calls whose arguments cannot be stored.
             and not node.result_scope
             and not any(
-                source.spec.is_instance and source.spec.called_with is None
-                for source in space.scheduler.graph.sources(node)
+                source.spec.is_instance and source.called_with is None for source in space.scheduler.graph.sources(node)
             )
         }
 
         def kept(engine: Engine) -> dict[object, Node]:
             engine.fold()
-            key = {function: node.spec.stored_as or node.outputs[0] for function, node in found.items()}
+            key = {function: node.stored_as or node.outputs[0] for function, node in found.items()}
             return {each: node for each, node in found.items() if engine.backend.observation(MAIN, key[each])}
 
         return space.ask_store(kept)

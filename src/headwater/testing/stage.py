@@ -16,14 +16,15 @@ from headwater.errors import UsageError
 from headwater.host.async_opening import AsyncOpening
 from headwater.host.async_runtime import AsyncRuntime
 from headwater.host.async_space import AsyncSpace
-from headwater.host.plain_runtime import PlainRuntime
+from headwater.host.loop_opening import LoopOpening
+from headwater.host.plain_opening import PlainOpening
 from headwater.host.plain_space import Space
-from headwater.host.space_facade import runtime_of
+from headwater.host.space_facade import opening_of
 from headwater.runtime.options import Options
 from headwater.scheduler.events.event import EventRecord
 from headwater.testing.sim_loop import SimLoop
 
-OpenRuntime: TypeAlias = PlainRuntime | AsyncRuntime
+OpenedApp: TypeAlias = PlainOpening | LoopOpening
 
 ROUNDS_MAX: Final = 1000
 """Rounds after which a space that never comes to rest is given up."""
@@ -87,10 +88,10 @@ class Stage(ABC):
             raise UsageError("nothing is open here: a probe is used inside of its `with` block")
         return self.space
 
-    def runtime(self) -> OpenRuntime:
-        """The runtime of the open space."""
-        found = runtime_of(self.opened())
-        assert isinstance(found, OpenRuntime)
+    def opening(self) -> OpenedApp:
+        """The opening behind the space."""
+        found = opening_of(self.opened())
+        assert isinstance(found, OpenedApp)
         return found
 
 
@@ -128,7 +129,7 @@ class PlainStage(Stage):
     def open(self, options: Options) -> None:
         options.request_loop = self._request_loop
         self.space = self.app.open_with(None, options)
-        runtime_of(self.space).enter()
+        opening_of(self.space).enter()
 
     def calm(self) -> None:
         space = self._space()
@@ -175,10 +176,10 @@ class PlainStage(Stage):
     def end(self) -> None:
         self._runner.close()
 
-    def _space(self) -> PlainRuntime:
-        runtime = self.runtime()
-        assert isinstance(runtime, PlainRuntime)
-        return runtime
+    def _space(self) -> PlainOpening:
+        opening = self.opening()
+        assert isinstance(opening, PlainOpening)
+        return opening
 
 
 class HandLoop(SimLoop):
@@ -250,8 +251,8 @@ class HandRuntime(AsyncRuntime):
         if self._thread:
             await super().calm()
             return
-        while self._is_busy():
-            await self._pass_now()
+        while self.is_busy():
+            await self.pass_now()
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
         # Called in the middle of a commit, in which nothing may run: the committer catches up after it.
@@ -263,9 +264,21 @@ class HandRuntime(AsyncRuntime):
         """As above."""
         self._tick(True)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this code runs the loop."""
+        return not self.loop.is_running() and threading.get_ident() == self._thread
+
+
+class HandOpening(LoopOpening):
+    """An app in such a runtime."""
+
+    runtime: HandRuntime
+    runtime_kind = HandRuntime
+
     def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
         """Run the loop until an event has ended: as much time passes as that takes."""
-        if self.loop.is_running() or threading.get_ident() != self._thread:
+        if not self.runtime.is_held:
             super().wait_for(event, timeout_ms)
             return
         self.events.check_waiting(event)
@@ -290,13 +303,13 @@ class LoopStage(Stage):
         return self.loop.now_ms()
 
     def open(self, options: Options) -> None:
-        opening = self._opening = self.app.aopen_with(None, options, HandRuntime)
+        opening = self._opening = self.app.aopen_with(None, options, HandOpening)
         self.loop.on_quiet = lambda: None
         self.space = self._runner.run(opening.__aenter__())
-        space = runtime_of(self.space)
-        assert isinstance(space, HandRuntime)
+        space = opening_of(self.space)
+        assert isinstance(space, HandOpening)
         self.loop.on_quiet = self._decide
-        space.hold()
+        space.runtime.hold()
         # Once more: what is around the loop's code is not around this.
         space.enter()
         self.calm()
@@ -304,7 +317,7 @@ class LoopStage(Stage):
     def _decide(self) -> None:
         """Decide the commits that wait for the disk before time passes: a thread would do it at an uncertain time."""
         if self.space is not None and not self.space.closed:
-            runtime_of(self.space).wait_for_disk()
+            opening_of(self.space).wait_for_disk()
 
     def calm(self) -> None:
         self.loop.turn(self.loop.time())
@@ -316,7 +329,7 @@ class LoopStage(Stage):
         self.loop.turn(max(round(at_ms, EXACT) / 1000, self.loop.time()))
 
     def close(self, *, crashed: bool = False) -> None:
-        space, opening = self.runtime(), self._opening
+        space, opening = self.opening(), self._opening
         assert opening is not None
         space.leave()
         if crashed:

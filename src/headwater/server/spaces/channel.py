@@ -81,12 +81,10 @@ class Channel:
         storage: Storage,
         loop: asyncio.AbstractEventLoop,
         threads: Executor,
-        lineage: bytes = b"",
         turns: SpaceTurns | None = None,
     ) -> None:
         self.storage = storage
         self._turns = turns or SpaceTurns()
-        self.lineage = lineage
         self._loop = loop
         self._threads = threads
         self._watches: dict[BranchId, Watches[ConnectionPort]] = {}

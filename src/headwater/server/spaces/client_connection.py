@@ -265,11 +265,13 @@ class ClientConnection:
         said = {"peer": self.peer, "actor": actor, "space": asked.space, "session": session}
         log.info("session opened", extra={**said, "again": self._epoch})
         branch = BranchId(asked.branch)
-        resume = self._spaces.proofs.make(asked.space, branch, actor, session, self._epoch, channel.lineage)
+        space_id, lineage = channel.storage.identity
+        resume = self._spaces.proofs.make(asked.space, branch, actor, session, self._epoch, lineage)
         # Register first: that closes the earlier connection of the session.
         self.talk.session, self.talk.branch = session, branch
         channel.enter(self)
-        self.talk.opened(SpaceOpened(asked.space, session, resume, channel.head, actor, right.word, last), branch)
+        opened = SpaceOpened(asked.space, session, resume, channel.head, actor, right.word, last, space_id, lineage)
+        self.talk.opened(opened, branch)
 
     def leave(self) -> None:
         """The connection has ended. Idempotent."""

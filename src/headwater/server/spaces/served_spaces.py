@@ -26,6 +26,7 @@ from headwater.errors import (
     NotFoundError,
     ServerLimitError,
     SessionLostError,
+    SpaceTwinError,
     StoreError,
     UnavailableError,
     UsageError,
@@ -39,7 +40,6 @@ from headwater.server.metrics import WorkCounts
 from headwater.server.server_limits import DRAIN_S, EMPTY_S, IDLE_S, SHRINKS_MAX, SPACES_MAX, SPARE_S
 from headwater.server.spaces.channel import Channel, SpaceTurns
 from headwater.server.spaces.client_connection import UNKNOWN, ClientConnection, rights_unknown
-from headwater.server.spaces.space_lineage import lineage_of
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
 from headwater.sync.frames import Open
 from headwater.sync.server_session import Close
@@ -169,6 +169,8 @@ class ServedSpaces:
             self.refuse(client, asked.space, told)
         except ServerLimitError as error:
             client.talk.refused(error, Close.RESTART, again=True)
+        except SpaceTwinError as error:
+            self.refuse(client, asked.space, error)
         except (StoreError, UsageError) as error:
             # The path and state of the file are logged, not sent.
             log.error("space %r cannot be opened: %s", asked.space, error)  # noqa: TRY400  # it says all there is to say
@@ -209,16 +211,29 @@ class ServedSpaces:
             if channel is None:
                 self._check_not_ending()
                 await self._make_place()
-                storage, lineage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
+                storage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
                 try:
                     self._check_not_ending()
-                except ServerLimitError:
+                    self._check_no_twin(space, storage)
+                except (ServerLimitError, SpaceTwinError):
                     # The server ends while the disk was slow: the file would stay open in this process.
                     await self._in_thread(storage.close)
                     raise
-                channel = self.channels[space] = Channel(storage, self._loop, self._threads, lineage, self._use_turns)
+                channel = self.channels[space] = Channel(storage, self._loop, self._threads, self._use_turns)
                 log.info("space opened", extra={"space": space, "seq": channel.head})
             return channel
+
+    def _check_no_twin(self, space: str, storage: Storage) -> None:
+        """Raise SpaceTwinError if an open space has the id of this one. Clients do not learn the name of the other."""
+        found = storage.identity.id
+        twin = next((name for name, each in self.channels.items() if each.storage.identity.id == found), None)
+        if twin is not None:
+            log.error("space %r has the id of space %r: one file is a copy of the other", space, twin)
+            message = (
+                f"space {space!r} is not opened: another space of this server has its id {found}, so one file is a "
+                "copy of the other; the operator of the server runs `headwater spaces new-id FILE` for the copy"
+            )
+            raise SpaceTwinError(message, id=found, space=space)
 
     async def _make_place(self) -> None:
         """Close the space that was unused for longest, if the limit is reached. Raises ServerLimitError if none is."""
@@ -249,7 +264,7 @@ class ServedSpaces:
             turn = self._turns[space] = asyncio.Lock()
         return turn
 
-    def _opened(self, space: str, *, create: bool) -> tuple[Storage, bytes]:
+    def _opened(self, space: str, *, create: bool) -> Storage:
         place = self.place(space)
         assert place.path is not None
         if machine().files.is_symlink(place.path):
@@ -259,12 +274,7 @@ class ServedSpaces:
         if _identity(self.folder) != self._identity:
             # Otherwise opening would create an empty space.
             raise UnavailableError(GONE, path=str(self.folder))
-        storage = open_space(f"{self.folder}{os.sep}", space, create=create, threads=self._deciders)
-        try:
-            return storage, storage.call(lineage_of)
-        except BaseException:
-            storage.close()
-            raise
+        return open_space(f"{self.folder}{os.sep}", space, create=create, threads=self._deciders)
 
     def missing(self) -> str:
         """Files that were removed while the server runs, as text; empty if none. In a thread: may block."""
@@ -360,7 +370,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 def _check_life(asked: Open, channel: Channel) -> None:
     """Raise unless the session began in this lineage of the space."""
-    if asked.resume and lineage_in(asked.resume) != channel.lineage:
+    if asked.resume and lineage_in(asked.resume) != channel.storage.identity.lineage:
         message = (
             f"space {asked.space!r} was restored to an earlier state, and what was read of it before is not valid "
             "any more; open it again"

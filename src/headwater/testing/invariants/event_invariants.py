@@ -249,7 +249,7 @@ def i11_handlers(scheduler: Scheduler) -> None:
         waiting[event.handler] = waiting.get(event.handler, 0) + 1
         applied[event.handler] = applied.get(event.handler, 0) + (event.state is EventState.PENDING)
     for stream, handler in scheduler.streams.handlers.items():
-        if handler.spec.stream != stream or handler.removed:
+        if handler.spec.stream != stream or handler.removed or handler.is_left:
             raise broken("I11", f"it handles {stream}, for which it is not there", handler)
     now = scheduler.runner._now()  # noqa: SLF001
     for handler in {*waiting, *scheduler.streams.handlers.values()}:
@@ -315,6 +315,10 @@ def _fitting_event(event: EventRecord) -> Iterable[tuple[str, bool]]:
     yield (
         "an event waiting for a debounce is not handled",
         event.waits_since is None or event.state is not EventState.PENDING,
+    )
+    yield (
+        "an event of another space is not in the outbox here, and has its own position",
+        event.sender is None or not (event.is_stored or event.sender.order == event.sender.acknowledged != ()),
     )
     yield "listeners can be called", all(map(callable, event.callbacks))
 
@@ -433,7 +437,7 @@ EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_failed"), i11_events),
     **dict.fromkeys(("tried_before", "resumed_count", "receipt_key"), i11_events),
     **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "waited_for", "awaits_server"), i11_events),
-    **dict.fromkeys(("waits_since", "store_error", "rejection"), i11_events),
+    **dict.fromkeys(("waits_since", "store_error", "rejection", "sender"), i11_events),
     **dict.fromkeys(("result", "error", "reason", "callbacks", "not_stored"), i11_events),
     **dict.fromkeys(("state", "lane"), i4_lanes),
     "origin": i10_lineage,
@@ -443,7 +447,7 @@ EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
 
 HANDLER_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = dict.fromkeys(
     (
-        *("spec", "name", "title", "closure", "sent", "ended", "applied", "removed"),
+        *("spec", "name", "title", "closure", "sent", "ended", "applied", "removed", "is_left"),
         *("runs", "failures", "last_failure", "total_ms", "last_ms", "last_at_ms"),
     ),
     i11_handlers,

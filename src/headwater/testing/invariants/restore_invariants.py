@@ -59,7 +59,7 @@ def _as_it_was(  # noqa: PLR0917  # called in one place
     if row.seq < documents.horizon.seq:
         # Deleted since: it cannot be compared.
         return
-    code = node.spec.fingerprint
+    code = node.fingerprint
     if code is None or observation.fingerprint != code():
         raise broken("I7", "it was restored from what is kept of other code", node)
     places = [read if isinstance(read, tuple) else (read, (), False) for read in observation.reads]
@@ -75,7 +75,7 @@ def _as_it_was(  # noqa: PLR0917  # called in one place
 
 
 def _row_of(node: Node, engine: Engine, branch: BranchId) -> ObservationRow | None:
-    key = node.spec.stored_as or node.outputs[0]
+    key = node.stored_as or node.outputs[0]
     line: BranchId | None = branch
     through = engine.head
     while line is not None:

@@ -13,11 +13,12 @@ Length: one invariant after another, so that all of them are in one module.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from typing import Final
 
 from headwater.cells.kept_reads import RunReads
 from headwater.cells.pending_commit import ReadKey
-from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus, titled
+from headwater.scheduler.graph.node import NOTHING_RARE, Node, NodeKind, NodeStatus, RareFields, titled
 from headwater.scheduler.runs.persistence import ADOPTED, FAILED
 from headwater.scheduler.runs.pull import MADE_ROOM
 from headwater.scheduler.runs.runner import REJECTED
@@ -38,6 +39,7 @@ from headwater.scheduler.trace import (
 )
 from headwater.testing.invariants import event_invariants, restore_invariants
 from headwater.testing.invariants.event_invariants import broken
+from headwater.values.address import is_far
 from headwater.values.ids import DocKey
 
 
@@ -152,7 +154,7 @@ def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after
     lent = scheduler._settle.lent  # noqa: SLF001  # looked at, not touched
     for node in edges.nodes:
         spec = node.spec
-        is_eager = spec.eager or (scheduler.registry.eager and not spec.is_fed)
+        is_eager = scheduler.registry.is_eager(spec)
         standing = (spec.kind is NodeKind.EFFECT or is_eager or bool(spec.side_write_envelope)) and not node.resting
         if node.demand != standing + node.provisional:
             raise broken("I2", f"it has {standing + node.provisional} reasons of its own, not {node.demand}", node)
@@ -198,11 +200,11 @@ def i9_ranks(scheduler: Scheduler) -> None:
     cycles = edges.cycles()
     for node in edges.nodes:
         cycle = cycles.get(node, frozenset())
-        if frozenset(node.cycle or ()) != cycle:
-            raise broken("I9", f"its cycle should be {sorted(map(repr, cycle))}, not {node.cycle}", node)
+        if frozenset(node.rare.cycle or ()) != cycle:
+            raise broken("I9", f"its cycle should be {sorted(map(repr, cycle))}, not {node.rare.cycle}", node)
         for source in edges.sources[node]:
             if source in cycle:
-                if source.rank != node.rank or source.cycle is not node.cycle:
+                if source.rank != node.rank or source.rare.cycle is not node.rare.cycle:
                     raise broken("I9", f"{source!r} is in the same cycle with rank {source.rank}", node)
             elif source.rank >= node.rank:
                 raise broken("I9", f"it reads {source!r}, whose rank is {source.rank}", node)
@@ -219,7 +221,7 @@ def i9_turn(scheduler: Scheduler, node: Node) -> None:
     for source in [*scheduler.graph.sources(node), *scheduler.graph.materializers(node)]:
         is_spent = source.pass_number == number and source.pass_runs >= RUNS_MAX
         could_run = source.is_live and not source.is_clean and source.attempt is None and not gates.is_held(source)
-        in_ring = source.cycle is not None and source.cycle is node.cycle
+        in_ring = source.rare.cycle is not None and source.rare.cycle is node.rare.cycle
         # A materializer and its reader may depend on each other: then any order is correct.
         if could_run and not is_spent and not in_ring and not _is_above(scheduler, node, source):
             raise broken("I9", f"it starts before {source!r}, which writes what it reads", node)
@@ -323,44 +325,70 @@ def _is_all(kept: RunReads, reads: tuple[ReadKey, ...]) -> bool:
     return found == set(reads)
 
 
+def _is_unwritten() -> bool:
+    """The shared record of rare fields has the values of a new one."""
+    names = [each.name for each in fields(RareFields)]
+    made = RareFields()
+    return all(getattr(NOTHING_RARE, name) == getattr(made, name) for name in names)
+
+
 def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bool]]:
     spec = node.spec
     is_new = node.status is NodeStatus.NEVER_RAN
-    yield "it is what it was registered as", (node.name, node.fn, node.outputs) == (spec.name, spec.fn, spec.outputs)
-    titles = [titled(name, spec.piece) for name in (spec.name, f"{spec.name}()")]
+    yield "the rare fields that most nodes share are those of none", node.rare is not NOTHING_RARE or _is_unwritten()
+    titles = [titled(name, node.piece) for name in (node.name, f"{node.name}()")]
     yield "its title is its name", node.title in titles
     yield "it has a result or is an effect", bool(node.outputs) is (spec.kind is NodeKind.COMPUTATION)
     yield "effects come after computations", node.tier == (1 if not node.outputs else 2 if node.is_materializer else 0)
-    yield "it may write its other outputs", {(doc, ()) for doc in node.outputs[1:]} <= set(node.surface)
-    yield "what its documents are named by is its own", node.cause == ("run", spec.name, node.order)
+    yield "it may write its other outputs", {(doc, ()) for doc in node.outputs[1:]} <= set(node.rare.surface)
+    yield "what its documents are named by is its own", node.cause == ("run", node.name, node.order)
     yield "no node is its own parent", node.parent is not node
+    yield "a declared parent is its parent", node.declared_parent in (None, node.parent)
+    functions = (node.fn, node.to_stored, *filter(None, (node.fingerprint, node.origin, node.on_unread)))
+    yield "what it calls can be called", all(map(callable, functions))
+    yield "both calls for its readers are there, or none", (node.rare.on_live is None) is (node.rare.on_dormant is None)
+    yield (
+        "the row of a computation has the name of its result",
+        node.stored_as in (None, *node.outputs[:1]) or not node.outputs,
+    )
+    yield "instances have arguments, and others have none", node.called_with is None or spec.is_instance
+    yield "a node reads no result that it makes", not set(node.outputs) & set(node.rare.made_before)
     yield "it is there", not node.removed
     yield "at rest nothing is at work", not node.running
     yield "what never ran has nothing of a run", not is_new or not (node.commit or node.reads or node.runs)
     yield "an attempt has a transaction of its own", node.attempt is None or node.attempt.tx.node is node
     yield "a node that waits for a verdict has written", node.commit is None or node.commit.node is node
-    yield "where an error comes from goes with it", node.trace is None or node.error is not None
-    yield "what fails has a time of its failure", node.failed_at > 0 or (node.error is None and node.failed_at == 0)
+    yield "where an error comes from goes with it", node.rare.trace is None or node.rare.error is not None
+    yield (
+        "what fails has a time of its failure",
+        node.failed_at > 0 or (node.rare.error is None and node.failed_at == 0),
+    )
     yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
-    yield "a failing store is tried less and less often", 0 <= node.store_failures <= FAILURES_LONGEST
-    yield "what the store says is known with its failures", (node.store_error is None) is (node.store_failures == 0)
+    yield "a failing store is tried less and less often", 0 <= node.rare.store_failures <= FAILURES_LONGEST
+    yield (
+        "what the store says is known with its failures",
+        (node.rare.store_error is None) is (node.rare.store_failures == 0),
+    )
     yield "its result is as narrow as what it read", not node.result_scope or not node.result_scope.startswith("space")
-    yield "reads that it may keep are its reads", node.kept is None or _is_all(node.kept, node.reads)
+    has_far = any(is_far(doc) for doc, _, _ in node.reads)
+    yield "it is known whether it reads other spaces", node.rare.has_far or not has_far
+    yield "reads of other spaces are compared only if there are some", node.rare.far_reads is None or node.rare.has_far
+    yield "reads that it may keep are its reads", node.rare.kept is None or _is_all(node.rare.kept, node.reads)
     kept = node.recorded
     yield (
         "what was kept of it is what it can be known by",
-        kept is None or (spec.fingerprint is not None and bool(kept)),
+        kept is None or (node.fingerprint is not None and bool(kept)),
     )
     yield (
         "what was restored has been run, if not here",
-        not node.restored or (spec.fingerprint is not None and not is_new),
+        not node.restored or (node.fingerprint is not None and not is_new),
     )
-    yield "an observation is that of a run here", 0 <= node.noted_run <= node.runs
-    failures = bool(node.seen_failures) or node.known_failure is not None
-    yield "failures that were kept are of what can be known by what it is", not failures or spec.fingerprint is not None
-    is_told = node.adopted > 0 or node.peer_observation is not None
-    yield "a run that is adopted has a fingerprint", not is_told or spec.fingerprint is not None
-    yield "what was adopted has been run, if not here", not node.adopted or not is_new
+    yield "an observation is that of a run here", 0 <= node.rare.noted_run <= node.runs
+    failures = bool(node.rare.seen_failures) or node.rare.known_failure is not None
+    yield "failures that were kept are of what can be known by what it is", not failures or node.fingerprint is not None
+    is_told = node.rare.adopted > 0 or node.rare.peer_observation is not None
+    yield "a run that is adopted has a fingerprint", not is_told or node.fingerprint is not None
+    yield "what was adopted has been run, if not here", not node.rare.adopted or not is_new
     moments = [moment for moment in (node.changed_at, node.run_changed_at) if moment is not None]
     yield "news is not of tomorrow", all(moment <= now for moment in moments)
     yield "counts do not go below nothing", node.runs >= 0 and node.invalidated >= 0
@@ -524,13 +552,18 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[TraceRecord]], None], ...]] = (
 
 FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("spec", "name", "title", "fn", "order", "position"), records_are_whole),
-    **dict.fromkeys(("tier", "surface", "parent"), records_are_whole),
+    **dict.fromkeys(("tier", "surface", "parent", "declared_parent", "rare", "made_before"), records_are_whole),
+    **dict.fromkeys(("result_type", "fingerprint", "origin", "stored_as", "piece", "called_with"), records_are_whole),
+    **dict.fromkeys(("on_unread", "on_live", "on_dormant"), records_are_whole),
     **dict.fromkeys(
         ("removed", "running", "attempt", "error", "trace", "failed_at", "result_scope"), records_are_whole
     ),
     **dict.fromkeys(("pass_number", "pass_runs", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("store_failures", "store_error"), records_are_whole),
-    **dict.fromkeys(("restored", "recorded", "recorded_reads", "noted_run", "adopted", "kept"), records_are_whole),
+    **dict.fromkeys(
+        ("restored", "recorded", "recorded_reads", "noted_run", "adopted", "kept", "has_far", "far_reads"),
+        records_are_whole,
+    ),
     **dict.fromkeys(("peer_observation", "seen_failures", "known_failure"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "changed_at", "run_changed_at"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
@@ -541,4 +574,4 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("invalid_causes", "last_causes", "commit"), i8_provenance),
     "status": i1_live_consistency,
 }
-"""The check of each field of a node. A field that is not in here has no check."""
+"""The check of each field of a node and of its rare fields. A field that is not in here has no check."""
