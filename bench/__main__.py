@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from bench import cells, counts, events, patterns, reactive, resume, spaces, store, sync, walk, workflows
+from bench import cells, counts, events, far, patterns, reactive, resume, spaces, store, sync, walk, workflows
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
@@ -22,6 +22,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "counts": counts.measure,
     "events": events.measure,
     "resume": resume.measure,
+    "far": far.measure,
     "workflows": workflows.measure,
     "patterns": patterns.measure,
     "sync": sync.measure,

@@ -159,7 +159,7 @@ def statements_of(space: hw.Space, work: Work, times: int = TIMES) -> int:
 @contextmanager
 def traced_statements(space: hw.Space) -> Iterator[list[str]]:
     """The statements that are executed meanwhile, by whichever thread."""
-    storage = space._runtime._lease.storage
+    storage = space._opening._lease.storage
     db = storage.call(lambda engine: engine.backend)._db  # type: ignore[attr-defined]  # it is the one of SQLite
     statements: list[str] = []
 

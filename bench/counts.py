@@ -140,8 +140,8 @@ def created_and_removed() -> Counts:
         cell = app.cell(f"cell{number}", number)
         computed = app.computed(name=f"computed{number}")(_plus_one(cell))
         sink = app.sink(name=f"sink{number}")(_asks(computed))
-        space._runtime.drop(sink)
-        space._runtime.drop(computed)
+        space._opening.drop(sink)
+        space._opening.drop(computed)
 
     return _of_file(app, work)
 

@@ -74,7 +74,7 @@ class Tally:
         """Of a change and all that follows from it."""
         space = self._space
         assert space is not None
-        pieces = space._runtime.pieces
+        pieces = space._opening.pieces
         started, running, before = pieces.work.started, set(pieces.running), self.runs.copy()
         writes = space.scheduler.get_stats().live_writes
         work()
@@ -94,7 +94,7 @@ def held(space: hw.Space) -> Held:
         documents=space.stats.documents,
         reads=space.scheduler.get_stats().reads,
         writers=len(space.scheduler.graph.writers),
-        pieces=len(space._runtime.pieces.running),
+        pieces=len(space._opening.pieces.running),
     )
 
 

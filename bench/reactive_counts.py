@@ -87,18 +87,18 @@ def _dormant(table: Table) -> None:
 def _looks(space: hw.Space, work: Callable[[], None]) -> int:
     """How often a transaction looks at a document. Writes of single cells have none."""
     looks = 0
-    hold = space._runtime.replica.snapshot
+    hold = space._opening.replica.snapshot
 
     def counted(doc: DocKey) -> Mark:
         nonlocal looks
         looks += 1
         return hold(doc)
 
-    space._runtime.replica.snapshot = counted  # type: ignore[method-assign]  # counted, not changed
+    space._opening.replica.snapshot = counted  # type: ignore[method-assign]  # counted, not changed
     try:
         work()
     finally:
-        del space._runtime.replica.snapshot
+        del space._opening.replica.snapshot
     return looks
 
 

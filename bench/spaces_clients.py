@@ -22,7 +22,7 @@ import headwater as hw
 from headwater.access.local_token import find_local
 from headwater.client.server_link import ServerLink
 from headwater.host.plain_space import Space
-from headwater.host.space_facade import runtime_of
+from headwater.host.space_facade import opening_of
 from headwater.store.commit import SetDoc
 from headwater.sync.frames import (
     SUBPROTOCOL,
@@ -88,7 +88,7 @@ def _go() -> None:
 
 
 def _held(space: Space) -> int:
-    return runtime_of(space).replica.document_count
+    return opening_of(space).replica.document_count
 
 
 def first(url: str, space: str) -> dict[str, object]:

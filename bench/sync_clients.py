@@ -143,7 +143,7 @@ async def _keep_current(url: str, last: int) -> dict[str, object]:
         await done.wait()
         await space.synced()
         runs = [nodes[name].runs - before[name] for name in COMPUTED]
-        adopted, rejected = sum(nodes[name].adopted for name in COMPUTED), space.stats.rejected
+        adopted, rejected = sum(nodes[name].rare.adopted for name in COMPUTED), space.stats.rejected
     return {"runs": runs, "adopted": adopted, "rejected": rejected, "shown": shown - begun}
 
 

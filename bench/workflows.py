@@ -117,7 +117,7 @@ def _counted(path: Path, flows: int, runs: int, verb: Callable[[Headwater], Call
         with closing(engine):
             work = verb(engine)
             work(numbers.take(runs // 4))
-            hub, storage = engine.space.workflows.hub, engine.space._runtime._lease.storage
+            hub, storage = engine.space.workflows.hub, engine.space._opening._lease.storage
             db = storage.call(lambda engine: engine.backend)._db  # type: ignore[attr-defined]  # it is the one of SQLite
             rows = hub.look(_rows)
             before = hub.transactions, engine.space.stats.groups, vfs.written, vfs.syncs

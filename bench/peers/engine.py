@@ -68,7 +68,7 @@ class Headwater:
         return self._app.sink(name=self._next())(fn)
 
     def dispose(self, function: object) -> None:
-        self._space._runtime.drop(function)
+        self._space._opening.drop(function)
 
     def together(self, write: Callable[[], None]) -> None:
         with self._space.transaction():

@@ -8,6 +8,9 @@ from typing import Final
 COMPILED: Final = ("values/*.py", "store/*.py", "cells/*.py", "scheduler/**/*.py", "runtime/attached_replica.py")
 """Under src/headwater. A new module of these packages is compiled unless it is listed below."""
 
+IMPORTED: Final = (*COMPILED, "*.py", "store/**/*.py")
+"""All that compiled modules import, and these themselves: what the result of compiling depends on."""
+
 _RECORDS: Final = "records whose annotations are evaluated at run time: mypyc does not keep annotations"
 _HANDLES: Final = "what authors hold: weak references, and classes that theirs extend"
 _SCHEMAS: Final = "schemas are extended by interpreted modules; they are asked once for each value"
@@ -26,6 +29,7 @@ PURE: Final[dict[str, str]] = {
             "cells/pending_commit.py",
             "cells/traverse.py",
             "scheduler/events/event.py",
+            "scheduler/events/outgoing_entry.py",
             "scheduler/events/receipts.py",
             "scheduler/events/parking.py",
             "scheduler/passes/outstanding.py",
@@ -96,11 +100,13 @@ PURE: Final[dict[str, str]] = {
             "store/log_rebuild.py",
             "store/portable.py",
             "store/resumption.py",
+            "store/space_identity.py",
             "store/verification.py",
             "values/author_text.py",
             "values/duration.py",
             "values/native.py",
             "values/seams.py",
+            "values/space_ids.py",
             "values/space_names.py",
             "values/strict_json.py",
             "values/suggestions.py",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+import copy as _copies  # not under a name of a command
 
 import click
 
@@ -16,6 +16,6 @@ def __getattr__(name: str) -> click.Command:
     command = cli.get_command(click.Context(cli), name)
     if command is None:
         raise AttributeError(f"headwater has no command {name!r}")
-    named = copy(command)
+    named = _copies.copy(command)
     named.name = name
     return named
