@@ -108,7 +108,7 @@ WATCHPOINTS: Final = (
     Watchpoint(
         "failure restored",
         "scheduler.runs.persistence:Persistence._restore",
-        lambda args, _before, _result: args[1].known_failure is not None,
+        lambda args, _before, _result: args[1].rare.known_failure is not None,
     ),
     Watchpoint(
         "event left behind and taken up",

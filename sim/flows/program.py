@@ -106,7 +106,7 @@ class Program:
         text = source_of(self.outside.app, self.revision)
         self.module = load(text, f"flows_{self.part.name}_{life}", hands)
         space = self._open()
-        self.space, self.hub = space, space._runtime.flows  # the tables of workflows
+        self.space, self.hub = space, space._opening.flows  # the tables of workflows
         assert self.hub is not None
         self.hub.wakers.append(FlowObserver(self, self.hub))
         if self.outside.app.flows:

@@ -45,7 +45,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "left_behind_lost",
         "scheduler.events.handling:EventDispatcher._leave_behind",
-        "left += lane.events",
+        "left += gone",
         "pass",
         "I11",
     ),
@@ -98,7 +98,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     # Wake-ups.
     _m("parked_for_good", "scheduler.passes.settle:Settle.steps", "events.recheck()", "pass", "L2"),
-    _m("parked_after_runs", "scheduler.passes.settle:Settle._pass", "events.recheck()", "pass", "L2"),
+    _m("parked_after_runs", "scheduler.passes.settle:Settle._recheck", "self.events.recheck()", "pass", "L2"),
     _m("retry_without_wake", "scheduler.events.outcomes:Outcomes.retry", "self._tick(True)", "pass", "L2"),
     _m("origin_sent_unheard", "scheduler.events.streams:Streams._origin_sent", "self._tick(True)", "pass", "L2"),
     _m(

@@ -105,7 +105,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "failure_forgotten",
         "scheduler.runs.persistence:Persistence._restore",
-        "node.known_failure = observation.extra.error",
+        "node.own_rare().known_failure = observation.extra.error",
         "pass",
         "I7",
     ),

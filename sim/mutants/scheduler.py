@@ -148,7 +148,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         PROGRAM,
     ),
     # Passes.
-    _m("spent_forgotten", "scheduler.passes.settle:Settle._pass", "self._rest(exhausted)", "pass", "I6", PROGRAM),
+    _m("spent_forgotten", "scheduler.passes.settle:Settle._end_pass", "self._rest(exhausted)", "pass", "I6", PROGRAM),
     _m(
         "inbox_missed",
         "scheduler.passes.settle:Settle._next",

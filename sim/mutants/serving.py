@@ -71,7 +71,7 @@ decided = [
     _m(
         "other_life",
         "server.spaces.served_spaces:_check_life",
-        "asked.resume and lineage_in(asked.resume) != channel.lineage",
+        "asked.resume and lineage_in(asked.resume) != channel.storage.identity.lineage",
         "False",
         "S1",
     ),

@@ -26,13 +26,15 @@ class Look(msgspec.Struct, frozen=True):
     own: tuple[str, ...] = ()
     """Results that the client keeps to itself, because it may not write."""
     prefixes: tuple[str, ...] = ()
-    """All documents whose keys begin so are held."""
+    """All documents whose keys begin so are held, but for those that were left out."""
+    left_out: tuple[str, ...] = ()
+    """Documents that an answer had no room for: they are fetched when they are read."""
 
 
 def look_at(space: Any, seen: object = None) -> Look:
     """Called in a thread of the client."""
-    replica = space._runtime.replica  # an oracle looks inside
-    link = space._runtime._lease.storage._link
+    replica = space._opening.replica  # an oracle looks inside
+    link = space._opening._lease.storage._link
     documents = {
         doc: (body(record.confirmed), body(record.visible))
         for doc, record in sorted(replica._documents.items())
@@ -40,7 +42,9 @@ def look_at(space: Any, seen: object = None) -> Look:
         if doc not in replica._own and doc not in replica.coming
     }
     prefixes = () if link is None else tuple(link.session.prefixes)
-    return Look(int(replica.seq), documents, replica.pending_count, seen, tuple(sorted(replica._own)), prefixes)
+    left_out = () if link is None else tuple(sorted(link.session.left_out))
+    own = tuple(sorted(replica._own))
+    return Look(int(replica.seq), documents, replica.pending_count, seen, own, prefixes, left_out)
 
 
 def check_replica(name: str, look: Look, history: History, violate: Violate) -> None:
@@ -54,7 +58,7 @@ def check_replica(name: str, look: Look, history: History, violate: Violate) -> 
         elif visible != confirmed and not look.pending:
             violate("INV-9", f"{name} shows {doc} as {shown(visible)}, and nothing is pending: {shown(confirmed)}")
     for doc in history.docs:
-        is_held = doc.startswith(look.prefixes)
+        is_held = doc.startswith(look.prefixes) and doc not in look.left_out
         if is_held and doc not in look.documents and doc not in look.own and history.now(doc) is not ABSENT:
             violate("INV-9", f"{name} has no {doc}, which the log has, and holds all of {look.prefixes}")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from headwater.host.async_runtime import AsyncRuntime
 from headwater.host.async_space import AsyncSpace
-from headwater.host.space_facade import runtime_of
+from headwater.host.loop_opening import LoopOpening
+from headwater.host.space_facade import opening_of
 from headwater.machine import machine
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ class LoopSpace:
         return getattr(self._space, name)
 
     @property
-    def runtime(self) -> AsyncRuntime:
-        found = runtime_of(self._space)
-        assert isinstance(found, AsyncRuntime)
+    def runtime(self) -> LoopOpening:
+        found = opening_of(self._space)
+        assert isinstance(found, LoopOpening)
         return found
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:  # its result
@@ -71,7 +71,7 @@ class LoopSpace:
         """A pass that nothing has asked for."""
 
         async def ask() -> None:
-            self.runtime.has_work = True
+            self.runtime.runtime.has_work = True
             self.runtime.catch_up()
 
         self.run(ask())

@@ -17,11 +17,11 @@ from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import HeadwaterError, UnavailableError
 from headwater.host.plain_space import Space
-from headwater.host.space_facade import runtime_of
+from headwater.host.space_facade import opening_of
 from headwater.host.storage import Storage, storage_of
 from headwater.machine import machine
+from headwater.runtime.opening import Opening
 from headwater.runtime.options import Options
-from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.testing.invariants.scheduler_invariants import SchedulerWatch
 from sim.apps import parts as p
 from sim.apps.edits import version
@@ -61,7 +61,7 @@ class Session:
         self.space: Any = space
         self.spy = spy
         self.loop = space if isinstance(space, LoopSpace) else None
-        self.runtime: SpaceRuntime = space.runtime if isinstance(space, LoopSpace) else runtime_of(space)
+        self.runtime: Opening = space.runtime if isinstance(space, LoopSpace) else opening_of(space)
         self.stopped: set[str] = set()
         self.watch = watch
         self.delayed = 0

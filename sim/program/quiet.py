@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import InvariantError
-from headwater.host.async_runtime import AsyncRuntime
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.host.loop_opening import LoopOpening
+from headwater.runtime.opening import Opening
 from headwater.testing.invariants.event_invariants import i4_lanes
 
 if TYPE_CHECKING:
@@ -36,19 +36,19 @@ def check_quiet(program: ProgramWorld, session: Session) -> None:
     _check_lanes(program, session)
 
 
-def _is_asked(runtime: SpaceRuntime) -> bool:
+def _is_asked(runtime: Opening) -> bool:
     """Whether a pass runs, or will run by itself or at the end of an operation."""
     lock: Any = runtime.lock
-    if lock.locked() or runtime.has_work or (runtime.fetching is not None and runtime.fetching.has_news):
+    if lock.locked() or runtime.runtime.has_work or (runtime.fetching is not None and runtime.fetching.has_news):
         return True
-    return isinstance(runtime, AsyncRuntime) and (runtime._is_busy() or bool(runtime._flights.waits))
+    return isinstance(runtime, LoopOpening) and (runtime.runtime.is_busy() or bool(runtime.runtime.flights.waits))
 
 
-def _check_timer(program: ProgramWorld, runtime: SpaceRuntime) -> None:
+def _check_timer(program: ProgramWorld, runtime: Opening) -> None:
     """A space in a loop is woken when something is due."""
-    if not isinstance(runtime, AsyncRuntime):
+    if not isinstance(runtime, LoopOpening):
         return
-    due, set_for = runtime.scheduler.outstanding().wake_at, runtime._wake_at
+    due, set_for = runtime.scheduler.outstanding().wake_at, runtime.runtime._wake_at
     if due is not None and (set_for is None or set_for > due + SLACK_MS):
         text = f"something may be due at {due:.3f} ms, and the timer is set for {set_for}"
         program.world.violate("L2", text, program.spec.name)

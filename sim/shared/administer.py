@@ -12,9 +12,9 @@ from headwater.host.space_copies import replace_space
 from headwater.host.space_files import open_space
 from headwater.machine import machine
 from headwater.server.server import Server
-from headwater.server.spaces.space_lineage import renew
 from headwater.store.compaction import compact
 from headwater.store.engine import Engine
+from headwater.store.space_identity import renew_lineage
 from headwater.values.ids import Seq
 from sim.faults import Pause
 from sim.oracles.history import Mirror
@@ -116,7 +116,7 @@ def _put_back(shared: SharedWorld, server: Server, *, is_renewed: bool) -> None:
             file.write(machine().files.read(backup))
         with open_space(str(part), create=False) as storage:
             if is_renewed or heads[space] - storage.call(_head) < FEWER:
-                storage.call(renew)
+                storage.call(lambda engine: renew_lineage(engine.backend, machine().token_bytes))
         replace_space(part, place)
         machine().files.sync_folder(place.parent)
         head = shared.use_file(space, _head)

@@ -49,7 +49,7 @@ def _send(shared: SharedWorld, name: str, receipts: list[DocKey]) -> bool:
     with suppress(HeadwaterError):
         app = SharedApp()
         with app.app.open(f"{URL}main", token=shared.tokens[name], on_error=lambda _error: None) as space:
-            storage: Any = space._runtime._lease.storage
+            storage: Any = space._opening._lease.storage
             link = storage._link  # no client of ours does this
             forged = DocKey(f"{RECEIPT}forged")
             operations: list[SetDoc | DeleteDoc] = [SetDoc(forged, 1)]

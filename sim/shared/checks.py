@@ -101,10 +101,10 @@ def _check_sessions(shared: SharedWorld) -> None:
         for wrong in wrong_watches(channel):
             shared.world.violate("M", f"space {space} at rest: {wrong}", shared.name)
         for client in shared.clients.values():
-            link = None if client.space is None else client.space._runtime._lease.storage._link
+            link = None if client.space is None else client.space._opening._lease.storage._link
             if client.node.space != space or client.is_ended or link is None or link.session.opened is None:
                 continue
-            replica = client.space._runtime.replica
+            replica = client.space._opening.replica
             held = [
                 doc
                 for doc, record in replica._documents.items()

@@ -363,7 +363,7 @@ def reload(client: SharedClient) -> tuple[Look, bytes, int]:
     local = f"/home/{client.name}/replica"
     files = machine().files
     with app.app.open(URL + client.node.space, local=local, on_error="log", **options) as space:
-        storage: Any = space._runtime._lease.storage
+        storage: Any = space._opening._lease.storage
         session = storage._link.session  # an oracle looks inside
         docs = [operation.doc for each in session.outbox.values() for operation in each.commit.operations]
         # Functions may have run now.

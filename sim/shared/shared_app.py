@@ -165,7 +165,7 @@ class SharedApp:
 
     def let_go(self, docs: tuple[str, ...]) -> None:
         """Release documents, as the runtime does when nothing needs them any more."""
-        replica = self.space._runtime.replica
+        replica = self.space._opening.replica
         items = [doc for doc in replica._documents if doc.startswith("space/item")] if "#items" in docs else []
         for doc in (*(DocKey(f"space/{name}") for name in docs), *sorted(items)):
             replica.release(doc)

@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from headwater.host.storage import storage_of
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.opening import Opening
 
 SAFETY_S = 120
 """No test waits this long unless it fails."""
 
 
 @contextmanager
-def disk_held(space: SpaceRuntime) -> Iterator[None]:
+def disk_held(space: Opening) -> Iterator[None]:
     """Nothing is decided meanwhile, as if the disk were busy, and no document is loaded that was not read before."""
     held, release = threading.Event(), threading.Event()
 

@@ -47,7 +47,7 @@ def post() -> Post:
 def test_it_is_called_when_the_transaction_is_on_disk_and_not_before(post: Post) -> None:
     with post.open() as space:
         assert post.x.value == 0
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             with space.transaction():
                 post.mail("a")
                 post.x.value = 1

@@ -300,9 +300,9 @@ def test_conflict_that_the_store_finds_is_told_by_synced(shop: Shop) -> None:
     async def main() -> None:
         async with shop.app.aopen("memory:") as space:
             assert shop.count.value == 0
-            rival = space._runtime._lease.storage.attach()
+            rival = space._opening._lease.storage.attach()
             rival.read(doc_key("shop.count"))
-            with disk_held(space._runtime):
+            with disk_held(space._opening):
                 rival.commit([SetDoc(doc_key("shop.count"), 7)])
                 with space.transaction():
                     shop.count.value += 1
@@ -318,9 +318,9 @@ def test_conflict_that_nobody_asked_about_is_told_at_the_end_of_the_block(shop: 
     async def main() -> None:
         async with shop.app.aopen("memory:") as space:
             assert shop.count.value == 0
-            rival = space._runtime._lease.storage.attach()
+            rival = space._opening._lease.storage.attach()
             rival.read(doc_key("shop.count"))
-            with disk_held(space._runtime):
+            with disk_held(space._opening):
                 rival.commit([SetDoc(doc_key("shop.count"), 7)])
                 with space.transaction():
                     shop.count.value += 1

@@ -14,7 +14,7 @@ import headwater as hw
 from headwater import app as app_module
 from headwater.core import open_space
 from headwater.errors import DeclarationError, NotFoundError, NotOpen, UsageError
-from headwater.host.async_runtime import AsyncRuntime
+from headwater.host.loop_opening import LoopOpening
 from headwater.host.space_files import share_space
 from headwater.host.storage import Storage
 from headwater.runtime.event_service import EventService
@@ -36,7 +36,7 @@ def test_busy_disk_holds_up_neither_writes_nor_transactions_nor_sinks(shop: Shop
 
     async def main() -> None:
         async with shop.app.aopen(str(tmp_path / "shop.db")) as space:
-            with disk_held(space._runtime):
+            with disk_held(space._opening):
                 shop.count.value = 1
                 with space.transaction():
                     shop.count.value += 1
@@ -71,7 +71,7 @@ def test_busy_disk_does_not_hold_up_the_loop_while_a_space_is_opened_or_closed(
             monkeypatch.setattr(Storage, "wait", lambda *_args: None)
             monkeypatch.setattr(Storage, "attach", noted(Storage.attach))
             opening = shop.app.aopen(url)
-            with disk_held(space._runtime):
+            with disk_held(space._opening):
                 entering = asyncio.create_task(opening.__aenter__())
                 await asyncio.to_thread(asked.wait, SAFETY_S)
                 await asyncio.sleep(0)
@@ -79,7 +79,7 @@ def test_busy_disk_does_not_hold_up_the_loop_while_a_space_is_opened_or_closed(
             second = await entering
             asked.clear()
             monkeypatch.setattr(Storage, "detach", noted(Storage.detach))
-            with disk_held(space._runtime):
+            with disk_held(space._opening):
                 closing = asyncio.create_task(second.close())
                 await asyncio.to_thread(asked.wait, SAFETY_S)
                 await asyncio.sleep(0)
@@ -96,14 +96,14 @@ def test_wake_after_the_end_is_harmless(shop: Shop) -> None:
     async def main() -> hw.AsyncSpace:
         async with shop.app.aopen("memory:") as space:
             pass
-        space._runtime.call_in_loop(space._runtime._pass)
-        space._runtime.catch_up()
+        space._opening.call_in_loop(space._opening.runtime.run_pass)
+        space._opening.catch_up()
         await asyncio.sleep(0)
         return space
 
     space = asyncio.run(main())
-    space._runtime.call_in_loop(space._runtime._pass)
-    space._runtime.catch_up()
+    space._opening.call_in_loop(space._opening.runtime.run_pass)
+    space._opening.catch_up()
     assert shop.shown == [0]
 
 
@@ -114,7 +114,7 @@ def test_loop_that_ended_without_closing_does_not_hold_up_who_still_writes(shop:
     space = asyncio.run(opening.__aenter__())
     shop.count.value = 3
     assert shop.count.value == 3
-    space._runtime.abandon()
+    space._opening.abandon()
     with shop.app.open(url):
         assert shop.count.value == 3
 
@@ -268,7 +268,7 @@ def test_a_pass_that_is_asked_for_while_a_thread_makes_the_space_leaves_the_lock
     # The store reports what an earlier run left behind as soon as a replica is attached: before the space is complete.
     make = EventService.__init__
 
-    def make_slowly(self: EventService, space: AsyncRuntime, *args: Any) -> None:
+    def make_slowly(self: EventService, space: LoopOpening, *args: Any) -> None:
         space.catch_up()
         asyncio.run_coroutine_threadsafe(asyncio.sleep(0), space.loop).result()
         make(self, space, *args)
@@ -280,7 +280,7 @@ def test_a_pass_that_is_asked_for_while_a_thread_makes_the_space_leaves_the_lock
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
         async with shop.app.aopen(str(tmp_path / "shop.db")) as space:
-            await asyncio.to_thread(_set, shop, 7, space._runtime)
+            await asyncio.to_thread(_set, shop, 7, space._opening)
             await space.settle()
 
     run(main())
@@ -288,7 +288,7 @@ def test_a_pass_that_is_asked_for_while_a_thread_makes_the_space_leaves_the_lock
     assert shop.shown[-1] == 14
 
 
-def _set(shop: Shop, count: int, space: AsyncRuntime) -> None:
+def _set(shop: Shop, count: int, space: LoopOpening) -> None:
     assert space.lock.acquire(timeout=SAFETY_S)
     space.lock.release()
     shop.count.value = count

@@ -197,8 +197,8 @@ def test_function_that_is_removed_before_it_has_begun_leaves_nothing_under_way(l
     async def main() -> None:
         async with lab.open() as space:
             count.value = 1
-            space._runtime._pass()
-            space._runtime.drop(slow)
+            space._opening.runtime.run_pass()
+            space._opening.drop(slow)
             await space.settle()
             assert space.scheduler.get_stats().in_flight == 0
 
@@ -350,7 +350,7 @@ def test_what_has_ended_by_itself_is_kept_although_the_space_is_closed_at_once(l
             go.value = 5
             await done.wait()
             await space.close()
-            stored = space._runtime.replica.read(doc_key("lab.seen"))
+            stored = space._opening.replica.read(doc_key("lab.seen"))
         assert stored == 5
 
     lab.run(main)

@@ -11,7 +11,7 @@ import pytest
 import headwater as hw
 from headwater.errors import DeclarationError, NotReadyError, PoisonedError, UsageError
 from headwater.host.async_runtime import AsyncRuntime
-from headwater.host.space_facade import runtime_of
+from headwater.host.space_facade import opening_of
 from headwater.scheduler.graph.node import OnInvalid
 from tests.app.shop import plain_thread, run
 from tests.app.simulated import Lab, pause
@@ -465,9 +465,9 @@ def test_caller_that_waits_for_a_pass_goes_on_if_the_pass_fails() -> None:
 
     async def main() -> None:
         async with hw.App("shop").aopen("memory:") as space:
-            runtime = runtime_of(space)
+            runtime = opening_of(space).runtime
             assert isinstance(runtime, AsyncRuntime)
-            waiting = asyncio.create_task(runtime._next_pass())
+            waiting = asyncio.create_task(runtime.next_pass())
             await asyncio.sleep(0)
             settle = runtime.scheduler.settle
 
@@ -478,7 +478,7 @@ def test_caller_that_waits_for_a_pass_goes_on_if_the_pass_fails() -> None:
             runtime.scheduler.settle = failing  # type: ignore[method-assign]
             runtime.has_work = True
             with pytest.raises(PoisonedError):
-                runtime._pass()
+                runtime.run_pass()
             async with asyncio.timeout(60):
                 await waiting
 

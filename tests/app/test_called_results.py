@@ -12,7 +12,7 @@ import pytest
 import headwater as hw
 from headwater.core import SetDoc, doc_key
 from headwater.errors import ConflictError
-from headwater.host.space_facade import runtime_of
+from headwater.host.space_facade import opening_of
 
 
 class Shop:
@@ -145,7 +145,7 @@ def test_handler_is_called_again_if_a_function_that_it_has_called_fails_since_or
         shop.noted.value = found[-1]
         if len(found) == 1:
             # As a thread would do that does not wait for the pass.
-            runtime_of(space).replica.commit([SetDoc(doc_key("shop.price"), after)])
+            opening_of(space).replica.commit([SetDoc(doc_key("shop.price"), after)])
 
     with shop.app.open("memory:") as space:
         shop.price.value = before
@@ -167,7 +167,7 @@ def test_run_is_repeated_if_a_function_that_it_has_called_fails_since() -> None:
     def show() -> None:
         found = shop.called()
         if shop.noted.value and not shown:
-            runtime_of(space).replica.commit([SetDoc(doc_key("shop.price"), -1)])
+            opening_of(space).replica.commit([SetDoc(doc_key("shop.price"), -1)])
             again()
         shown[:] = [found]
 

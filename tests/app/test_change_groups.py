@@ -67,7 +67,7 @@ def test_own_edit_that_is_taken_back_is_news(bench: Bench) -> None:
     """What the editor shows is not there any more."""
     editor = Editor(bench)
     with bench.open() as space:
-        other = space._runtime._lease.storage.attach()
+        other = space._opening._lease.storage.attach()
         editor.type(space, "a")
         space.sync()
         other.sync()

@@ -1,16 +1,15 @@
-"""Runs and transactions keep to one space: what leaves it is refused at the line that does, with HW112."""
+"""No commit covers two spaces: a write to another one is refused at the line that makes it, with HW112 or HW104."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import headwater as hw
-from headwater.errors import CrossSpaceError, HeadwaterError
+from headwater.errors import CrossSpaceError, HeadwaterError, WriteError
 from tests.app.shop import run
 from tests.support.apart import overtake
 
@@ -23,7 +22,7 @@ class Board(hw.Doc):
 
 
 class Towns:
-    """Two apps: functions of `near` use what belongs to `far`. Opened on two spaces, or on one file."""
+    """Two apps: functions of `near` use what belongs to `far`. Opened on two spaces, or on one file but apart."""
 
     def __init__(self, tmp_path: Path, *, one_file: bool) -> None:
         self.near = hw.App("near")
@@ -52,7 +51,7 @@ class Towns:
         return self.there.value
 
     def open_near(self) -> hw.Space:
-        return self.near.open(self.urls[0], on_error=self.errors.append)
+        return self.near.open(self.urls[0], on_error=self.errors.append, apart=True)
 
     def open_far(self) -> hw.Space:
         return self.far.open(self.urls[1], on_error=self.errors.append)
@@ -64,19 +63,6 @@ def towns(request: pytest.FixtureRequest, tmp_path: Path) -> Towns:
 
 
 Use = Callable[[Towns], object]
-
-READS: dict[str, Use] = {
-    "value": lambda t: t.there.value,
-    "part": lambda t: t.items.at(0).value,
-    "exists": lambda t: t.there.exists,
-    "list": lambda t: list(t.board.numbers),
-    "len": lambda t: len(t.board.numbers),
-    "map": lambda t: "a" in t.board.table,
-    "computed": lambda t: t.total(),
-    "computed with arguments": lambda t: t.row(2),
-    "elements": lambda t: list(t.doubled()),
-    "status": lambda t: hw.status(t.there),
-}
 
 WRITES: dict[str, Use] = {
     "value": lambda t: setattr(t.there, "value", 9),
@@ -93,10 +79,7 @@ WRITES: dict[str, Use] = {
     "plain call of a handler": lambda t: t.add(1),
 }
 
-USES = {
-    **{f"read: {name}": use for name, use in READS.items()},
-    **{f"write: {name}": use for name, use in WRITES.items()},
-}
+USES = WRITES
 
 
 def everything(towns: Towns) -> list[object]:
@@ -123,11 +106,13 @@ def test_a_computed_a_sink_and_a_block_are_refused_and_nothing_is_written(towns:
     with towns.open_far() as far, towns.open_near() as near:
         towns.board.numbers.append(5)
         before, seq = everything(towns), far.stats.commits
-        codes: list[Callable[[], object]] = [mirror, lambda: use(towns)]
-        for code in codes:
-            with pytest.raises(CrossSpaceError, match="HW112"), near.transaction():
-                code()
-        with pytest.raises(CrossSpaceError):
+        code = "HW112" if use is WRITES["plain call of a handler"] else "HW104"
+        with pytest.raises(CrossSpaceError, match="HW112"), near.transaction():
+            use(towns)
+        with pytest.raises(HeadwaterError, match=code), near.transaction():
+            mirror()
+        # A computed may write nowhere, as at home.
+        with pytest.raises(HeadwaterError, match=code):
             mirror()
         assert ran == ["HW112"]
         assert [type(error.__cause__) for error in towns.errors][:1] == [CrossSpaceError]
@@ -166,7 +151,7 @@ def test_async_functions_are_refused_too(towns: Towns, use: Use) -> None:
 
     async def main() -> None:
         far = towns.far.aopen(towns.urls[1])
-        near = towns.near.aopen(towns.urls[0], on_error=lambda error: met.append(type(error.__cause__)))
+        near = towns.near.aopen(towns.urls[0], on_error=lambda error: met.append(type(error.__cause__)), apart=True)
         async with far, near as space:
             await space.settle()
             with pytest.raises(hw.EventFailedError, match="HW112"):
@@ -214,13 +199,17 @@ def test_a_peek_and_a_repr_are_no_reads_that_count(towns: Towns) -> None:
     assert (seen, towns.errors) == ([1, True, True], [])
 
 
-def test_transactions_of_two_spaces_are_not_nested(towns: Towns) -> None:
-    with towns.open_far() as far, towns.open_near() as near:
-        with near.transaction():
-            towns.here.value = 1
-            with pytest.raises(CrossSpaceError, match="a transaction of app 'far'"), far.transaction():
-                towns.there.value = 2
-        assert (towns.here.value, towns.there.value) == (1, 1)
+def test_a_handler_begins_no_transaction_of_another_space(towns: Towns) -> None:
+    @towns.near.handler
+    def both() -> None:
+        towns.here.value = 1
+        with far.transaction():
+            towns.there.value = 2
+
+    with towns.open_far() as far, towns.open_near():
+        ticket = both.send()
+        assert "HW116: a transaction of app 'far'" in ticket.reason
+        assert (towns.here.value, towns.there.value) == (0, 1)
 
 
 def test_pieces_of_another_space_are_neither_started_nor_stopped_in_a_run(towns: Towns) -> None:
@@ -243,30 +232,6 @@ def test_pieces_of_another_space_are_neither_started_nor_stopped_in_a_run(towns:
         assert (met, piece.is_running) == (["started", "stopped"], True)
 
 
-def test_functions_of_pieces_are_refused_too(towns: Towns) -> None:
-    @hw.pattern
-    def card(b: hw.Builder) -> dict[str, object]:
-        @b.computed
-        def mirror() -> int:
-            return towns.there.value
-
-        return {"mirror": mirror}
-
-    with towns.open_far(), towns.open_near() as near:
-        piece: Any = near.start(card, "a")
-        with pytest.raises(CrossSpaceError):
-            piece.outputs["mirror"]()
-
-
-def test_elements_of_lists_are_refused_too(towns: Towns) -> None:
-    mine = towns.near.doc("mine", Board).numbers
-    summed = towns.near.each(mine, lambda n: n + towns.there.value, name="summed")
-    with towns.open_far(), towns.open_near():
-        mine.append(1)
-        with pytest.raises(CrossSpaceError):
-            list(summed())
-
-
 def test_the_store_is_not_written_twice_by_a_handler_that_is_repeated(towns: Towns) -> None:
     """As before the refusal: the first try wrote, conflicted in its own space, and the second wrote again."""
     calls: list[int] = []
@@ -279,7 +244,7 @@ def test_the_store_is_not_written_twice_by_a_handler_that_is_repeated(towns: Tow
         towns.here.value += 1
         towns.add.send(1)
 
-    with towns.open_far(), towns.near.open(towns.urls[0], on_error="log") as other, towns.open_near():
+    with towns.open_far(), towns.near.open(towns.urls[0], on_error="log", apart=True) as other, towns.open_near():
         theirs = other.cell("near.here", int, default=0)
         both.send().result()
         assert (calls, towns.here.value, towns.there.value) == ([0, 10], 11, 2)
@@ -318,7 +283,7 @@ def test_an_app_that_is_open_twice_means_the_opening_that_runs(tmp_path: Path) -
         assert one.cell("app.n").value == 8
 
 
-def test_a_run_of_an_app_that_is_open_twice_keeps_to_its_own_opening(tmp_path: Path) -> None:
+def test_a_run_of_an_app_that_is_open_twice_writes_only_in_its_own_opening(tmp_path: Path) -> None:
     app, url = hw.App("app"), str(tmp_path / "twice.db")
     n = app.cell("n", 1)
 
@@ -326,42 +291,56 @@ def test_a_run_of_an_app_that_is_open_twice_keeps_to_its_own_opening(tmp_path: P
     def reach(*, write: bool) -> object:
         if write:
             one.cell("app.n").value = 7
-        return one.cell("app.n").value
+        return one.cell("app.n", int, default=1).value
 
     with app.open(url) as one, app.open(url):
-        for write in (False, True):
-            ticket = reach.send(write=write)
-            assert "HW112: app.n of another opening of app 'app'" in ticket.reason
-            assert "a thread of its own" in ticket.reason
+        assert reach.send(write=False).result() == 1
+        ticket = reach.send(write=True)
+        assert "HW112: app.n of another opening of app 'app'" in ticket.reason
+        assert "a thread of its own" in ticket.reason
         assert n.value == 1
 
 
 def test_the_message_says_what_was_used_where_and_what_to_do(towns: Towns) -> None:
     @towns.near.computed
-    def mirror() -> int:
-        return towns.there.value
+    def mirror() -> None:
+        towns.there.value = 2
 
     @towns.near.handler
-    def ask() -> int:
-        return towns.there.value
+    def reach() -> None:
+        towns.there.value = 2
 
     on_same = ", on the same file," if towns.urls[0] == towns.urls[1] else ""
     far, near = Path(towns.urls[1]).stem, Path(towns.urls[0]).stem
     with towns.open_far(), towns.open_near() as space:
-        with pytest.raises(CrossSpaceError) as read:
+        with pytest.raises(WriteError) as written:
             mirror()
-        assert read.value.message == (
-            f"far.there of app 'far' (space '{far}'){on_same} cannot be read in mirror() of app 'near' (space "
-            f"'{near}'): no change there would run mirror() again. Keep what is computed together in one app, or send "
-            "the value to a handler of this app when it changes; a cell's .peek() reads it once, without any "
-            "notification"
+        assert written.value.message == (
+            f"mirror() is computed and may not write far.there of app 'far' (space '{far}'); move the write to a "
+            "@app.handler"
         )
-        assert read.value.facts["what"] == "far.there"
-        with pytest.raises(CrossSpaceError, match="or do it after the block") as written, space.transaction():
+        with pytest.raises(CrossSpaceError, match="or do it after the block") as refused, space.transaction():
             towns.there.value = 2
-        assert "would stay if a transaction block failed" in written.value.message
-        ticket = ask.send()
-        assert "Read it where the event is sent" in ticket.reason
+        assert "would stay if a transaction block failed" in refused.value.message
+        assert refused.value.facts["what"] == "far.there"
+        ticket = reach.send()
+        assert (
+            f"far.there of app 'far' (space '{far}'){on_same} cannot be written in reach() of app 'near' (space "
+            f"'{near}')"
+        ) in ticket.reason
+        assert "Send an event to a handler of that app" in ticket.reason
+
+
+def test_the_status_of_something_elsewhere_is_no_dependency(towns: Towns) -> None:
+    @towns.near.computed
+    def mirror() -> str:
+        return str(hw.status(towns.there))
+
+    with towns.open_far(), towns.open_near() as near:
+        with pytest.raises(CrossSpaceError, match="would not run mirror"):
+            mirror()
+        with near.transaction():
+            assert hw.status(towns.there) == "confirmed"
 
 
 def test_a_console_listener_may_write_elsewhere(towns: Towns) -> None:
@@ -371,7 +350,10 @@ def test_a_console_listener_may_write_elsewhere(towns: Towns) -> None:
     def show() -> None:
         print("hello")
 
-    with towns.open_far(), towns.near.open(towns.urls[0], on_console=lambda said: towns.items.append(len(said.text))):
+    with (
+        towns.open_far(),
+        towns.near.open(towns.urls[0], on_console=lambda said: towns.items.append(len(said.text)), apart=True),
+    ):
         pass
     with towns.open_far():
         assert towns.items.value == [1, 2, 5]
@@ -388,8 +370,8 @@ def test_on_error_may_write_elsewhere_also_in_the_middle_of_a_transaction(towns:
 
     with (
         towns.open_far(),
-        towns.near.open(towns.urls[0], on_error="log") as other,
-        towns.near.open(towns.urls[0], on_error=tell) as near,
+        towns.near.open(towns.urls[0], on_error="log", apart=True) as other,
+        towns.near.open(towns.urls[0], on_error=tell, apart=True) as near,
     ):
         theirs = other.cell("near.here", int, default=0)
         with near.transaction():
@@ -404,7 +386,7 @@ def test_a_task_that_outlives_its_transaction_is_in_none(towns: Towns) -> None:
         towns.there.value = 5
 
     async def main() -> None:
-        async with towns.far.aopen(towns.urls[1]), towns.near.aopen(towns.urls[0]) as near:
+        async with towns.far.aopen(towns.urls[1]), towns.near.aopen(towns.urls[0], apart=True) as near:
             with near.transaction():
                 task = asyncio.create_task(later())
             await task

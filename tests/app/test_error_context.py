@@ -62,7 +62,7 @@ def test_error_of_a_function_in_a_piece_names_the_piece(bench: Bench) -> None:
         raise ValueError
 
     with bench.open() as space:
-        space._runtime.add_node(broken, NodeSpec(name="broken", fn=broken, kind=NodeKind.EFFECT, piece="heating"))
+        space._opening.add_node(broken, NodeSpec(name="broken", fn=broken, kind=NodeKind.EFFECT, piece="heating"))
         space.settle()
     assert [(error.facts["piece"], error.facts["node"]) for error in bench.errors] == [("heating", "broken")]
 

@@ -6,7 +6,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import LimitError
-from headwater.host import plain_runtime
+from headwater.host import plain_opening, plain_runtime
 
 
 def test_a_long_chain_needs_no_more_room_than_its_one_event_that_waits(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_no_more_than_its_backlog_waits(tmp_path: Path) -> None:
 def test_who_sends_to_itself_for_ever_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a write, nor settle, nor closing; and it goes on with the next opening."""
     monkeypatch.setattr(plain_runtime, "CHAIN_MAX", 300)
-    monkeypatch.setattr(plain_runtime, "CLOSE_MS", 0.0)
+    monkeypatch.setattr(plain_opening, "CLOSE_MS", 0.0)
     app = hw.App("desk")
     count = app.cell("count", 0)
 

@@ -89,7 +89,7 @@ def test_events_that_wait_for_long_are_not_waited_for_and_are_handled_when_the_s
     assert "closed while 2 events wait; they are handled when the space is opened again" in caplog.text
     with hall.open() as space:
         assert hall.seen.value == ["a 1", "b"]
-        assert space._runtime.replica.read(doc_key("events:outbox")) == {}
+        assert space._opening.replica.read(doc_key("events:outbox")) == {}
         hall.note.send("c")
     with hall.open():
         assert hall.seen.value == ["a 1", "b", "c"]
@@ -222,13 +222,13 @@ def test_sending_to_a_closed_space_is_refused(hall: Hall) -> None:
     with space:
         pass
     with pytest.raises(ClosedError, match="was closed; open it again"):
-        space._runtime.send("timed.note", {})
+        space._opening.send("timed.note", {})
 
 
 def test_pending_events_are_confirmed_by_closing(hall: Hall) -> None:
     with hall.open() as space:
         assert hall.seen.value == []
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             ticket = hall.note.send("a")
             states = [ticket.state]
     assert [*states, ticket.state] == ["pending", "confirmed"]
@@ -396,7 +396,8 @@ def test_event_that_is_sent_while_the_space_is_closed_does_not_overtake_those_th
         order.append(number)
 
     with app.open(tmp_path / "a.db") as space:
-        space._runtime.events.leave()
+        space._opening.is_sole = True
+        space._opening.events.leave()
         for number in (1, 2):
             add.send(number)
             space.settle()

@@ -6,7 +6,7 @@ import pytest
 
 import headwater as hw
 from headwater.core import doc_key, open_space
-from headwater.host import plain_runtime
+from headwater.host import plain_opening
 
 
 class Shop:
@@ -31,7 +31,7 @@ class Shop:
 @pytest.fixture
 def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file with an event of app b that was sent in a transaction, and waited for a document until the end."""
-    monkeypatch.setattr(plain_runtime, "CLOSE_MS", 0.0)
+    monkeypatch.setattr(plain_opening, "CLOSE_MS", 0.0)
     shop = Shop("b")
     with shop.app.open(tmp_path / "left.db") as space:
         space.scheduler.loading([doc_key("b.one")])

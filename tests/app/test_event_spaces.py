@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.errors import ConflictError, UsageError, WriteError
+from headwater.errors import ClosedError, ConflictError, UsageError, WriteError
 from tests.app.holding import SAFETY_S, disk_held, in_thread
 from tests.app.shop import run
 from tests.support.apart import overtake
@@ -110,15 +110,14 @@ def test_result_cannot_be_waited_for_in_the_transaction_that_sends(towns: Towns)
         assert (first.result(), second.result()) == (5, 11)
 
 
-def test_result_of_what_waits_behind_an_event_of_an_open_transaction_cannot_be_waited_for(towns: Towns) -> None:
+def test_event_of_an_open_transaction_does_not_hold_up_events_that_are_sent_directly(towns: Towns) -> None:
     with towns.open_near() as near, towns.open_far() as far:
         with near.transaction():
-            towns.add.send(5)
+            sent = towns.add.send(5)
             in_thread(lambda: towns.tickets.append(towns.add.send(6)))
             (ticket,) = towns.tickets
-            with pytest.raises(UsageError, match="when the transaction around this code has ended"):
-                ticket.result()
-        assert ticket.result() == 11
+            assert (ticket.result(), sent.state) == (6, "queued")
+        assert sent.result() == 11
         assert far.runs(towns.add) == 2
 
 
@@ -128,7 +127,9 @@ def test_event_that_nobody_asks_for_is_handled_at_the_latest_when_its_space_is_c
     with towns.open_near(str(tmp_path / "near.db")) as near:
         with towns.open_far(str(tmp_path / "far.db")) as far:
             assert towns.there.value == 0
-            with disk_held(far._runtime), near.transaction():
+            with near.transaction():
+                towns.add.send(0)
+            with disk_held(far._opening), near.transaction():
                 towns.add.send(5)
         with towns.open_far(str(tmp_path / "far.db")):
             assert towns.there.value == 5
@@ -209,15 +210,23 @@ def test_sink_may_send_to_another_space_and_a_computed_may_not(towns: Towns) -> 
             doubled()
 
 
-def test_space_that_is_opened_and_closed_in_a_transaction_does_not_wait_for_its_end(towns: Towns) -> None:
+def test_event_for_a_space_that_is_closed_before_the_transaction_ends_is_handled_at_its_next_opening(
+    towns: Towns, tmp_path: Path
+) -> None:
+    url = str(tmp_path / "far.db")
     with towns.open_near() as near:
         with near.transaction():
             towns.here.value = 1
-            with towns.open_far():
+            with towns.open_far(url):
                 ticket = towns.add.send(5)
-        assert towns.here.value == 1
-    assert ticket.reason == "the space was closed before what sent it, in another space, was confirmed"
-    assert [error.facts["event"] for error in towns.errors] == [ticket.id]
+        assert (towns.here.value, ticket.state, near.stats.undelivered) == (1, "queued", 1)
+        with pytest.raises(ClosedError, match="It is handled when the space is opened again"):
+            ticket.result()
+        with towns.open_far(url):
+            assert towns.there.value == 5
+            near.delivered()
+        assert near.stats.undelivered == 0
+    assert towns.errors == []
 
 
 # --- event loops ------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.core import doc_key
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.opening import Opening
 from tests.app.holding import SAFETY_S, in_thread
 from tests.app.workbench import Bench
 from tests.support.tickets import came_to
@@ -174,7 +174,7 @@ def test_handler_runs_in_the_thread_that_sends_with_its_own_space_around_it(coun
 # --- several openings -------------------------------------------------------------------------------------
 
 
-def counted_in(space: SpaceRuntime, counter: Counter, times: int) -> list[int]:
+def counted_in(space: Opening, counter: Counter, times: int) -> list[int]:
     """Send so many there, and wait for all."""
     with space.transaction():
         tickets = [counter.add.send() for _ in range(times // 2)]
@@ -190,12 +190,12 @@ def test_two_openings_that_fight_over_one_cell_count_every_event_once(counter: C
         counter.add.send().result()
         with counter.app.open(url) as two:
             results = all_at_once(
-                lambda: counted_in(one._runtime, counter, 200), lambda: counted_in(two._runtime, counter, 200)
+                lambda: counted_in(one._opening, counter, 200), lambda: counted_in(two._opening, counter, 200)
             )
             for space in (one, two):
                 space.sync()
                 assert space.cell("bench.count", int).value == 401
-            assert one._runtime.replica.read(doc_key("events:outbox")) == {}
+            assert one._opening.replica.read(doc_key("events:outbox")) == {}
     numbers = [number for result in results for number in result]  # type: ignore[attr-defined]
     assert sorted(numbers) == list(range(2, 402))
     with counter.app.open(url):
@@ -229,7 +229,7 @@ def test_sender_that_reads_the_replica_has_it_before_its_turn(tmp_path: Path) ->
         count.value += by
 
     with app.open(tmp_path / "a.db") as space:
-        runtime = space._runtime
+        runtime = space._opening
         first: list[bool] = []
 
         class Turn:

@@ -68,7 +68,7 @@ def test_a_space_whose_closing_fails_is_closed(is_async: bool, tmp_path: Path) -
 
     def prepare(space: hw.Space | hw.AsyncSpace) -> None:
         for name in ("one", "two"):
-            space._runtime.on_close(lambda name=name: failing(log, name, ValueError(name)))  # type: ignore[misc]
+            space._opening.on_close(lambda name=name: failing(log, name, ValueError(name)))  # type: ignore[misc]
         x.value = 5
 
     async def main() -> None:

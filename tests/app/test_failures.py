@@ -352,7 +352,7 @@ def test_nothing_runs_after_close(bench: Bench) -> None:
         doubled()
     with pytest.raises(ClosedError):
         space.settle()
-    space._runtime.catch_up()
+    space._opening.catch_up()
     assert bench.log == []
 
 

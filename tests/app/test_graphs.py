@@ -279,7 +279,7 @@ def test_sinks_show_what_a_naive_model_says_and_nobody_runs_without_need(graph: 
     trial = Trial(graph)
     with trial.app.open("memory:") as space:
         trial.space, space.on_error = space, trial.told.append
-        other: Any = space._runtime._lease.storage.attach()
+        other: Any = space._opening._lease.storage.attach()
         trial.counted = dict(space.stats.runs)
         trial.check({}, set())
         # From here on every cell is stored: that one appears which had its default before is a change of its own.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 import headwater as hw
+from headwater.cells.pending_commit import PendingCommit
 from headwater.errors import UserCodeError
+from headwater.host.storage import GROUP_MAX
 
 LENGTH = 600
 
@@ -90,3 +94,28 @@ def test_circle_longer_than_the_stack_is_found() -> None:
     links += [app.computed(name=f"link{number}")(link(number)) for number in range(LENGTH)]
     with app.open("memory:"), pytest.raises(UserCodeError, match="reads itself"):
         links[0]()
+
+
+def test_long_pass_does_not_keep_the_commits_of_its_runs() -> None:
+    """They are decided in groups while it goes on. Kept until its end, each collection of garbage would visit them."""
+    app = hw.App("chain")
+    source = app.cell("source", 0)
+    links = chain(app, source, LENGTH, "link")
+    waiting: list[int] = []
+    with app.open("memory:") as space:
+
+        @app.sink
+        def show() -> None:
+            links[-1]()
+            waiting.append(space._opening.replica.pending_count)
+
+        waiting.clear()
+        for number in range(1, 4):
+            source.value = number
+        assert len(waiting) == 3
+        # A group that is being written, one that waits, and those that ran since the last look.
+        assert max(waiting) <= 3 * GROUP_MAX
+        gc.collect()
+        kept = Counter(type(each) for each in gc.get_objects())
+        assert kept[PendingCommit] <= 3 * GROUP_MAX, "a version holds the commits that made it, and they none"
+        assert kept[hw.Transaction] <= 3 * GROUP_MAX

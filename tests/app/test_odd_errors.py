@@ -88,7 +88,7 @@ def test_an_event_fails_loudly_and_is_kept(kind: type[Exception], tmp_path: Path
         assert failed.value.__cause__ is not None
         second.result("10s")
         assert done.value == ["second"]
-        [record] = stored(space._runtime.replica)
+        [record] = stored(space._opening.replica)
         assert kind.__qualname__ in str(record["error"])
         assert kind.__qualname__ in str(record["traceback"])
     assert len(told) == 1

@@ -235,7 +235,7 @@ def test_lost_transaction_does_not_hide_the_error_that_ends_the_block(
 
 def lose_one(shop: Shop, space: hw.Space) -> None:
     """Have the store reject a transaction: another replica was first."""
-    other = space._runtime._lease.storage.attach()
+    other = space._opening._lease.storage.attach()
     other.commit([SetDoc(doc_key("shop.count"), 7)])
     with space.transaction():
         shop.count.value = shop.count.value + 1

@@ -145,7 +145,7 @@ def test_an_awaited_opening_lasts_until_it_is_closed() -> None:
         space = await app.aopen("memory:")
         count.value = 3
         await space.settle()
-        assert not space._runtime.is_entered
+        assert not space._opening.is_entered
         await asyncio.create_task(set_in_another_task(space))
         assert seen == [0, 3, 4]
         await space.close()

@@ -71,11 +71,11 @@ def test_the_sender_is_told_and_nothing_else_happened(shop: Shop, caplog: pytest
         assert told.value.facts == {"left": 5, "asked": 7, "event": ticket.id, "reason": "not enough in stock"}
         assert (shop.stock.value, shop.log.value, shop.after, shop.errors) == (5, [""], [], [])
         assert shop.sent[0].state == "refused"
-        assert failed_events.stored(space._runtime.replica) == []
+        assert failed_events.stored(space._opening.replica) == []
         assert space.stats.events["rejected"] == 1
         assert space.stats.events["failed"] == 0
         assert space.scheduler.lanes.waiting == 0
-        assert outbox.waiting(space._runtime.replica) == []
+        assert outbox.waiting(space._opening.replica) == []
     assert caplog.records == []
 
 
@@ -94,7 +94,7 @@ def test_one_commit_has_the_receipt_and_the_removal_from_the_outbox(shop: Shop) 
             ticket = shop.take.send(7)
         space.sync()
         assert ticket.state == "rejected"
-        assert outbox.waiting(space._runtime.replica) == []
+        assert outbox.waiting(space._opening.replica) == []
         commits = space.stats.commits
         shop.take.send(8)
         assert space.stats.commits == commits + 1
@@ -136,15 +136,15 @@ def test_one_that_waited_in_the_outbox_is_rejected_at_the_next_opening(shop: Sho
     url = tmp_path / "shop.db"
     with hw.App("other").open(url) as space:
         entry = {"stream": "shop.take", "payload": {"count": 7}, "order": [1, 1]}
-        space._runtime.replica.commit((SetDoc(outbox.OUTBOX, freeze({"abc": entry})),))
+        space._opening.replica.commit((SetDoc(outbox.OUTBOX, freeze({"abc": entry})),))
     with shop.open(url) as space:
         space.sync()
-        assert (shop.calls, outbox.waiting(space._runtime.replica), failed_events.stored(space._runtime.replica)) == (
+        assert (shop.calls, outbox.waiting(space._opening.replica), failed_events.stored(space._opening.replica)) == (
             [5],
             [],
             [],
         )
-        kept = receipts.rejection_in(space._runtime.replica.read(doc_key("receipt:abc")))
+        kept = receipts.rejection_in(space._opening.replica.read(doc_key("receipt:abc")))
         assert kept is not None
         assert kept.reason == "not enough in stock"
 
@@ -161,10 +161,10 @@ def test_a_failed_event_that_is_delivered_again_and_rejected_is_kept_no_more() -
     with app.open("memory:", on_error=lambda _: None) as space:
         ticket = take.send()
         assert ticket.state == "failed"
-        event = space._runtime.events.redeliver(ticket.id.removeprefix("event:"))
+        event = space._opening.events.redeliver(ticket.id.removeprefix("event:"))
         space.sync()
         assert event.state.value == "rejected"
-        assert failed_events.stored(space._runtime.replica) == []
+        assert failed_events.stored(space._opening.replica) == []
 
 
 def test_async_handlers_reject_too() -> None:

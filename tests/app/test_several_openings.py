@@ -202,7 +202,7 @@ def test_sinks_of_one_opening_react_to_commits_of_another(tmp_path: Path) -> Non
 def test_last_opening_of_a_file_closes_it(tmp_path: Path) -> None:
     url = str(tmp_path / "shop.db")
     one, other = app.open(url), app.open(url)
-    assert one._runtime._lease.storage is other._runtime._lease.storage
+    assert one._opening._lease.storage is other._opening._lease.storage
     with one.transaction():
         count.value = 1
     one.close()
@@ -230,7 +230,7 @@ def test_conflict_between_openings_is_told_by_sync_and_the_winner_is_seen(tmp_pa
     url = str(tmp_path / "shop.db")
     with app.open(url) as one, app.open(url) as other:
         assert one.cell("shop.count", int, default=0).value == other.cell("shop.count", int, default=0).value == 0
-        with disk_held(one._runtime):
+        with disk_held(one._opening):
             for space in (one, other):
                 with space.transaction():
                     count.value += 1 if space is one else 10
@@ -247,7 +247,7 @@ def test_several_lost_transactions_are_told_together(tmp_path: Path) -> None:
     url = str(tmp_path / "shop.db")
     with app.open(url) as one, app.open(url) as other:
         assert one.cell("shop.count", int, default=0).value == other.cell("shop.count", int, default=0).value == 0
-        with disk_held(one._runtime):
+        with disk_held(one._opening):
             one.cell("shop.count", int).value = 1
             for _ in range(3):
                 with other.transaction():
@@ -266,7 +266,7 @@ def test_appends_of_two_openings_are_both_kept(tmp_path: Path) -> None:
             items.value = [0]
         one.sync()
         assert one.cell("shop.items").value == other.cell("shop.items").value == [0]
-        with disk_held(one._runtime):
+        with disk_held(one._opening):
             for number, space in enumerate((one, other), 1):
                 with space.transaction():
                     items.append(number)

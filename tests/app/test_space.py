@@ -131,7 +131,7 @@ def test_stats_count_what_happened() -> None:
         assert count.value == 0
         before = space.stats
         assert (before.space, before.commits, before.rejected, before.runs) == ("stats", 0, 0, {"doubled": 0})
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             count.value = 1
             count.value = 2
             assert (space.stats.commits, space.stats.pending) == (2, 2)
@@ -164,7 +164,7 @@ def test_runs_of_something_else_are_refused() -> None:
 def test_sync_gives_up_after_its_timeout_and_the_commits_are_still_tried() -> None:
     with app.open("memory:") as space:
         assert count.value == 0
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             count.value = 1
             with pytest.raises(UnavailableError, match=r"1 commits of space 'main' are not on disk after 0\.01 s"):
                 space.sync(timeout="10ms")

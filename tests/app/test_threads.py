@@ -23,7 +23,7 @@ class Shop:
 
     def slip_in(self, space: hw.Space, value: int) -> None:
         """What a thread does that commits in the middle of a run, without waiting for what follows."""
-        space._runtime.replica.commit([SetDoc(doc_key("shop.count"), value)])
+        space._opening.replica.commit([SetDoc(doc_key("shop.count"), value)])
 
 
 @pytest.fixture

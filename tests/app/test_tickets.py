@@ -39,7 +39,7 @@ class Till(Bench):
             with space.transaction():
                 self.do.send()
             space.sync()
-            with disk_held(space._runtime):
+            with disk_held(space._opening):
                 yield space
 
     def _fail(self, why: str) -> int:
@@ -159,7 +159,7 @@ def test_result_that_is_not_of_the_declared_type_fails_the_event(till: Till) -> 
 def test_result_that_takes_too_long_is_a_timeout_and_the_event_goes_on(till: Till) -> None:
     with till.open() as space:
         assert till.x.value == 0
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             ticket = till.add.send()
             with pytest.raises(TimeoutError) as late:
                 ticket.result(timeout=0)
@@ -342,7 +342,7 @@ def test_who_asks_after_the_end_is_told_before_the_next_statement(till: Till) ->
 def test_those_who_are_told_are_called_in_the_order_in_which_they_asked(till: Till) -> None:
     with till.open() as space:
         assert till.x.value == 0
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             ticket = till.add.send()
             for number in range(3):
                 ticket.on_commit(lambda _, number=number: till.log.append(number))  # type: ignore[misc]

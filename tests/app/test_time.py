@@ -82,7 +82,7 @@ def test_durations_are_given_as_text_or_timedelta(timed: Timed, duration: Any) -
     timed.app.sink(name="show", debounce=duration)(lambda: timed.log.append(count.value))
     with timed.open() as space:
         count.value = 1
-        assert space._runtime.wake_in() == 0.25
+        assert space._opening.wake_in() == 0.25
 
 
 @pytest.mark.parametrize("option", ["debounce", "throttle"])
@@ -208,7 +208,7 @@ def test_what_others_write_is_seen_while_waiting(timed: Timed, tmp_path: Path) -
     timed.app.sink(name="show")(lambda: timed.log.append(count.value))
     url = str(tmp_path / "timed.db")
     with timed.open(url) as space:
-        other = space._runtime._lease.storage.attach()
+        other = space._opening._lease.storage.attach()
         timed.taken()
 
         def write() -> None:
@@ -262,15 +262,15 @@ def test_wake_in_says_how_long_there_is_nothing_to_do(timed: Timed) -> None:
     timed.app.sink(name="late", debounce="10s")(lambda: timed.log.append(count.value))
     timed.app.sink(name="soon", debounce="2s")(lambda: timed.log.append(count.value))
     with timed.open() as space:
-        assert space._runtime.wake_in() is None
+        assert space._opening.wake_in() is None
         count.value = 1
-        assert space._runtime.wake_in() == 2
+        assert space._opening.wake_in() == 2
         timed.time += 500
-        assert space._runtime.wake_in() == 1.5
+        assert space._opening.wake_in() == 1.5
         timed.time += 5000
-        assert space._runtime.wake_in() == 0, "its time is over"
+        assert space._opening.wake_in() == 0, "its time is over"
         space.settle()
-        assert space._runtime.wake_in() == 4.5
+        assert space._opening.wake_in() == 4.5
 
 
 def test_write_runs_also_what_its_time_has_come_for(timed: Timed) -> None:
@@ -292,7 +292,7 @@ def test_nothing_runs_after_close_though_its_time_would_have_come(timed: Timed) 
         count.value = 1
         timed.taken()
     timed.time += 1000
-    assert (timed.taken(), space._runtime.wake_in()) == ([], None)
+    assert (timed.taken(), space._opening.wake_in()) == ([], None)
 
 
 def test_functions_that_do_not_settle_rest_and_are_tried_again(timed: Timed) -> None:
@@ -311,13 +311,13 @@ def test_functions_that_do_not_settle_rest_and_are_tried_again(timed: Timed) -> 
         on.value = 1
         (error,) = timed.errors
         assert error.facts["nodes"] == ("ping sink",)
-        assert space._runtime.wake_in() == BACKOFF_MS / 1000
+        assert space._opening.wake_in() == BACKOFF_MS / 1000
         before = ping.value
         space.wait("250ms")
         assert (ping.value > before, len(timed.errors)) == (True, 1)
         on.value = 0
         space.wait("2s")
-        assert space._runtime.wake_in() is None
+        assert space._opening.wake_in() is None
 
 
 # --- a program that stays ---------------------------------------------------------------------------------

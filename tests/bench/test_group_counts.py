@@ -95,8 +95,8 @@ def test_a_full_group_is_one_statement_and_one_sync(tmp_path: Path) -> None:
         found = count(work)
     inserts = [sql for sql in found.statements if sql.startswith("insert into log")]
     # All but the last are written behind the caller, each as a transaction of its own.
-    assert len(inserts) == groups - 1 + GROUP_MAX
-    assert len(found.statements) == groups - 1 + GROUP_MAX + 2
+    assert len(inserts) == groups
+    assert len(found.statements) == groups + 2
     assert found.syncs == groups
     assert found.calls / (groups * GROUP_MAX) <= COMMIT_CALLS
 

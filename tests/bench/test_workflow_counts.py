@@ -108,7 +108,7 @@ def test_no_statement_of_a_run_is_planned_again(counted: Counted) -> None:
         planned.append(asked)
         return apsw.SQLITE_OK
 
-    storage: Any = counted.engine.space._runtime._lease.storage
+    storage: Any = counted.engine.space._opening._lease.storage
     db = storage.call(lambda engine: engine.backend)._db
     db.authorizer = note  # asked whenever a statement is planned; with a new one, each is planned once more
     for _ in range(TIMES):

@@ -24,11 +24,11 @@ SHALLOW = Depth.SHALLOW
 @contextmanager
 def inside(space: hw.Space) -> Iterator[hw.Space]:
     """Code in here means this opening, whichever was opened last."""
-    space._runtime.enter()
+    space._opening.enter()
     try:
         yield space
     finally:
-        space._runtime.leave()
+        space._opening.leave()
 
 
 @contextmanager
@@ -44,8 +44,8 @@ class Sent:
 
     def __init__(self, space: hw.Space) -> None:
         self.commits: list[Commit] = []
-        self._port = space._runtime.replica._upstream
-        space._runtime.replica._upstream = self
+        self._port = space._opening.replica._upstream
+        space._opening.replica._upstream = self
 
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         return self._port.load(doc, through)
@@ -70,7 +70,7 @@ class Sent:
 
 def stored(space: hw.Space, doc: str) -> Any:
     """The document as it stands, links and all; ABSENT if there is none."""
-    return space._runtime.replica.read(DocKey(doc if "/" in doc else f"space/{doc}"))
+    return space._opening.replica.read(DocKey(doc if "/" in doc else f"space/{doc}"))
 
 
 def put(space: hw.Space, doc: str, value: object) -> None:

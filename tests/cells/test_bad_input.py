@@ -220,7 +220,7 @@ def test_writing_through_a_dead_space_is_refused() -> None:
         cell: hw.Cell[Any] = space.cell("x")
         made = Doc()
         held = made.things
-        open_tx = space._runtime.begin()
+        open_tx = space._opening.begin()
     writes: list[Callable[[], object]] = [
         lambda: setattr(cell, "value", 1),
         lambda: cell.append(1),

@@ -456,7 +456,7 @@ def test_handles_are_let_go_of(space: hw.Space) -> None:
     import gc
 
     gc.collect()
-    assert len(space._runtime.handles) == 0
+    assert len(space._opening.handles) == 0
 
 
 # --- transactions -----------------------------------------------------------------------------------------------
@@ -479,11 +479,11 @@ def test_ids_follow_from_the_cause_of_the_transaction() -> None:
     found = []
     for _ in range(2):
         with app.open("memory:") as space:
-            tx = space._runtime.begin(cause=["order", 17])
+            tx = space._opening.begin(cause=["order", 17])
             from headwater.cells.context import CONTEXT
             from headwater.cells.context_frame import ContextFrame
 
-            token = CONTEXT.set(ContextFrame(space._runtime, tx, CONTEXT.get()))
+            token = CONTEXT.set(ContextFrame(space._opening, tx, CONTEXT.get()))
             try:
                 found.append([hw.id_of(Person(name="a")), hw.id_of(Person(name="b")), hw.id_of(Task(owner=ann))])
             finally:

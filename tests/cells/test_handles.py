@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 import pytest
 
 import headwater as hw
-from headwater.errors import AddressError, SchemaError, UsageError
+from headwater.errors import AddressError, SchemaError, UnconfirmedLinkError, UsageError
 from tests.cells.kit import Sent, checks, depends, inside, link, put, stored
 
 
@@ -297,13 +297,15 @@ def test_a_handle_that_leads_nowhere_reads_as_absent(space: hw.Space) -> None:
 # --- of another space -------------------------------------------------------------------------------------------
 
 
-def test_documents_and_cells_of_another_space_are_refused() -> None:
+def test_documents_and_cells_that_another_space_does_not_have_are_refused() -> None:
     elsewhere = hw.App("elsewhere")
     theirs = elsewhere.cell("theirs", 1)
     with app.open("memory:") as mine:
         ann = Person(name="Ann")
         with elsewhere.open("memory:") as other:
             bob = Person(name="Bob")
+            hw.delete(bob)
+            other.sync()
             sent = Sent(mine)
             writes: list[Callable[[], object]] = [
                 lambda: setattr(people, "value", {"a": bob}),
@@ -314,9 +316,7 @@ def test_documents_and_cells_of_another_space_are_refused() -> None:
                 lambda: cells.append(theirs),
             ]
             for write in writes:
-                with pytest.raises(
-                    SchemaError, match=r"belongs to another space; links between spaces are not followed"
-                ):
+                with pytest.raises(UnconfirmedLinkError, match="does not exist there"):
                     write()
             assert sent.commits == []
             # Whichever was opened last: it is the space that is written to that counts.
@@ -349,12 +349,18 @@ def test_a_document_made_where_nothing_is_around_the_code_is_asked_whose_it_is_t
         assert space.stats.commits == 0
 
 
-def test_a_document_of_the_same_app_in_another_opening_of_another_place_is_refused() -> None:
+def test_a_document_of_the_same_app_in_another_opening_of_another_place_is_linked_when_it_is_confirmed() -> None:
     with app.open("memory:") as one:
+        gone = Person(name="Gone")
+        hw.delete(gone)
         ann = Person(name="Ann")
+        one.sync()
         with app.open("memory:"):
-            with pytest.raises(SchemaError, match=r"belongs to another space"):
-                people.value = {"a": ann}
+            with pytest.raises(UnconfirmedLinkError, match="does not exist there"):
+                people.value = {"a": gone}
+            people.value = {"a": ann}
+            assert people.value == {"a": ann}
+            assert hw.address_of(people.value["a"]) == f"hw://{one.id}/{hw.id_of(ann)}"
             with inside(one):
                 people.value = {"a": ann}
                 assert people.value == {"a": ann}

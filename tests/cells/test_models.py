@@ -231,6 +231,7 @@ def test_operations_do_what_they_do_to_lists_and_dicts(program: Any) -> None:
 def test_what_was_stored_is_what_was_seen(program: Any) -> None:
     """A second opening of the same store, which has seen none of it, reads the same."""
     from headwater.host.composition import host_parts
+    from headwater.host.plain_opening import PlainOpening
     from headwater.host.plain_runtime import PlainRuntime
     from headwater.host.space_files import open_space
     from headwater.inspect.opening_inspection import OpeningInspection
@@ -238,19 +239,24 @@ def test_what_was_stored_is_what_was_seen(program: Any) -> None:
     from headwater.runtime.options import Options
 
     storage = open_space("memory:")
-    one = hw.Space(PlainRuntime(Lease(storage, None), app, Options(), host_parts(OpeningInspection)))
-    app._begin(one._runtime)
-    one._runtime.enter()
+
+    def opened() -> hw.Space:
+        lease, options, parts = Lease(storage, None), Options(), host_parts(OpeningInspection)
+        return hw.Space(PlainOpening(lease, PlainRuntime(lease, options, parts), app, options, parts))
+
+    one = opened()
+    app.register_in(one._opening)
+    one._opening.enter()
     try:
         run(one, deepcopy(START), program)
         one.sync()
         expected = seen()
-        two = hw.Space(PlainRuntime(Lease(storage, None), app, Options(), host_parts(OpeningInspection)))
-        two._runtime.enter()
+        two = opened()
+        two._opening.enter()
         try:
             assert seen() == expected
         finally:
-            two._runtime.leave()
+            two._opening.leave()
     finally:
-        one._runtime.leave()
+        one._opening.leave()
         one.close()

@@ -367,7 +367,7 @@ def test_a_handler_that_meets_the_bound_late_is_run_again_on_what_is_there(tmp_p
 
 def poisoned(space: hw.Space, address: str, value: object) -> None:
     """As a program without these types would write it."""
-    space._runtime.replica.commit((SetDoc(DocKey(f"space/{address}"), freeze(value)),))
+    space._opening.replica.commit((SetDoc(DocKey(f"space/{address}"), freeze(value)),))
     space.settle()
 
 

@@ -247,7 +247,7 @@ def test_a_link_to_a_narrower_scope_than_the_type_allows_reads_as_absent(
     with as_actor(tmp_path, "ann") as space:
         for number, scope in enumerate(("space", "user", "session")):
             put(space, "at", {"x": link("s.other", scope=scope)})
-            cell: Cell[Any] = Cell(space._runtime, "at", ("x",), schema=kind(schema_of(int)))
+            cell: Cell[Any] = Cell(space._opening, "at", ("x",), schema=kind(schema_of(int)))
             if number < reaches:
                 assert isinstance(cell.value, hw.Cell)
             else:

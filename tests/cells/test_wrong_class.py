@@ -78,7 +78,7 @@ def test_a_link_to_a_document_of_another_class_cannot_be_read() -> None:
         other = Purchase(cents=1)
         link = link_to(DocKey(f"space/{hw.id_of(other)}")).to_value()
         # As a program with other classes would write it.
-        space._runtime.replica.commit((SetDoc(DocKey("space/t.first"), freeze({"cents": 2, "buyer": link})),))
+        space._opening.replica.commit((SetDoc(DocKey("space/t.first"), freeze({"cents": 2, "buyer": link})),))
         with pytest.raises(SchemaError, match="is a document of class Purchase, not of Human"):
             _ = first.buyer
         first.buyer = None

@@ -138,7 +138,7 @@ def test_json_in_one_piece_cannot_be_followed(run: Run, closed: str) -> None:
 
 def test_handlers_are_seen_in_a_process_and_when_it_was_closed(run: Run) -> None:
     with orders_open() as process:
-        have(process, "import headwater.host.plain_runtime as own; own.CLOSE_MS = 0.0")
+        have(process, "import headwater.host.plain_opening as own; own.CLOSE_MS = 0.0")
         have(process, "finish.send().result(); submit.send('tea').result(); submit.send('tea', 11); typed.value = 1")
         have(process, "finish.send(); submit.send('milk')")
         for _ in range(2):

@@ -21,7 +21,9 @@ def test_branches_are_listed_with_where_they_come_from(run: Run) -> None:
 
 @pytest.mark.usefixtures("shop")
 def test_fork_and_merge_as_json(run: Run) -> None:
-    assert json.loads(run("fork", "b", "--json").stdout) == {"branch": "b", "from": "main", "at": 4, "seq": 5}
+    forked = json.loads(run("fork", "b", "--json").stdout)
+    [space] = json.loads(run("spaces", "--json").stdout)
+    assert forked == {"branch": "b", "from": "main", "at": 4, "seq": 5, "id": space["id"]}
     run("set", "notes", '"new"', "--branch", "b")
     merged = json.loads(run("merge", "b", "--json").stdout)
     assert merged == {"source": "b", "into": "main", "seq": 7, "documents": 1}

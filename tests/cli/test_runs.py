@@ -206,8 +206,8 @@ def test_a_crashed_host_is_reported_at_the_first_question(run: Run, terminal: Te
     with module.app.open_with("post.db", Options(wall=post.clock.now_ms)) as space:
         module.letters.publish("hello", id="a", title="Letter a")
         space.sync()
-        found = space._runtime.workflows._next(space._runtime.flows.hosted["post.letters"])
-        space._runtime.flows.do(lambda book: book.run(found.run.id))
+        found = space._opening.workflows._next(space._opening.flows.hosted["post.letters"])
+        space._opening.flows.do(lambda book: book.run(found.run.id))
     [told] = listed(run)
     assert told["status"] == "crashed"
     waits = "Waits for a host: headwater run MODULE:APP."

@@ -162,7 +162,7 @@ def test_failed_event_ends_with_1_and_says_where_it_is_kept(run: Run, orders: st
 def test_event_that_has_to_wait_ends_with_6_and_is_left_for_the_next_opening(
     run: Run, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.plain_runtime.CLOSE_MS", 0.0)
+    monkeypatch.setattr("headwater.host.plain_opening.CLOSE_MS", 0.0)
     types = "\n@app.sink\ndef type() -> None:\n    quiet()\n    typed.value = 1\n"
     Path("orders.py").write_text(Path("orders.py").read_text(encoding="utf-8") + types)
     late = run("send", "finish", "--app", orders, "--url", "orders.db", "--timeout", "20ms", exit=6)
@@ -235,7 +235,7 @@ def test_handler_that_takes_long_is_not_waited_for_any_longer(run: Run) -> None:
     with orders_open() as process:
         have(process, "import threading; go_on = threading.Event(); begun = threading.Event()")
         have(process, "slow = app.handler(name='slow')(lambda: begun.set() or go_on.wait(120))")
-        have(process, "space._runtime.lock.acquire(); space._runtime.lock.release()")
+        have(process, "space._opening.lock.acquire(); space._opening.lock.release()")
         late = run("send", "slow", "--timeout", "20ms", exit=6)
         assert "slow() has not handled event:" in late.stderr
         have(process, "assert begun.wait(120)")
@@ -285,7 +285,7 @@ def test_what_another_process_cannot_do_in_time_is_not_done(run: Run) -> None:
         # A long function holds the lock.
         have(process, "import threading; held = threading.Event(); done = threading.Event()")
         have(
-            process, "def hold(): space._runtime.lock.acquire(); held.set(); done.wait(); space._runtime.lock.release()"
+            process, "def hold(): space._opening.lock.acquire(); held.set(); done.wait(); space._opening.lock.release()"
         )
         have(process, "threading.Thread(target=hold, daemon=True).start(); held.wait()")
         busy = run("send", "submit", "note=tea", "--timeout", "20ms", exit=6).stderr
@@ -296,7 +296,7 @@ def test_what_another_process_cannot_do_in_time_is_not_done(run: Run) -> None:
 
 def test_space_that_is_closed_meanwhile_keeps_the_event_and_says_so(run: Run) -> None:
     with orders_open() as process:
-        have(process, "import headwater.host.plain_runtime as own; own.CLOSE_MS = 0.0")
+        have(process, "import headwater.host.plain_opening as own; own.CLOSE_MS = 0.0")
         have(process, "finish.send().result(); typed.value = 1")
         command = [*COMMAND, "send", "finish", "--timeout", "60s"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as sender:

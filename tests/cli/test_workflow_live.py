@@ -101,7 +101,7 @@ def test_a_space_that_is_busy_answers_and_takes_decisions(run: Run) -> None:
     with letters_open() as process:
         have(process, "space.workflows.drain()")
         # A thread that takes its turn and never gives it back.
-        have(process, "import threading; t = threading.Thread(target=space._runtime.lock.acquire); t.start(); t.join()")
+        have(process, "import threading; t = threading.Thread(target=space._opening.lock.acquire); t.start(); t.join()")
         begin = time.monotonic()
         number = flow(run)["run"]
         run("reject", number)

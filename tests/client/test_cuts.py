@@ -33,7 +33,7 @@ def held(space: Space) -> dict[str, bytes]:
     """Every confirmed document of a replica, as bytes; not what an app declares, which only its first client reads."""
     return {
         doc: encode(record.confirmed)
-        for doc, record in space._runtime._attached._documents.items()
+        for doc, record in space._opening.runtime.attached._documents.items()
         if record.confirmed is not ABSENT and PREFIX not in doc
     }
 

@@ -162,7 +162,7 @@ def test_who_may_only_read_leaves_events_that_wait_to_others(at: Behind) -> None
     todo = Todo()
     with todo.open(at.straight, at.token, actor="ann") as space:
         with space.transaction():
-            space._runtime.send("todo.increment", [])
+            space._opening.send("todo.increment", [])
         space.scheduler.events.close()
     reader = Todo()
     with reader.open(at.straight, token_for(at.server, SPACE, "read")) as space:

@@ -79,7 +79,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held(space: Space) -> int:
-    return space._runtime.replica.document_count
+    return space._opening.replica.document_count
 
 
 def watched(at: Behind) -> int:

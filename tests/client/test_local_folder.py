@@ -41,7 +41,7 @@ print("open", cell.value, flush=True)
 sys.stdin.readline()
 for _ in range(int(count)):
     cell.value += 1
-folder = space._runtime._lease.storage._folder
+folder = space._opening._lease.storage._folder
 folder.flush()
 print("kept", cell.value, flush=True)
 time.sleep(600)
@@ -54,7 +54,7 @@ url, token, folder = sys.argv[1:]
 app = hw.App("killed")
 entries = app.cell("entries", list[int]())
 with app.open(url, token=token, actor="ann", local=folder) as space:
-    folder = space._runtime._lease.storage._folder
+    folder = space._opening._lease.storage._folder
     number = len(entries.value)
     print(number, flush=True)
     while True:
@@ -179,7 +179,7 @@ def test_commits_that_never_left_are_sent_by_the_next_program_and_only_then_does
     state_is(space, "offline")
     for _ in range(10):
         counter.count.value += 1
-    space._runtime.abandon()
+    space._opening.abandon()
     at.come_back()
     again = Counter()
     with again.open(at, local=folder) as opened:
@@ -250,7 +250,7 @@ def test_what_was_written_while_it_was_away_and_before_it_was_closed_is_shown_an
         opened = again.open(at, local=folder)
         assert again.shown == [expected - 1]
         again.count.value += 1
-        opened._runtime.abandon()
+        opened._opening.abandon()
     at.come_back()
     last = Counter()
     with last.open(at, local=folder) as space:
@@ -274,7 +274,7 @@ def test_what_is_refused_when_it_is_sent_again_is_told_once(at: Behind, tmp_path
     state_is(space, "offline")
     with space.transaction():
         counter.count.value += 10
-    space._runtime.abandon()
+    space._opening.abandon()
     other = Counter()
     with other.app.open(at.straight, actor="bob"):
         other.count.value = 5
@@ -302,7 +302,7 @@ def test_what_is_refused_after_it_was_shown_is_told_once_and_taken_back(at: Behi
     state_is(space, "offline")
     with space.transaction():
         counter.count.value += 10
-    space._runtime.abandon()
+    space._opening.abandon()
     other = Counter()
     with other.app.open(at.straight, actor="bob"):
         other.count.value = 5
@@ -330,7 +330,7 @@ def test_a_session_that_the_server_does_not_know_is_told_and_another_is_begun(at
     at.go_away()
     state_is(space, "offline")
     counter.count.value = 3
-    space._runtime.abandon()
+    space._opening.abandon()
     assert at.server.spaces is not None
     at.server.spaces.proofs._secret = bytes(32)
     at.come_back()
@@ -386,7 +386,7 @@ def test_who_is_not_let_in_keeps_what_is_kept(at: Behind, tmp_path: Path) -> Non
     at.go_away()
     state_is(space, "offline")
     counter.count.value = 3
-    space._runtime.abandon()
+    space._opening.abandon()
     at.come_back()
     with pytest.raises(AccessError):
         Counter().app.open(at.url, token=f"hw_{'x' * 43}", actor="ann", local=folder)
@@ -466,7 +466,7 @@ def test_in_an_event_loop_it_is_the_same(at: Behind, tmp_path: Path) -> None:
         await space.idle()
         if away:
             # As if it were killed.
-            await asyncio.to_thread(space._runtime.abandon)
+            await asyncio.to_thread(space._opening.abandon)
         else:
             await space.close()
         assert counter.shown == expected

@@ -265,7 +265,7 @@ async def test_what_the_links_of_a_list_lead_to_comes_along(
         assert [item.title for item in desk.board.items] == [str(number) for number in range(50)]
         assert asked == ["Watch"]
     finally:
-        space._runtime.leave()
+        space._opening.leave()
         await space.close()
 
 
@@ -417,11 +417,11 @@ async def test_a_document_that_is_let_go_and_read_again_at_once_stays_current(at
             other.doc(ann, Person).age = 31
 
     async with desk.app.aopen(at.url, token=at.token, actor="ann") as space:
-        person, storage = space.doc(ann, Person), space._runtime._lease.storage
+        person, storage = space.doc(ann, Person), space._opening._lease.storage
         may_go_on = threading.Event()
         storage.link.soon(lambda: may_go_on.wait(DEADLINE_S))  # type: ignore[attr-defined]  # as long as this is done
         assert not is_here(lambda: person.age)()
-        space._runtime.replica.release(doc_key(ann))
+        space._opening.replica.release(doc_key(ann))
         assert not is_here(lambda: person.age)()
         may_go_on.set()
         await until(is_here(lambda: person.age), "it has come")
@@ -435,7 +435,7 @@ async def test_a_change_that_comes_before_the_document_is_part_of_the_document(a
     desk = Desk()
     ann = await asyncio.to_thread(desk.fill, at)
     async with desk.app.aopen(at.url, token=at.token, actor="ann") as space:
-        person, replica = space.doc(ann, Person), space._runtime.replica
+        person, replica = space.doc(ann, Person), space._opening.replica
         at.proxy.freeze(True)
         assert not is_here(lambda: person.age)()
         # The document was held a moment ago, and the server has told this before it was asked for it once more.
@@ -457,7 +457,7 @@ async def test_a_change_that_comes_right_after_the_document_is_taken_in(at: Behi
         CommitOutcome(Commit(SessionId("other"), LocalSeq(0), (DeleteDoc(doc),)), Committed(Seq(1_000))),
     ):
         async with desk.app.aopen(at.url, token=at.token, actor="ann") as space:
-            replica = space._runtime.replica
+            replica = space._opening.replica
             at.proxy.freeze(True)
             assert replica.is_missing(doc)
             append = PatchDoc(doc, (Append((), (freeze(1),)),))

@@ -35,7 +35,7 @@ def test_many_commits_of_a_session_that_cannot_be_gone_on_with_are_told_of_at_on
         with space.transaction():
             counter.count.increment()
             entries.append(f"entry {number}")
-    space._runtime.abandon()
+    space._opening.abandon()
     assert at.server.spaces is not None
     at.server.spaces.proofs._secret = bytes(32)
     at.come_back()

@@ -44,7 +44,7 @@ class Plane:
 def test_a_sink_that_asked_runs_again_when_the_write_is_decided_and_one_that_did_not_does_not() -> None:
     plane = Plane()
     with plane.app.open("memory:") as space:
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             plane.seat.value = "ann"
             assert plane.shown == ["'' confirmed", "'ann' pending"]
         space.sync()
@@ -59,7 +59,7 @@ def test_of_another_document_nothing_is_told() -> None:
     plane = Plane()
     with plane.app.open("memory:") as space:
         assert plane.other.value == 0
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             plane.other.value = 1
         space.sync()
         assert plane.shown == ["'' confirmed"]
@@ -68,7 +68,7 @@ def test_of_another_document_nothing_is_told() -> None:
 def test_several_writes_before_the_first_is_decided_are_one_change_of_status() -> None:
     plane = Plane()
     with plane.app.open("memory:") as space:
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             for who in ("ann", "bob", "cid"):
                 plane.seat.value = who
         space.sync()
@@ -78,7 +78,7 @@ def test_several_writes_before_the_first_is_decided_are_one_change_of_status() -
 def test_outside_of_a_run_it_is_as_of_now() -> None:
     plane = Plane()
     with plane.app.open("memory:") as space:
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             plane.seat.value = "ann"
             assert hw.status(plane.seat) == "pending"
             assert hw.status(plane.other) == "confirmed"
@@ -93,7 +93,7 @@ def test_of_a_document_and_of_its_parts_it_is_that_of_the_whole_document() -> No
     people = app.cell("people", {"ann": 1})
     with app.open("memory:") as space:
         assert (seat.who, people.value) == ("", {"ann": 1})
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             seat.who = "ann"
             people.key("bob").value = 2
             assert hw.status(seat) == hw.status(people) == hw.status(people.key("ann")) == "pending"
@@ -128,7 +128,7 @@ def test_a_computed_that_asked_runs_again_and_is_not_taken_over_by_the_next_open
 
     with app.open(tmp_path / "plane.db") as space:
         assert label() == " confirmed"
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             seat.value = "ann"
             assert label() == "ann pending"
         space.sync()
@@ -151,7 +151,7 @@ def test_who_does_not_ask_any_more_is_not_run_for_it() -> None:
 
     with app.open("memory:") as space:
         assert not seat.value
-        with disk_held(space._runtime):
+        with disk_held(space._opening):
             is_asking.value = False
             seat.value = "ann"
         space.sync()
@@ -169,9 +169,9 @@ def test_a_removed_function_leaves_nothing_behind() -> None:
 
     with app.open("memory:") as space:
         assert len(space.scheduler.decision_waits) == 1
-        space._runtime.drop(show)
+        space._opening.drop(show)
         assert len(space.scheduler.decision_waits) == 0
-        assert not space._runtime.replica.status_docs
+        assert not space._opening.replica.status_docs
 
 
 def test_without_anybody_who_asks_nothing_is_told() -> None:
@@ -179,7 +179,7 @@ def test_without_anybody_who_asks_nothing_is_told() -> None:
     seat = app.cell("seat", "")
     told: list[object] = []
     with app.open("memory:") as space:
-        space._runtime.replica.on_status = told.append
+        space._opening.replica.on_status = told.append
         seat.value = "ann"
         space.sync()
         assert not told

@@ -45,7 +45,7 @@ def test_connection_that_ends_in_the_middle_of_a_frame_leaves_nothing_that_fails
         served(tmp_path / "data") as server,
         app.open(f"{server.url}/short") as space,
     ):
-        storage = space._runtime._lease.storage
+        storage = space._opening._lease.storage
         assert isinstance(storage, RemoteStorage)
         connection = storage.link
         assert connection._socket is not None

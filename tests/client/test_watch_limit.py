@@ -36,7 +36,7 @@ def test_a_folder_with_more_documents_than_the_server_lets_watch_is_gone_on_with
     at.go_away()
     space = app.open(at.url, token=at.token, actor="ann", local=folder)
     cells[0].value = 2
-    space._runtime.abandon()
+    space._opening.abandon()
     assert at.server.spaces is not None
     at.server.spaces.limits["watches"] = 30
     at.come_back()

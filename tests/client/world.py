@@ -88,7 +88,7 @@ class Counter:
 
 def storage_of(space: Space) -> RemoteStorage:
     """Its end of the connection."""
-    storage = space._runtime._lease.storage
+    storage = space._opening._lease.storage
     assert isinstance(storage, RemoteStorage)
     return storage
 

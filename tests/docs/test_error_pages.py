@@ -10,6 +10,7 @@ import pytest
 
 from headwater import errors
 from headwater.cli.exits import exit_of
+from headwater.values.space_ids import ALPHABET
 from tests.docs.blocks import THIS_CHECKOUT, Reader, find_blocks
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "errors"
@@ -23,6 +24,8 @@ KINDS: dict[str, Kind] = {
 """By their codes. The root is never raised, and has no page."""
 
 MESSAGE = re.compile(r"(\w+) (HW\d{3}): \S")
+SPACE_IDS = re.compile(rf"\b(?=[a-z]*[0-9])[{ALPHABET}]{{20}}\b")
+SPACE_ID = "7k3q9d4m2x8v1n6p0c5r"  # Stands for the id of a space in the pages.
 PROCESS = "4119"  # Stands for the number of a process in the pages.
 
 
@@ -102,7 +105,7 @@ def test_message_is_the_one_that_the_example_prints(
     assert printed
     messages = on_one_line("\n".join(block.source for block in find_blocks(page) if block.language == "text"))
     for line in printed:
-        assert line.replace(str(os.getpid()), PROCESS) in messages
+        assert SPACE_IDS.sub(SPACE_ID, line.replace(str(os.getpid()), PROCESS)) in messages
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.md")), ids=lambda path: path.stem)

@@ -15,6 +15,7 @@ from tests.docs.blocks import SECONDS_MAX, is_ready
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 PROGRAMS = {
+    "spaces_transfer.py": ("97 12 3\n", "94 24 6\n"),
     "counter.py": (
         """\
 0 doubled is 0
@@ -44,6 +45,41 @@ home ['[ ] tea (Anna)', '[ ] milk (Anna)', '[ ] tea (Anna)']
 """,
         """\
 1000 [1000, 1000]
+""",
+    ),
+    "spaces_links.py": (
+        """\
+True
+[('tea', False)]
+[('tea', 'Ann')]
+""",
+        """\
+True
+[('tea', False), ('tea', False)]
+[('tea', 'Ann'), ('tea', 'Ann')]
+""",
+    ),
+    "spaces_two_apps.py": (
+        """\
+40 0
+32 2
+""",
+        """\
+32 2
+24 4
+""",
+    ),
+    "spaces_read.py": (
+        """\
+14.4
+18.0
+18.0
+runs: 0 0
+""",
+        """\
+18.0
+18.0
+runs: 0 0
 """,
     ),
     "report.py": (

@@ -66,6 +66,8 @@ BUDGETS = {
     "guide/sharing.md": 800,
     "guide/offline.md": 800,
     "guide/opening.md": 600,
+    "guide/several-spaces.md": 900,
+    "guide/sending-to-spaces.md": 900,
     "guide/errors.md": 500,
     "guide/testing.md": 700,
     "guide/inspect.md": 800,

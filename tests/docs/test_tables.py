@@ -74,7 +74,10 @@ def test_every_decision_is_in_the_index() -> None:
     folder = ROOT / "docs" / "decisions"
     linked = re.findall(r"\]\(([\w-]+\.md)\) \| (.+) \|$", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
     assert [name for name, _ in linked] == sorted(path.name for path in folder.glob("0*.md"))
-    for number, (name, title) in enumerate(linked, start=1):
+    # A number may be missing: it belongs to a decision that is not written yet.
+    numbers = [int(name[:4]) for name, _ in linked]
+    assert len(set(numbers)) == len(numbers)
+    for number, (name, title) in zip(numbers, linked, strict=True):
         first = (folder / name).read_text("utf-8").splitlines()[0]
         assert first.startswith(f"# {number}. {title.partition(';')[0]}")
 

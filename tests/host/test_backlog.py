@@ -24,7 +24,7 @@ def test_a_writer_that_is_faster_than_the_disk_is_held_up_before_an_opening_woul
     mine, other = (app.cell("n", 0) for app in apps)
     waiting: list[int] = []
     with apps[0].open(url) as space:
-        held = space._runtime._lease.storage
+        held = space._opening._lease.storage
         assert isinstance(held, Storage)
 
         def write() -> None:
@@ -54,7 +54,7 @@ def test_a_server_that_submits_never_waits_for_the_disk(tmp_path: Path, monkeypa
     """Its event loop submits: it stops reading from its clients instead."""
     app = hw.App("a")
     with app.open(tmp_path / "a.db") as space:
-        local = storage_of(space._runtime._lease)
+        local = storage_of(space._opening._lease)
         space.sync()
 
         def waited() -> None:

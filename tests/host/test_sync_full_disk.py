@@ -11,7 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import StoreFullError
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.opening import Opening
 from headwater.runtime.type_records import schema_key
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler_limits import FAILURES_MAX
@@ -20,7 +20,7 @@ from headwater.values.tree import ABSENT
 
 
 @contextmanager
-def full(space: SpaceRuntime) -> Iterator[None]:
+def full(space: Opening) -> Iterator[None]:
     """The disk takes nothing."""
     backend = space._lease.local.call(lambda engine: engine.backend)
 
@@ -50,7 +50,7 @@ def test_sync_raises_while_an_event_is_only_in_memory(tmp_path: Path) -> None:
     with app.open(str(tmp_path / "a.db")) as space:
         # What the opening itself writes is on disk.
         space.sync()
-        with full(space._runtime):
+        with full(space._opening):
             tickets = [add.send(1), add.send(2)]
             for _ in range(2):
                 with pytest.raises(StoreFullError, match=r"2 events are only in memory in space 'a'.*the disk is full"):
@@ -67,7 +67,7 @@ def test_async_sync_raises_while_an_event_is_only_in_memory(tmp_path: Path) -> N
     async def main() -> int:
         async with app.aopen(str(tmp_path / "a.db")) as space:
             await space.synced()
-            with full(space._runtime):
+            with full(space._opening):
                 ticket = add.send(1)
                 for _ in range(2):
                     with pytest.raises(StoreFullError, match="1 event is only in memory in space 'a'"):
@@ -82,13 +82,13 @@ def test_async_sync_raises_while_an_event_is_only_in_memory(tmp_path: Path) -> N
 def test_what_an_app_declares_is_not_missed_while_the_disk_is_full(tmp_path: Path) -> None:
     """The author wrote nothing: the next opening stores it."""
     app, count, _ = counter()
-    with app.open(str(tmp_path / "a.db")) as space, full(space._runtime):
+    with app.open(str(tmp_path / "a.db")) as space, full(space._opening):
         assert count.value == 0
         space.sync()
     app, _, _ = counter()
     with app.open(str(tmp_path / "a.db")) as space:
         space.sync()
-        assert space._runtime.replica.read(schema_key("counter")) is not ABSENT
+        assert space._opening.replica.read(schema_key("counter")) is not ABSENT
 
 
 def test_event_that_is_in_the_outbox_is_on_disk(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_event_that_is_in_the_outbox_is_on_disk(tmp_path: Path) -> None:
     app, count, add = counter()
     with app.open(str(tmp_path / "a.db")) as space:
         space.sync()
-        backend = space._runtime._lease.local.call(lambda engine: engine.backend)
+        backend = space._opening._lease.local.call(lambda engine: engine.backend)
         append = backend.append
         calls = 0
 
@@ -117,7 +117,7 @@ def test_event_that_is_in_the_outbox_is_on_disk(tmp_path: Path) -> None:
 
 
 @contextmanager
-def no_room_for(space: SpaceRuntime, name: str) -> Iterator[None]:
+def no_room_for(space: Opening, name: str) -> Iterator[None]:
     """The disk takes what is smaller than the result of a function."""
     backend = space._lease.local.call(lambda engine: engine.backend)
     append = backend.append
@@ -151,7 +151,7 @@ def test_function_runs_again_until_there_is_room_for_its_result(tmp_path: Path) 
     errors: list[hw.HeadwaterError] = []
     with app.open(str(tmp_path / "a.db"), on_error=errors.append) as space:
         space.sync()
-        with no_room_for(space._runtime, "double"):
+        with no_room_for(space._opening, "double"):
             price.value = 3
             for _ in range(2 * FAILURES_MAX):
                 space.sync()
@@ -182,7 +182,7 @@ def test_call_whose_first_result_has_no_room_raises_that(
     function = {"double": double, "more": more}[called]
     with app.open(str(tmp_path / "a.db"), on_error="log") as space:
         space.sync()
-        runtime = space._runtime
+        runtime = space._opening
         pull = runtime.pull
 
         def pull_and_sync(node: Node, *, in_run: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,11 +12,13 @@ import pytest
 
 from headwater.cells.pending_commit import PendingCommit
 from headwater.errors import ClosedError, PoisonedError, StoreFullError
-from headwater.host.disk_writer import DiskWrite, DiskWriter
+from headwater.host.disk_writer import DiskWrite, DiskWriter, NotWrittenError
 from headwater.host.storage import Storage
 from headwater.runtime.attached_replica import AttachedReplica
+from headwater.store import engine
+from headwater.store.backend import LogRow
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import Committed, Conflict
-from headwater.store.engine import Engine
 from headwater.store.verification import verify
 from headwater.testing import Disk
 from headwater.values.address import doc_key
@@ -64,25 +66,45 @@ def test_next_group_is_decided_while_the_disk_is_busy_with_this_one(monkeypatch:
     disk = Disk()
     slow = SlowSync(disk)
     decided = 0
-    original = Engine._decide
+    original = Storage._append
 
-    def counting(*args: Any) -> Any:
+    def counting(storage: Storage, rows: Sequence[LogRow], *rest: Any) -> Any:
+        """The rows of a group that was just decided."""
         nonlocal decided
-        decided += 1
-        if decided == 2 * GROUP:
-            # Only now does the disk go on with the first group.
-            slow.go.set()
-        return original(*args)
+        if not slow.go.is_set():
+            decided += len(rows)
+            if decided == 2 * GROUP:
+                # Only now does the disk go on with the first group.
+                slow.go.set()
+        return original(storage, rows, *rest)
 
+    monkeypatch.setattr(Storage, "_append", counting)
     with on_disk(disk, group_max=GROUP) as storage:
         ann = counter(storage)
-        monkeypatch.setattr(Engine, "_decide", counting)
         slow.go.clear()
         sent = add(ann, 2 * GROUP + 1)
         assert decided == 2 * GROUP
         ann.sync()
         assert all(pending.accepted for pending in sent)
         assert storage.groups == 4
+
+
+def test_groups_are_decided_while_a_fold_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold takes as long as deciding many groups: a caller that goes on does not wait for it."""
+    disk = Disk()
+    slow = SlowSync(disk)
+    with on_disk(disk, group_max=GROUP) as storage:
+        ann = counter(storage)
+        slow.go.clear()
+        monkeypatch.setattr(engine, "FOLD_COMMITS", 1)
+        sent = add(ann, GROUP + 1)
+        monkeypatch.setattr(engine, "FOLD_COMMITS", sys.maxsize)
+        sent += add(ann, 3 * GROUP)
+        assert [each.write.is_long for each in storage._written] == [True, False, False, False]
+        slow.go.set()
+        ann.sync()
+        assert all(pending.accepted for pending in sent)
+        check_log(storage)
 
 
 def test_group_that_is_being_written_is_not_told() -> None:
@@ -118,9 +140,9 @@ def test_who_looks_at_the_space_sees_no_commit_that_is_not_on_disk(use: Callable
     with on_disk(disk, group_max=GROUP) as storage:
         ann = counter(storage)
         add(ann, GROUP + 1)
-        assert storage._written is not None
+        assert storage._written
         assert use(storage) >= GROUP + 1
-        assert storage._written is None
+        assert not storage._written
         assert count_on(disk) == [{"n": GROUP}]
 
 
@@ -214,6 +236,30 @@ def test_group_without_room_and_the_one_decided_on_top_of_it_are_decided_again()
     assert found_on(disk.files(), "d0", "count") == ["bob", {"n": 3 * GROUP}]
 
 
+def test_fold_without_room_and_the_groups_decided_behind_it_are_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk()
+    with faulty(disk, group_max=GROUP) as storage:
+        ann = counter(storage)
+        disk.capacity_bytes = sum(map(len, disk.files().values()))
+        monkeypatch.setattr(engine, "FOLD_COMMITS", 1)
+        large = [ann.commit([put(f"d{number}", "x" * 100_000)]) for number in range(GROUP)]
+        small = add(ann, 1)
+        monkeypatch.setattr(engine, "FOLD_COMMITS", sys.maxsize)
+        small += add(ann, 2 * GROUP)
+        storage.wait()
+        disk.capacity_bytes = None
+        ann.sync()
+        assert all(isinstance(pending.error, StoreFullError) for pending in large)
+        assert {type(pending.error) for pending in small} <= {type(None), StoreFullError}
+        last = add(ann, 3 * GROUP)
+        ann.sync()
+        assert all(pending.accepted for pending in last)
+        landed = sum(pending.accepted for pending in small + last)
+        assert plain(ann.read(doc_key("count"))) == {"n": landed}
+        check_log(storage)
+    assert found_on(disk.files(), "count") == [{"n": landed}]
+
+
 def test_failed_sync_of_a_written_group_ends_the_session_and_tells_no_success() -> None:
     disk = Disk()
     with faulty(disk, group_max=GROUP) as storage:
@@ -267,6 +313,33 @@ class Listener:
 
     def deliver(self, decided: Any) -> None:
         self._order += [type(each.verdict).__name__ for each in decided]
+
+
+def test_write_behind_a_failed_one_is_left_out_until_the_writer_is_restarted() -> None:
+    """Its rows follow rows that do not exist: they must not reach the file."""
+    begun, go = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def failing() -> None:
+        begun.set()
+        assert go.wait(WAIT_S)
+        message = "no room"
+        raise OSError(message)
+
+    writer = DiskWriter("writer", MemoryBackend())
+    first = writer.start(failing)
+    assert begun.wait(WAIT_S)
+    second = writer.start(lambda: done.append("second"))
+    go.set()
+    second.wait_ended()
+    # Nothing has acknowledged the error yet.
+    third = writer.start(lambda: done.append("third"))
+    third.wait_ended()
+    assert (type(first.error), type(second.error), type(third.error)) == (OSError, NotWrittenError, NotWrittenError)
+    writer.restart()
+    writer.start(lambda: done.append("fourth")).wait_ended()
+    writer.close()
+    assert done == ["fourth"]
 
 
 # --- interrupts --------------------------------------------------------------------------------------------------

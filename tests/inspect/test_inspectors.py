@@ -98,7 +98,7 @@ class Place:
         app = make_app()
         with app.open(self.url, space="home", on_error=lambda _: None) as space:
             space.start(kettle, "kitchen", litres=1.5)
-            [add] = [each for each in space._runtime.handlers if isinstance(each, Handler)]
+            [add] = [each for each in space._opening.handlers if isinstance(each, Handler)]
             add.send(3)
             self.event = add.send(11).id
         with inspector_for(self.url, "home") as inspector:

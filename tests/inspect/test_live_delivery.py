@@ -243,7 +243,7 @@ def test_event_whose_handler_wants_to_end_the_program_has_failed_and_others_go_o
 def test_space_that_is_closed_meanwhile_says_that_the_event_is_left(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.plain_runtime.CLOSE_MS", 0.0)
+    monkeypatch.setattr("headwater.host.plain_opening.CLOSE_MS", 0.0)
     app = hw.App("desk")
     typed = app.cell("typed", 0)
     quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
@@ -269,7 +269,7 @@ def test_space_that_is_closed_meanwhile_says_that_the_event_is_left(
 
 def left(file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A file in whose outbox there is an event for `late` of the app `desk`; its id."""
-    monkeypatch.setattr("headwater.host.plain_runtime.CLOSE_MS", 0.0)
+    monkeypatch.setattr("headwater.host.plain_opening.CLOSE_MS", 0.0)
     app = hw.App("desk")
     typed = app.cell("typed", 0)
     quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
@@ -363,8 +363,8 @@ def test_result_is_not_waited_for_longer_than_the_caller_wants_although_another_
     assert desk.begun.wait(SAFETY_S)
     event = space.scheduler.queue_event("desk.add", {"number": 2})  # type: ignore[arg-type]
     with pytest.raises(EventTimeoutError):
-        space._runtime.wait_for(event, 1.0)
+        space._opening.wait_for(event, 1.0)
     desk.go_on.set()
     main.join(SAFETY_S)
-    space._runtime.wait_for(event, None)
+    space._opening.wait_for(event, None)
     assert event.result == 3

@@ -39,7 +39,7 @@ def make_app() -> hw.App:
 def test_mark_changes_when_something_happens(tmp_path: Path) -> None:
     app = make_app()
     with app.open(str(tmp_path / "post.db")) as space:
-        inspector = LiveInspector([inspection_of(space._runtime)])
+        inspector = LiveInspector([inspection_of(space._opening)])
         first = inspector.mark(ListWorkflows())
         assert inspector.mark(ListRuns()) == first
         space.workflows.drain()
@@ -53,7 +53,7 @@ def test_a_file_of_which_only_a_branch_is_open_tells_of_its_workflows_too(tmp_pa
     with open_space(url) as storage:
         storage.fork("draft")
     with hw.App("other").open(url, branch="draft") as space:
-        inspector = LiveInspector([inspection_of(space._runtime)])
+        inspector = LiveInspector([inspection_of(space._opening)])
         [view] = inspector.ask(ListWorkflows()).flows
         assert (view.name, view.block_kind) == ("post.letters", "indeterminate")
         assert view.run is not None
@@ -64,7 +64,7 @@ def test_runs_of_a_killed_host_are_recovered_by_the_process_that_has_the_file_op
     url = str(tmp_path / "post.db")
     with make_app().open(url) as space:
         space.workflows.drain()
-        hub = space._runtime.flows
+        hub = space._opening.flows
         hub.do(lambda tables: tables.execute("update flow set head = null, block = null, block_kind = null"))
         found = hub.do(
             lambda tables: tables.execute(
@@ -74,20 +74,20 @@ def test_runs_of_a_killed_host_are_recovered_by_the_process_that_has_the_file_op
             )
         )
     with hw.App("other").open(url) as space:
-        report = LiveInspector([inspection_of(space._runtime)]).ask(ShowRun(run=found[0][0]))
+        report = LiveInspector([inspection_of(space._opening)]).ask(ShowRun(run=found[0][0]))
         assert report.details.run.status == "crashed"
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with make_app().open(str(tmp_path / "post.db")) as space:
         space.workflows.drain()
-        inspector = LiveInspector([inspection_of(space._runtime)])
+        inspector = LiveInspector([inspection_of(space._opening)])
         [view] = inspector.ask(ListWorkflows()).flows
         assert view.run is not None
         with pytest.raises(UsageError, match="is not JSON"):
             inspector.do(DecideRun(run=view.run, action="applied", value="{"))
         with pytest.raises(NotFoundError, match="it holds the space 'post', not 'other'"):
-            LiveInspector([inspection_of(space._runtime)], InspectScope(space="other")).ask(ListRuns())
+            LiveInspector([inspection_of(space._opening)], InspectScope(space="other")).ask(ListRuns())
         with pytest.raises(ClosedError):
             LiveInspector([]).ask(ListRuns())
         with pytest.raises(NotFoundError):
@@ -97,7 +97,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
 def test_a_result_that_a_person_names_has_to_be_of_the_type_that_next_expects(tmp_path: Path) -> None:
     with make_app().open(str(tmp_path / "post.db")) as space:
         space.workflows.drain()
-        inspector = LiveInspector([inspection_of(space._runtime)])
+        inspector = LiveInspector([inspection_of(space._opening)])
         [view] = inspector.ask(ListWorkflows()).flows
         assert view.run is not None
         with pytest.raises(UsageError, match="int"):

@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_closing_keeps_what_handlers_did_and_what_they_left(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.plain_runtime.CLOSE_MS", 0.0)
+    monkeypatch.setattr("headwater.host.plain_opening.CLOSE_MS", 0.0)
     app = hw.App("desk")
     typed = app.cell("typed", 0)
     quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)

@@ -329,7 +329,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
         writer.start()
         assert held.at_work.wait(SAFETY_S)
         asked = threading.Event()
-        view = inspection_of(space._runtime)
+        view = inspection_of(space._opening)
         turn, view._lock = view._lock, Turn(view._lock, asked.set)  # type: ignore[assignment]
 
         def release() -> None:
@@ -339,7 +339,7 @@ def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -
         releaser = threading.Thread(target=release)
         releaser.start()
         assert not ask_one(file, GetGraph(), wait_ms=5000).busy
-        inspection_of(space._runtime)._lock = turn
+        inspection_of(space._opening)._lock = turn
         writer.join(SAFETY_S)
         releaser.join(SAFETY_S)
 
@@ -364,7 +364,7 @@ def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file:
             held, release = threading.Event(), threading.Event()
 
             def look() -> None:
-                with inspection_of(space._runtime).locked(1) as has_lock:
+                with inspection_of(space._opening).locked(1) as has_lock:
                     assert has_lock
                     held.set()
                     assert release.wait(SAFETY_S)
@@ -374,7 +374,7 @@ def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file:
             assert await asyncio.to_thread(held.wait, SAFETY_S)
             counter.count.value = 5
             await asyncio.sleep(0)
-            assert space._runtime._missed
+            assert space._opening.runtime._missed
             release.set()
             await asyncio.to_thread(looking.join, SAFETY_S)
             await asyncio.sleep(0)

@@ -46,11 +46,28 @@ def test_a_follower_hears_of_openings_that_come_later(counter: Counter, file: Pa
     with counter.app.open(file), call_when_ready(file) as caller:
         heard = caller.follow("finished")
         with other.app.open(file) as space, call(file) as another:
-            while not space.scheduler.trace.on:
+            while len(space.scheduler.trace._listeners) < 2:  # one for each app, although they share a runtime
                 another.ping()
             other.count.value = 3
             while next(heard).app != "other":
                 pass
+
+
+def test_apps_that_share_a_runtime_are_heard_of_once_each(counter: Counter, file: Path) -> None:
+    other = Counter("other")
+    with counter.app.open(file), other.app.open(file) as space, call_when_ready(file) as caller:
+        heard = caller.follow("finished")
+        while len(space.scheduler.trace._listeners) < 2:
+            caller.ping()
+        other.count.value = 3
+        counter.count.value = 4
+        lines = [next(heard) for _ in range(4)]
+    assert [(line.app, str((line.record or {})["node"]).partition("#")[0]) for line in lines] == [
+        ("other", "doubled"),
+        ("other", "show"),
+        (counter.app.name, "doubled"),
+        (counter.app.name, "show"),
+    ]
 
 
 def test_nothing_is_recorded_without_a_follower(counter: Counter, file: Path) -> None:

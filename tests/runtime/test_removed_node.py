@@ -15,10 +15,10 @@ def test_removed_node_goes_without_the_collector() -> None:
     with app.open("memory:") as space:
         double = app.computed(name="double")(lambda: price.value * 2)
         assert double() == 2
-        node = space._runtime.nodes[double]
+        node = space._opening.nodes[double]
         gc.disable()
         try:
-            space._runtime.drop(double)
+            space._opening.drop(double)
             space.sync()
             space.settle()
             assert node.commit is None

@@ -216,7 +216,7 @@ class EventWorld(World):
                     todo.append(source)
         plans = [self.plans[each] for each in above if each in self.plans]
         # Who is not clean by now is one that never settles, or the watch has told of it.
-        is_odd = any(each.error or each.cycle or each.attempt or not each.is_clean for each in above)
+        is_odd = any(each.error or each.rare.cycle or each.attempt or not each.is_clean for each in above)
         if is_odd or any(plan.writes or plan.materializes or plan.spawns for plan in plans):
             return
         expected = Naive(plans, self.value, {}).value(name)

@@ -361,7 +361,7 @@ class World:
     def verify_results(self) -> None:
         """What is there is what a naive engine comes to."""
         resting = {node: plan for node, plan in self.plans.items() if node.is_clean and node.attempt is None}
-        current = {node: plan for node, plan in resting.items() if node.is_live and node.cycle is None}
+        current = {node: plan for node, plan in resting.items() if node.is_live and node.rare.cycle is None}
         made = [plan for node, plan in current.items() if node.error is None and not plan.effect]
         errors = {node.name: said(node.error) for node in self.plans if node.error is not None}
         naive = Naive(made, self.value, errors)
@@ -399,7 +399,7 @@ class World:
             return
         for each in above:
             assert each.is_clean, f"{node} was pulled, and {each} has not run"
-        if not self.shaken and all(each.error is None and not each.cycle for each in above):
+        if not self.shaken and all(each.error is None and not each.rare.cycle for each in above):
             naive = Naive([self.plans[each] for each in above], self.value, {})
             assert self.value(node.name) == naive.value(node.name), f"{node} was pulled"
 

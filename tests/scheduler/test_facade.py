@@ -33,7 +33,6 @@ def test_facade_only_builds_and_forwards() -> None:
     assert found == []
 
 
-@pytest.mark.pure("reads docstrings of methods")
 @pytest.mark.parametrize(
     "name",
     [

@@ -333,7 +333,7 @@ def test_ring_that_opens_is_none_any_more(shop: Workshop) -> None:
     show = shop.show("show", "y")
     shop.put(closed=1)
     shop.run()
-    assert x.cycle is not None
+    assert x.rare.cycle is not None
     shop.put(closed=0)
     shop.run()
     assert x.rank < y.rank

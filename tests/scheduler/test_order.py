@@ -165,9 +165,9 @@ def test_ring_keeps_a_member_of_which_another_reads_two_documents_when_it_grows(
     first = shop.computation("first", print, outputs=(b,), declared_reads=(c,))
     second = shop.computation("second", print, outputs=(a, b), declared_reads=(c,))
     last = shop.computation("last", print, outputs=(c,), declared_reads=(a, b))
-    assert last.cycle is not None
-    assert set(last.cycle) == {first, second, last}
-    assert first.cycle is second.cycle is last.cycle
+    assert last.rare.cycle is not None
+    assert set(last.rare.cycle) == {first, second, last}
+    assert first.rare.cycle is second.rare.cycle is last.rare.cycle
 
 
 # --- bounds -----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from headwater.cells.transaction import Transaction
 from headwater.core import SetDoc, doc_key
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler_limits import AUTO_DEBOUNCE_MS, BACKOFF_MAX_MS, BACKOFF_MS, RUNS_MAX
+from headwater.values.tree import Value
 from tests.scheduler.workshop import Workshop, number, write
 
 
@@ -98,8 +99,13 @@ def test_effect_that_has_become_quick_is_not_held_up_any_more(shop: Workshop) ->
     assert shop.run() == ["draw"], "45 on average now"
 
 
+class One:
+    def to_stored(self, _: object) -> Value:
+        return 1
+
+
 def test_slow_computation_is_never_debounced_by_itself(shop: Workshop) -> None:
-    shop.computation("slow", takes(shop, 500), store=lambda _: 1)
+    shop.computation("slow", takes(shop, 500), result_type=One())
     shop.show("show", "slow")
     shop.run()
     runs(shop, 4)

@@ -352,7 +352,7 @@ def test_a_space_that_is_closed_just_then_is_opened_again(server: Server, store:
     channel.close()
     opened: list[str] = []
 
-    def forget(space: str, *, create: bool) -> tuple[Storage, bytes]:
+    def forget(space: str, *, create: bool) -> Storage:
         opened.append(space)
         return real(space, create=create)
 

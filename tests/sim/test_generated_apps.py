@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 import headwater as hw
-from headwater.host.space_facade import runtime_of
+from headwater.host.space_facade import opening_of
 from headwater.host.storage import storage_of
 from sim.apps import parts as p
 from sim.apps.edits import edited
@@ -44,9 +44,9 @@ def test_model_agrees_with_the_app(seed: int) -> None:
             if draft.handlers:
                 getattr(module, draft.pick(draft.handlers)).send(number % 5, f"e{number}")
         space.sync()
-        log = storage_of(runtime_of(space)._lease).call(lambda engine: list(moments(engine)))
+        log = storage_of(opening_of(space)._lease).call(lambda engine: list(moments(engine)))
         model = Model(app, log[-1].after if log else {}, at_rest=True)
-        check_screens(model, SCREENS.by_space.get(runtime_of(space), {}), lambda *broken: found.append(broken))
+        check_screens(model, SCREENS.by_space.get(opening_of(space), {}), lambda *broken: found.append(broken))
         check_calls(app, module, model, lambda *broken: found.append(broken))
         check_history(app, log, blocks, lambda *broken: found.append(broken))
     assert found == []

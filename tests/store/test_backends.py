@@ -90,7 +90,7 @@ def test_fold_is_remembered_with_the_rows_it_came_with(backend: Backend) -> None
         rows(3, 3),
         fold(
             2,
-            revisions=[(MAIN, A, Seq(1)), (MAIN, A, Seq(2)), (DRAFT, B, Seq(2))],
+            revisions=[(MAIN, A, [Seq(1), Seq(2)]), (DRAFT, B, [Seq(2)])],
             heads=[(MAIN, head(A, 2)), (DRAFT, head(B, 2, live=False))],
             snapshots=[(MAIN, SnapshotRow(A, Seq(2), b"whole")), (DRAFT, SnapshotRow(B, Seq(2), None))],
             replays=[ReplayRow(SessionId("s"), LocalSeq(1), LocalSeq(2), Seq(1))],
@@ -107,10 +107,10 @@ def test_fold_is_remembered_with_the_rows_it_came_with(backend: Backend) -> None
 
 
 def test_later_fold_moves_heads_and_adds_the_rest(backend: Backend) -> None:
-    backend.append(rows(1, 5), fold(1, revisions=[(MAIN, A, Seq(1))], heads=[(MAIN, head(A, 1))]))
+    backend.append(rows(1, 5), fold(1, revisions=[(MAIN, A, [Seq(1)])], heads=[(MAIN, head(A, 1))]))
     merged = BranchRow(MAIN, None, NEVER, Millis(5), ((DRAFT, Seq(3), Seq(4)),))
     more = Fold(Seq(5), branches=[merged, branch_row(DRAFT, MAIN, 1)])
-    more.revisions, more.heads = [(MAIN, A, Seq(5))], [(MAIN, head(A, 5, live=False))]
+    more.revisions, more.heads = [(MAIN, A, [Seq(5)])], [(MAIN, head(A, 5, live=False))]
     backend.append((), more)
     assert backend.folded() == 5
     assert backend.head(MAIN, A) == head(A, 5, live=False)
@@ -189,7 +189,7 @@ def test_dropped_log_is_gone_and_snapshots_stand_in_for_it(backend: Backend) -> 
         rows(1, 9),
         fold(
             9,
-            revisions=[(MAIN, A, Seq(seq)) for seq in seqs],
+            revisions=[(MAIN, A, [Seq(seq) for seq in seqs])],
             heads=[(MAIN, head(A, 9))],
             snapshots=[(MAIN, SnapshotRow(A, Seq(seq), b"%d" % seq)) for seq in seqs],
         ),
@@ -231,7 +231,7 @@ def full(backend: Backend) -> None:
         rows(1, 3),
         fold(
             3,
-            revisions=[(MAIN, A, Seq(1))],
+            revisions=[(MAIN, A, [Seq(1)])],
             heads=[(MAIN, head(A, 1))],
             snapshots=[(MAIN, SnapshotRow(A, Seq(1), b"x"))],
             replays=[ReplayRow(SessionId("s"), LocalSeq(1), LocalSeq(3), Seq(1))],

@@ -11,10 +11,21 @@ import apsw
 import pytest
 
 from headwater.host.space_files import open_space
-from headwater.store import engine
+from headwater.store import document, engine
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
-from headwater.store.commit import Absent, Commit, Committed, Effect, PendingRead, Refused, SetDoc, Submission
+from headwater.store.commit import (
+    Absent,
+    Commit,
+    Committed,
+    Effect,
+    Entry,
+    PendingRead,
+    Refused,
+    SetDoc,
+    Submission,
+    decode_entry,
+)
 from headwater.store.conflict import EVERYTHING, Write, first_unseen
 from headwater.store.engine import Engine
 from headwater.store.sessions import Session
@@ -215,3 +226,32 @@ def test_listing_reads_only_the_rows_that_it_returns(tmp_path: Path) -> None:
     assert any("doc" in step for step in steps)
     for step in steps:
         assert step.startswith(("SEARCH", "SCALAR SUBQUERY")), step
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_reads_of_documents_that_one_commit_has_made_decode_it_once(
+    monkeypatch: pytest.MonkeyPatch, *, is_folded: bool
+) -> None:
+    """As of a list whose elements were all made by one transaction: each reads its own document through that commit."""
+    decodes: list[bytes] = []
+    original = decode_entry
+
+    def counting(body: bytes) -> Entry:
+        decodes.append(body)
+        return original(body)
+
+    monkeypatch.setattr(document, "decode_entry", counting)
+    clock, backend, ann = SimClock(), MemoryBackend(), SessionId("ann")
+    space = Engine(backend, clock)
+    docs = [doc_key(f"d{number}") for number in range(50)]
+    space.admit([Submission(Commit(ann, LocalSeq(1), tuple(SetDoc(doc, number) for number, doc in enumerate(docs))))])
+    if is_folded:
+        space.fold()
+        # The states are loaded again: their writes are only in the log.
+    space.states.clear()
+    for number, doc in enumerate(docs):
+        read = PendingRead(doc, (), Seq(0), ((LocalSeq(1), LocalSeq(1)),))
+        commit = Commit(ann, LocalSeq(2 + number), (put(f"r{number}", 1),), (), (read,))
+        [outcome] = space.admit([Submission(commit)])
+        assert type(outcome.verdict) is Committed
+    assert len(decodes) == is_folded

@@ -184,6 +184,7 @@ def test_log_rebuilds_the_very_same_space(space: Space, other: Space) -> None:
     header = read_header(lines[0])
     assert (header.headwater, header.space, header.seq) == ("log", "notes", 5)
     other.backend.append(list(parse_log(lines[1:])), None)
+    other.backend.set_meta("space_id", header.id)
     engine = other.reopen()
     assert list(other.backend.log(Seq(0), Seq(99))) == list(space.backend.log(Seq(0), Seq(99)))
     for branch in ("main", "draft"):

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,6 +19,12 @@ def read_pyproject() -> dict[str, Any]:
 def find_python(*folders: str) -> list[Path]:
     """Every python file below these folders of the checkout, in a stable order."""
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def source_of(module: ModuleType) -> Path:
+    """The source of a module. A compiled one has it beside its file."""
+    file = Path(module.__file__ or "")
+    return file.with_name(f"{file.name.partition('.')[0]}.py")
 
 
 @cache

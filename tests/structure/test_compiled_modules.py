@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.structure.project import ROOT
-from tools.compiled.modules import COMPILED, PURE, compiled_modules
+from tools.compiled.modules import COMPILED, IMPORTED, PURE, compiled_modules
 
 PACKAGE = ROOT / "src" / "headwater"
 MODULES = compiled_modules(PACKAGE)
@@ -39,6 +39,15 @@ def test_modules_that_are_left_out_exist_and_are_of_the_packages() -> None:
     found = {path.relative_to(PACKAGE).as_posix() for pattern in COMPILED for path in PACKAGE.glob(pattern)}
     assert not PURE.keys() - found
     assert len(MODULES) > 50
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_they_import_is_part_of_what_the_check_of_compiling_depends_on(name: str) -> None:
+    known = {path for pattern in IMPORTED for path in PACKAGE.glob(pattern)}
+    for node in ast.walk(parsed(name)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headwater."):
+            path = PACKAGE / "/".join((node.module or "").split(".")[1:])
+            assert {path.with_suffix(".py"), path / "__init__.py"} & known, node.module
 
 
 @pytest.mark.parametrize("name", MODULES)

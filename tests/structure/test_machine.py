@@ -21,7 +21,7 @@ import click
 import msgspec
 import pytest
 
-from tests.structure.project import PACKAGE, parsed, walk
+from tests.structure.project import PACKAGE, parsed, source_of, walk
 
 SYSTEM = {
     "asyncio": {"Runner", "new_event_loop", "run", "run_coroutine_threadsafe", "set_event_loop_policy", "to_thread"},
@@ -257,7 +257,10 @@ def has_attributes_to_set(value: object) -> bool:
     if parameters is not None and parameters.frozen:
         return False
     names = set(getattr(value, "__dict__", ())) | {
-        slot for each in kind.__mro__ for slot in getattr(each, "__slots__", ()) if hasattr(value, slot)
+        slot
+        for each in kind.__mro__
+        for slot in (*getattr(each, "__slots__", ()), *getattr(each, "__mypyc_attrs__", ()))
+        if hasattr(value, slot)
     }
     return any(isinstance(getattr(value, name, None), HOLDING) for name in names)
 
@@ -266,7 +269,7 @@ def test_state_of_the_process_is_held_by_the_machine() -> None:
     """A container that is changed, a lock, or an object that holds one, as the value of a module's name."""
     found: list[str] = []
     for name, module in modules():
-        path = Path(str(module.__file__))
+        path = source_of(module)
         tree = parsed(path)
         changed = changed_names(tree)
         for each in sorted(assigned(path) & set(vars(module))):

@@ -10,6 +10,7 @@ BESIDE = {
     "docs": "documents and examples",
     "regress": "plans of worlds that failed once",
     "sim": "the simulator of whole systems",
+    "spaces": "several spaces in one program, one file for each rule",
     "structure": "the source as text",
     "support": "what several folders share",
     "system": "processes, servers and disks together: crashes, histories, attacks",

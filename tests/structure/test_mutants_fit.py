@@ -3,6 +3,8 @@
 from collections import Counter
 from types import CodeType
 
+import pytest
+
 from sim.mutants.catalog import AREAS, MUTANTS
 from sim.mutants.mutant import PROGRAM, SHARED, STORAGE, WORKFLOW, RottenError, mutated
 from sim.mutants.survivors import SURVIVORS
@@ -13,6 +15,7 @@ def _meaning(code: CodeType) -> tuple[object, ...]:
     return code.co_code, code.co_names, code.co_varnames, repr(inner)
 
 
+@pytest.mark.pure("mistakes are planted in sources")
 def test_every_mutant_fits_exactly_once() -> None:
     rotten = []
     for mutant in MUTANTS:

@@ -23,7 +23,7 @@ import pytest
 import headwater as hw
 from headwater import core, errors, testing
 from headwater.errors import HeadwaterError
-from tests.structure.project import ROOT
+from tests.structure.project import ROOT, source_of
 
 PAGES = sorted((ROOT / "docs" / "reference" / "python").glob("*.md"))
 
@@ -65,6 +65,12 @@ NOT_CALLED = {
     hw.Workflow,
 }
 """Classes that a program gets from Headwater and does not call: the reference does not document how they are made."""
+
+FUNCTIONS = types.FunctionType | types.BuiltinFunctionType | types.MethodDescriptorType
+"""Those of sources, and those of compiled modules."""
+
+COMPILED_PROPERTY = types.GetSetDescriptorType
+"""Fields of compiled classes are such, too; they have no docstring there."""
 
 EXAMPLES_MIN = 60
 
@@ -108,7 +114,7 @@ def plain(found: object) -> Any:
 
 
 @functools.cache
-def texts_of_attributes(file: str) -> dict[str, str]:
+def texts_of_attributes(module: str) -> dict[str, str]:
     """`Class.name` or `name` -> the string below the assignment."""
     found: dict[str, str] = {}
 
@@ -125,7 +131,7 @@ def texts_of_attributes(file: str) -> dict[str, str]:
                 if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
                     found[f"{prefix}{name}"] = inspect.cleandoc(str(after.value.value))
 
-    look(ast.parse(Path(file).read_text(encoding="utf-8")).body, "")
+    look(ast.parse(source_of(importlib.import_module(module)).read_text(encoding="utf-8")).body, "")
     return found
 
 
@@ -135,10 +141,10 @@ def member(cls: type, name: str) -> tuple[object, str]:
         if name in vars(base) or name in getattr(base, "__annotations__", {}):
             found = vars(base).get(name)
             function = plain(found)
-            if inspect.isfunction(function):
+            if isinstance(function, FUNCTIONS) or (isinstance(function, COMPILED_PROPERTY) and function.__doc__):
                 return found, inspect.cleandoc(function.__doc__ or "")
         if base.__module__.startswith("headwater"):
-            texts = texts_of_attributes(inspect.getsourcefile(base) or "")
+            texts = texts_of_attributes(base.__module__)
             if f"{base.__name__}.{name}" in texts:
                 return None, texts[f"{base.__name__}.{name}"]
     return None, ""
@@ -149,11 +155,11 @@ def public() -> dict[str, Public]:
     found: dict[str, Public] = {}
     for path, members in entries():
         thing = resolve(path)
-        if isinstance(thing, type | types.FunctionType):
+        if isinstance(thing, type | FUNCTIONS):
             found[path] = Public(path, thing, inspect.cleandoc(thing.__doc__ or ""))
         else:
-            home = importlib.import_module(hw._HOMES[path.rpartition(".")[2]])
-            text = texts_of_attributes(home.__file__ or "").get(path.rpartition(".")[2], "")
+            name = path.rpartition(".")[2]
+            text = texts_of_attributes(hw._HOMES[name]).get(name, "")
             found[path] = Public(path, None, text)
         for name in members:
             assert isinstance(thing, type)
@@ -178,8 +184,9 @@ def parameters(each: Public) -> list[str]:
     # Those that take nothing are there for a better message.
     shown = [one for one in given if one.name not in {"self", "cls"} and one.annotation not in {"None", "Never"}]
     shown = [one for one in shown if not one.name.startswith("_")]
-    names = [one.name for one in shown if one.kind is not one.VAR_KEYWORD or not get_overloads(function)]
-    for overload in get_overloads(function):
+    overloads = get_overloads(function) if inspect.isfunction(function) else []
+    names = [one.name for one in shown if one.kind is not one.VAR_KEYWORD or not overloads]
+    for overload in overloads:
         # Of a decorator with `**options`, the overloads say which these are.
         if any(one.kind is one.VAR_KEYWORD for one in shown):
             options = inspect.signature(overload).parameters.values()
@@ -195,7 +202,9 @@ def examples_of(text: str) -> list[str]:
 def is_called(each: Public) -> bool:
     if isinstance(each.found, type):
         return each.found not in NOT_CALLED
-    return each.found is not None and not isinstance(each.found, property | functools.cached_property)
+    return each.found is not None and not isinstance(
+        each.found, property | functools.cached_property | COMPILED_PROPERTY
+    )
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -262,6 +271,6 @@ def test_what_programs_call_most_has_an_example_that_prints_what_its_comments_sa
 
 def test_every_class_and_function_of_the_engine_says_what_it_is() -> None:
     named = {name: getattr(core, name) for name in core.__all__}
-    documented = {name: found for name, found in named.items() if isinstance(found, type | types.FunctionType)}
+    documented = {name: found for name, found in named.items() if isinstance(found, type | FUNCTIONS)}
     assert len(documented) > 50
     assert [name for name, found in documented.items() if not (found.__doc__ or "").strip().endswith((".", "`"))] == []

@@ -13,9 +13,11 @@ COMMON = {
     "close",
     "closed",
     "connection",  # to the server
+    "delivered",  # handled by the other spaces it was sent to
     "doc",  # by id
     "explain_resume",  # what was restored, and why the rest was not
     "graph",  # drawn
+    "id",  # of the space, wherever it is
     "load",  # documents of a server before they are read
     "name",
     "nodes",  # of functions, for the scheduler's methods

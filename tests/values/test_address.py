@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.errors import NameRefusedError
+from headwater.errors import AddressError, NameRefusedError
 from headwater.values.address import (
     SPACE_SCOPE,
     Address,
@@ -19,6 +19,7 @@ from headwater.values.address import (
     is_prefix,
     overlaps,
     parse_address,
+    parse_far_address,
     parse_scope,
     path_text,
     session_scope,
@@ -28,6 +29,7 @@ from headwater.values.address import (
 )
 from headwater.values.ids import DocKey, SessionId, SpaceId
 from headwater.values.overlap import may_touch
+from headwater.values.space_ids import space_id_from
 from headwater.values.tree import ABSENT, freeze
 from headwater.values.value_limits import KEY_BYTES_MAX
 from tests.values.oracle import look, paths_of, thaw
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 names = st.sampled_from(["a", "did:key:z6", "a/b", "a!b", "user:x!y", "space!z", "~", "%", "é", "😀", "\0"]) | st.text(
     min_size=1, max_size=8
 )
+space_ids = st.binary(min_size=16, max_size=16).map(space_id_from)
 scopes = st.one_of(
     st.just(SPACE_SCOPE),
     st.builds(user_scope, names),
@@ -140,6 +143,46 @@ def test_address_text_keeps_all_but_the_kind_of_a_step(doc: str, scope: Scope, p
     assert steps == tuple(map(str, path))
 
 
+@given(names, scopes, paths, space_ids | st.just(SpaceId("")))
+def test_an_address_that_names_its_space_is_read_back_from_its_text(
+    doc: str, scope: Scope, path: Path, space: SpaceId
+) -> None:
+    key = doc_key(doc, scope)
+    text = str(Address(key, path, space))
+    assert text.startswith("hw://") == bool(space)
+    assert parse_far_address(text) == (space, key, tuple(map(str, path)))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("hw://", "is not a space id"),
+        ("hw://shop/cart", "is not a space id"),
+        ("hw://7K3Q9D4M2X8V1N6P0C5R/cart", "small letters"),
+        ("hw://7k3q9d4m2x8v1n6p0c5/cart", "is not a space id"),
+        ("hw://7k3q9d4m2x8v1n6p0c5i/cart", "is not a space id"),
+        ("hw://7k3q9d4m2x8v1n6p0c5r", "document after the space is missing"),
+        ("hw://7k3q9d4m2x8v1n6p0c5r/", "document after the space is missing"),
+        ("hw://7k3q9d4m2x8v1n6p0c5r/cart//x", "with ~1 for a slash"),
+        ("hw://7k3q9d4m2x8v1n6p0c5r/user!cart", "does not say whose"),
+        ("", "with ~1 for a slash"),
+        ("cart/~2", "with ~1 for a slash"),
+    ],
+)
+def test_a_text_that_is_no_address_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(AddressError, match=reason):
+        parse_far_address(text)
+
+
+@given(st.text(max_size=30) | st.text(max_size=30).map(lambda text: f"hw://7k3q9d4m2x8v1n6p0c5r/{text}"))
+def test_any_text_is_an_address_or_refused_as_none(text: str) -> None:
+    try:
+        space, key, steps = parse_far_address(text)
+    except AddressError:
+        return
+    assert parse_far_address(str(Address(key, steps, space))) == (space, key, steps)
+
+
 @given(paths, paths)
 def test_path_texts_are_equal_exactly_when_the_steps_read_alike(a: Path, b: Path) -> None:
     assert (path_text(a) == path_text(b)) == ([*map(str, a)] == [*map(str, b)])
@@ -149,7 +192,8 @@ def test_addresses_look_as_people_write_them() -> None:
     assert address_text(doc_key("cart"), ("items", 3, "title")) == "cart/items/3/title"
     assert address_text(doc_key("cart", user_scope("ann")), ("a/b", "~", "")) == "user:ann!cart/a~1b/~0/~"
     assert address_text(doc_key("a/b!c")) == "space!a~1b!c"
-    assert str(Address(doc_key("cart"), (0,), SpaceId("home"))) == "cart/0"
+    assert str(Address(doc_key("cart"), (0,))) == "cart/0"
+    assert str(Address(doc_key("cart"), (0,), SpaceId("7k3q9d4m2x8v1n6p0c5r"))) == "hw://7k3q9d4m2x8v1n6p0c5r/cart/0"
     assert path_text(()) == ""
     assert path_text(("",)) == "~"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import FrozenError
 from headwater.values import chunked
-from headwater.values.chunked import ChunkedList, ChunkedMap
+from headwater.values.chunked import ChunkedList, ChunkedMap, common_ends
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.tree import drop_key, freeze, put_index, put_key, splice
 from headwater.values.value_limits import CHUNK_MAX, CHUNKED_FROM, CHUNKED_UNTIL
@@ -341,3 +341,23 @@ def test_equality_of_wide_containers_is_that_of_their_contents(items: list[Value
         assert (ChunkedList.of([*items, 1]) == ChunkedList.of([1, *items])) == ([*items, 1] == [1, *items])
         keyed = {f"{n}": item for n, item in enumerate(items)}
         assert ChunkedMap.of(keyed) == ChunkedMap.of(keyed).put("0", "other").put("0", items[0])
+
+
+@given(st.data())
+def test_common_ends_are_those_of_the_elements(data: st.DataObject) -> None:
+    with tiny_chunks():
+        pool: list[Value] = [FrozenList([number]) for number in range(3)]
+        elements = st.lists(st.sampled_from(pool), max_size=30)
+        old = freeze(data.draw(elements))
+        new = old
+        for _ in range(data.draw(st.integers(0, 3))):
+            at = data.draw(st.integers(0, len(new)))
+            new = splice(new, at, data.draw(st.integers(0, len(new) - at)), data.draw(elements))
+        start, end = common_ends(old, new)
+        one, other = list(old), list(new)
+        assert start + end <= min(len(one), len(other))
+        assert all(x is y for x, y in zip(one[:start], other[:start], strict=True))
+        assert all(one[-place] is other[-place] for place in range(1, end + 1))
+        if start + end < min(len(one), len(other)):
+            assert one[start] is not other[start]
+            assert one[-end - 1] is not other[-end - 1]

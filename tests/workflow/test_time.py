@@ -398,13 +398,13 @@ def test_idle_hour_has_no_time_at_which_something_is_due(towns: Callable[..., To
 
     space = town.open()
     town.until("2024-01-01T00:01")
-    transactions = space._runtime.flows.transactions
+    transactions = space._opening.flows.transactions
     for _ in range(60):
         town.clock.advance(MINUTE)
         assert space.workflows.wake_at is None
         assert space.workflows.drain() == 0
     assert town.log == []
-    assert space._runtime.flows.transactions == transactions + 60, "one look for each drain, and no other transaction"
+    assert space._opening.flows.transactions == transactions + 60, "one look for each drain, and no other transaction"
 
 
 def resting(space: hw.Space) -> None:

@@ -151,7 +151,7 @@ class World:
         self.ran.append(f"{run.handler}.{place}" if place != "poll" else place)
         if run.id not in self._begun:
             self._begun.add(run.id)
-            dirty = set(self.space._runtime.flows.hosted[self.flow.full_name].flags.dirty)
+            dirty = set(self.space._opening.flows.hosted[self.flow.full_name].flags.dirty)
             self._look(lambda tables: self.watch.begun(tables, run.id, dirty))
         if self.behaviour.dies == place:
             self._die()
@@ -169,7 +169,7 @@ class World:
             self._die()
 
     def _die(self) -> None:
-        self.space._runtime._lease.local.call(lambda _: self.disk.kill())
+        self.space._opening._lease.local.call(lambda _: self.disk.kill())
         raise Killed
 
     def _killed(self) -> None:
@@ -184,7 +184,7 @@ class World:
             self.faults.append(error)
 
     def _look(self, question: Callable[[WorkflowTables], None]) -> None:
-        self._guarded(lambda: self.space._runtime.flows.look(question))
+        self._guarded(lambda: self.space._opening.flows.look(question))
 
     def see_intent(self, run: hw.Run) -> None:
         """W6: when the service is called, that is on disk."""
@@ -241,7 +241,7 @@ class World:
             case "overtaken":
                 self.behaviour.next = "ok"
                 read = self.noise.value
-                rival = self.space._runtime._lease.local.attach()
+                rival = self.space._opening._lease.local.attach()
                 rival.read(doc_key("world.noise"))
                 rival.commit([SetDoc(doc_key("world.noise"), read + 1)])
                 rival.sync()
@@ -259,13 +259,13 @@ class World:
         options = Options(wall=self.clock.now_ms, durability="normal", on_error=self._decided)
         with self.disk.opened_here():
             self.space = self.app.open_with(self.disk.url, options)
-        self.space._runtime.enter()
+        self.space._opening.enter()
         self._steady()
         self._recover()
 
     def _steady(self) -> None:
         """What is not waited for would be on disk sooner or later, as it happens. Here it is so as we say."""
-        storage, hub = storage_of(self.space._runtime._lease), self.space._runtime.flows
+        storage, hub = storage_of(self.space._opening._lease), self.space._opening.flows
         post, submit, wait = hub.post, storage.submit, storage.wait
         held: list[Submission] = []
 
@@ -303,7 +303,7 @@ class World:
         if not self.disk.is_killed:
             self.disk.left = None
             return
-        self.space._runtime.leave()
+        self.space._opening.leave()
         self.space.close()
         self.disk.turn_on()
         self.open()
@@ -316,7 +316,7 @@ class World:
 
     def kill(self) -> None:
         """Between two things that happen."""
-        self.space._runtime._lease.local.call(lambda _: self.disk.kill())
+        self.space._opening._lease.local.call(lambda _: self.disk.kill())
         self._recover()
 
     def drain(
@@ -334,7 +334,7 @@ class World:
         self.check()
 
     def close(self) -> None:
-        self.space._runtime.leave()
+        self.space._opening.leave()
         self.space.close()
 
     # -- people --------------------------------------------------------------------------------------------
@@ -362,7 +362,7 @@ class World:
             case "approve" | "reject" | "retry" | "cancel" | "abandon":
                 getattr(flow, action)(run)
             case "reconcile":
-                details = self.space._runtime.flows.look(lambda tables: run_queries.run_details(tables, run))
+                details = self.space._opening.flows.look(lambda tables: run_queries.run_details(tables, run))
                 if details.call is not None and details.call.status in ("needs_reconcile", "indeterminate"):
                     flow.reconcile(run, self.service.truth(details.call.key))
                 else:
@@ -389,14 +389,14 @@ class World:
         assert not self.service.twice
         strange = [str(error) for error in self.errors if not any(known in str(error) for known in MISTAKES)]
         assert not strange, strange
-        hub = self.space._runtime.flows
+        hub = self.space._opening.flows
         hub.look(lambda tables: self.watch.look(tables, hub.alive))
         assert all(count == 1 for count in self.service.effects.values()), self.service.effects
 
     def rest(self) -> None:
         """Have everything done that is due, well; then nothing is."""
         self.drain()
-        self.space._runtime.flows.look(self.watch.rest)
+        self.space._opening.flows.look(self.watch.rest)
         assert self.space.workflows.drain() == 0
         at = self.space.workflows.wake_at
         assert at is None or at > self.clock.now_ms()
@@ -406,7 +406,7 @@ class World:
         query = (
             "select message, event.status from flow_event as event join flow_topic as t on t.id = topic where name = ?"
         )
-        return dict(self.space._runtime.flows.look(lambda tables: tables.execute(query, topic)))
+        return dict(self.space._opening.flows.look(lambda tables: tables.execute(query, topic)))
 
     def aside(self) -> set[str]:
         """Events that were put aside with a run, after its effect."""
@@ -414,7 +414,7 @@ class World:
             "select message from flow_event as event join flow_take as take on take.event = event.id "
             "where event.status = 'parked' and take.disposition = 'parked'"
         )
-        return {row[0] for row in self.space._runtime.flows.look(lambda tables: tables.execute(query))}
+        return {row[0] for row in self.space._opening.flows.look(lambda tables: tables.execute(query))}
 
     def finish(self) -> None:
         """All is well from now on, time passes, and people answer: then everything comes to its right end.
@@ -460,7 +460,7 @@ class World:
     @property
     def view(self) -> run_queries.FlowView:
         """The workflow, as people see it."""
-        return self.space._runtime.flows.look(lambda tables: run_queries.flow(tables, self.flow.full_name))
+        return self.space._opening.flows.look(lambda tables: run_queries.flow(tables, self.flow.full_name))
 
     def verify(self) -> None:
         """Nothing is lost, nothing was done twice, and what was done is what is told."""

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from headwater.cells.context import CONTEXT
-from headwater.cells.space_port import UNREPORTED_MAX, SpacePort
+from headwater.cells.space_port import UNREPORTED_MAX, RuntimePort, SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
 from headwater.errors import (
     AddressError,
     ClosedError,
     ConflictError,
-    CrossSpaceError,
     HeadwaterError,
     LimitError,
+    NestedTransactionError,
     NotOpen,
     PreconditionError,
     RejectedError,
@@ -27,7 +27,7 @@ from headwater.errors import (
 from headwater.store.commit import Absent, OriginCommitted
 from headwater.testing import SeededEntropy
 from headwater.values.address import doc_key
-from headwater.values.ids import LocalSeq
+from headwater.values.ids import LocalSeq, SessionId
 from headwater.values.tree import ABSENT
 from tests.cells.transactions.stage import A, B, C, Stage, seen
 from tests.support.naive import NOTHING
@@ -36,7 +36,7 @@ from tests.support.spaces import append, drop, edit, increment, put, remove, rep
 FULL = StoreFullError("no room")
 
 
-class Home(SpacePort):
+class Passes(RuntimePort):
     """Counts its passes; a test may set what else one does."""
 
     passes = 0
@@ -54,11 +54,13 @@ class OpenStage(Stage):
 
     def __init__(self, **start: object) -> None:
         super().__init__(**start)
-        self.home = Home(self.here, "notes", None, SeededEntropy(1), "ann")
+        entropy = SeededEntropy(1)
+        self.runtime = Passes(self.here, "notes", SessionId(entropy.token()))
+        self.home = SpacePort(self.here, "notes", None, entropy, "ann", self.runtime)
 
     @property
     def passes(self) -> int:
-        return self.home.passes
+        return self.runtime.passes
 
 
 def stray() -> None:
@@ -158,7 +160,7 @@ def test_block_that_is_stale_at_its_end_raises_a_conflict() -> None:
     assert "a/n changed while the transaction was open" in error.message
     assert "Run it again" in error.message
     assert (error.facts["doc"], error.facts["path"]) == (A, ("n",))
-    assert (stage.now("b"), stage.home.unreported) == (NOTHING, []), "told once, not by sync again"
+    assert (stage.now("b"), stage.runtime.unreported) == (NOTHING, []), "told once, not by sync again"
 
 
 def test_block_whose_edit_no_longer_fits_raises_a_conflict() -> None:
@@ -180,9 +182,9 @@ def test_what_follows_is_run_when_something_is_to_be_run_or_taken_in() -> None:
     stage = OpenStage()
     for restless, news, passes in [(False, (), 0), (True, (), 1), (False, ("decided",), 2)]:
         with stage.home.transaction() as tx:
-            stage.home.has_work, stage.home.inbox = restless, news
+            stage.runtime.has_work, stage.home.inbox = restless, news
             tx.set(A, (), passes)
-        stage.home.has_work, stage.home.inbox = False, ()
+        stage.runtime.has_work, stage.home.inbox = False, ()
         assert stage.passes == passes
 
 
@@ -196,7 +198,7 @@ def test_what_is_known_already_is_taken_in_before_a_block_begins() -> None:
         stage.home.inbox = ()
         stage.tell()
 
-    stage.home.take_in = catch_up
+    stage.runtime.take_in = catch_up
     with stage.home.transaction() as tx:
         tx.set(B, (), seen(tx, "a", "n"))
         stage.elsewhere(put("c", 1))
@@ -210,7 +212,7 @@ def test_what_is_known_already_is_taken_in_before_a_block_begins() -> None:
 
 def test_nothing_follows_from_a_block_that_failed() -> None:
     stage = OpenStage()
-    stage.home.has_work = True
+    stage.runtime.has_work = True
     with pytest.raises(ZeroDivisionError), stage.home.transaction():
         stray()
     assert stage.passes == 0
@@ -285,7 +287,7 @@ def test_abort_in_an_inner_block_ends_the_whole() -> None:
 
 def test_what_follows_is_run_once_when_the_outermost_block_is_left() -> None:
     stage = OpenStage()
-    stage.home.has_work = True
+    stage.runtime.has_work = True
     with stage.home.transaction() as tx:
         with stage.home.transaction():
             tx.set(A, (), 1)
@@ -293,16 +295,23 @@ def test_what_follows_is_run_once_when_the_outermost_block_is_left() -> None:
     assert stage.passes == 1
 
 
-def test_block_of_another_space_inside_a_block_is_refused() -> None:
+def test_block_of_another_space_inside_a_block_is_a_transaction_of_its_own() -> None:
+    mine, other = OpenStage(), OpenStage()
+    with pytest.raises(ZeroDivisionError), mine.home.transaction() as outer:
+        outer.set(A, (), 1)
+        with other.home.transaction() as inner:
+            assert inner is not outer
+            inner.set(B, (), 3)
+        stray()
+    assert (mine.now("a"), other.now("b")) == (NOTHING, 3)
+
+
+def test_run_and_handling_begin_no_block_of_another_space() -> None:
     mine, other = OpenStage(), OpenStage()
     with mine.home.transaction() as outer:
-        outer.set(A, (), 1)
-        with pytest.raises(CrossSpaceError, match=r"a transaction .* cannot be begun"), other.home.transaction():
+        outer.name = "sell()"
+        with pytest.raises(NestedTransactionError, match=r"cannot be begun in sell\(\)"), other.home.transaction():
             stray()
-        with mine.home.transaction() as inner:
-            assert inner is outer
-            inner.set(B, (), 3)
-    assert (mine.now("a"), mine.now("b")) == (1, 3)
     assert other.now("a") is NOTHING
 
 
@@ -313,12 +322,12 @@ def test_single_write_that_is_taken_back_is_remembered_until_sync_tells() -> Non
     stage = OpenStage(a={"l": [1]})
     stage.elsewhere(drop("a"))
     stage.home.commit_one(edit("a", remove("l", 0)))
-    assert stage.home.unreported == []
+    assert stage.runtime.unreported == []
     stage.settle()
-    [lost] = stage.home.unreported
+    [lost] = stage.runtime.unreported
     assert isinstance(lost, ConflictError)
     assert "a transaction in space 'notes' was rejected" in lost.message
-    assert stage.home.rejected_count == 1
+    assert stage.runtime.rejected_count == 1
 
 
 def test_block_that_is_taken_back_after_it_was_left_is_remembered() -> None:
@@ -327,9 +336,9 @@ def test_block_that_is_taken_back_after_it_was_left_is_remembered() -> None:
     with stage.home.transaction() as tx:
         tx.set(B, (), seen(tx, "a", "n"))
     stage.settle()
-    [lost] = stage.home.unreported
+    [lost] = stage.runtime.unreported
     assert isinstance(lost, ConflictError)
-    assert (tx.is_rejected, stage.home.rejected_count) == (True, 1)
+    assert (tx.is_rejected, stage.runtime.rejected_count) == (True, 1)
 
 
 def test_transaction_whose_end_somebody_waits_for_is_counted_but_not_remembered() -> None:
@@ -340,7 +349,7 @@ def test_transaction_whose_end_somebody_waits_for_is_counted_but_not_remembered(
     tx.set(B, (), seen(tx, "a", "n"))
     tx.commit()
     stage.settle()
-    assert (tx.is_rejected, stage.home.unreported, stage.home.rejected_count) == (True, [], 1)
+    assert (tx.is_rejected, stage.runtime.unreported, stage.runtime.rejected_count) == (True, [], 1)
 
 
 def test_what_is_remembered_says_why_and_whose_it_was() -> None:
@@ -354,14 +363,14 @@ def test_what_is_remembered_says_why_and_whose_it_was() -> None:
     stage.home.commit_one(put("b", 1))
     stage.fail(FULL)
     stage.tell()
-    kinds: list[type[HeadwaterError]] = [type(lost) for lost in stage.home.unreported]
+    kinds: list[type[HeadwaterError]] = [type(lost) for lost in stage.runtime.unreported]
     assert kinds == [PreconditionError, PreconditionError, RejectedError]
-    assert [lost.message.split(" in space")[0] for lost in stage.home.unreported] == [
+    assert [lost.message.split(" in space")[0] for lost in stage.runtime.unreported] == [
         "transaction first()",
         "transaction second()",
         "a transaction",
     ]
-    assert stage.home.unreported[2].__cause__ is FULL
+    assert stage.runtime.unreported[2].__cause__ is FULL
 
 
 def test_what_is_remembered_is_bounded_and_the_first_are_kept() -> None:
@@ -370,16 +379,19 @@ def test_what_is_remembered_is_bounded_and_the_first_are_kept() -> None:
         stage.home.commit_one(put(f"d{number}", 1))
         stage.fail(StoreFullError(f"no room for number {number}"))
     stage.tell()
-    assert (len(stage.home.unreported), stage.home.rejected_count) == (UNREPORTED_MAX, UNREPORTED_MAX + 5)
-    assert "number 0" in stage.home.unreported[0].message
-    assert f"number {UNREPORTED_MAX - 1}" in stage.home.unreported[-1].message
+    assert (len(stage.runtime.unreported), stage.runtime.rejected_count) == (
+        UNREPORTED_MAX,
+        UNREPORTED_MAX + 5,
+    )
+    assert "number 0" in stage.runtime.unreported[0].message
+    assert f"number {UNREPORTED_MAX - 1}" in stage.runtime.unreported[-1].message
 
 
 def test_single_write_runs_what_follows_from_it() -> None:
     stage = OpenStage()
     stage.home.commit_one(put("a", 1))
     assert stage.passes == 0
-    stage.home.has_work = True
+    stage.runtime.has_work = True
     stage.home.commit_one(put("a", 2))
     assert (stage.passes, stage.now("a")) == (1, 2)
 

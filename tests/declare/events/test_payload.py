@@ -70,10 +70,10 @@ def test_what_an_older_version_sent_is_completed_or_refused() -> None:
     app = hw.App("desk")
     handler: Handler = app.handler(mixed)
     with app.open("memory:") as space:
-        home, tx = space, space._runtime.untracked
-        assert handler.payload.call(mixed, home._runtime, tx, {"first": 1, "third": 9}) == [1, 2, 9]
+        home, tx = space, space._opening.untracked
+        assert handler.payload.call(mixed, home._opening, tx, {"first": 1, "third": 9}) == [1, 2, 9]
         with pytest.raises(SchemaError, match="sent by another version of the program"):
-            handler.payload.call(mixed, home._runtime, tx, {"second": 1})
+            handler.payload.call(mixed, home._opening, tx, {"second": 1})
 
 
 def test_handler_of_a_stream_takes_its_value_by_place() -> None:

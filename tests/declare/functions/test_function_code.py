@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial, wraps
-from types import NoneType
+from types import FunctionType, NoneType
 from typing import Any, get_type_hints
 
 import pytest
@@ -134,3 +136,44 @@ def test_method_is_told_by_its_class() -> None:
     assert method_of(Callable1.__call__) == "Callable1"
     assert method_of(plain) is None
     assert method_of(takes) is None
+
+
+def test_asking_for_the_type_of_a_result_makes_no_dict_in_the_function() -> None:
+    """Python keeps the dict that `__annotations__` makes."""
+    if sys.version_info >= (3, 14):
+        pytest.skip("annotations are made by a function")
+
+    def make(many: int = 3) -> Callable[[], object]:
+        def one() -> int:
+            return many
+
+        return one
+
+    def dicts(fn: FunctionType) -> list[object]:
+        known = fn.__builtins__  # type: ignore[attr-defined]  # since 3.10
+        return [each for each in gc.get_referents(fn) if isinstance(each, dict) and each is not known]
+
+    bare = eval("lambda: 1")  # noqa: S307  # has no annotations
+    for fn, expected in ((make(), (int, True)), (bare, (Any, False))):
+        assert isinstance(fn, FunctionType)
+        assert return_type_of(fn) == expected
+        assert dicts(fn) == [fn.__globals__]
+    assert one_of(make()) == {"return": "int"}, "the annotations are still there"
+
+
+def one_of(fn: Callable[[], object]) -> dict[str, object]:
+    return fn.__annotations__
+
+
+def test_type_of_a_result_is_not_taken_from_a_default_or_an_attribute() -> None:
+    def given(words: tuple[str, str] = ("return", "int")) -> bytes:
+        return repr(words).encode()
+
+    def marked() -> str:
+        return ""
+
+    marked.returns = {"return": "int"}  # type: ignore[attr-defined]
+    assert return_type_of(given) == (bytes, True)
+    assert return_type_of(marked) == (str, True)
+    untyped: Callable[..., object] = eval("lambda words=('return', 'int'): words")  # noqa: S307  # has no annotations
+    assert return_type_of(untyped) == (Any, False)

@@ -15,7 +15,7 @@ import headwater as hw
 from headwater.core import SetDoc, doc_key
 from headwater.declare.functions import instances
 from headwater.runtime import restore
-from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.opening import Opening
 from headwater.scheduler.graph.node import Node
 from headwater.store.engine import Engine
 from headwater.testing import probe
@@ -43,7 +43,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> int:
     return 10
 
 
-def rows(space: SpaceRuntime) -> int:
+def rows(space: Opening) -> int:
     """What the store keeps of runs."""
 
     def counted(engine: Engine) -> int:
@@ -53,7 +53,7 @@ def rows(space: SpaceRuntime) -> int:
     return space.ask_store(counted)
 
 
-def counts(space: SpaceRuntime) -> tuple[int, int, int, int]:
+def counts(space: Opening) -> tuple[int, int, int, int]:
     """Nodes, registered reads, documents in memory, and rows: when everything is decided."""
     space.wait_for_disk()
     space.catch_up()
@@ -78,10 +78,10 @@ def test_counts_are_as_at_the_start_after_a_thousand_arguments(app: hw.App) -> N
 
     with probe(app, idempotency=False) as t:
         which.value = 1
-        start = counts(t.space._runtime)
+        start = counts(t.space._opening)
         for number in range(2, 1002):
             which.value = number
-        assert counts(t.space._runtime) == start
+        assert counts(t.space._opening) == start
         assert t.runs(times) == 1002, "that they ran is not forgotten"
         assert start[0] == start[3] == 1
 
@@ -101,11 +101,11 @@ def test_records_of_those_that_went_are_gone_from_memory(app: hw.App) -> None:
 
     with probe(app, idempotency=False) as t:
         which.value = 1
-        counts(t.space._runtime)
+        counts(t.space._opening)
         start = records()
         for number in range(2, 302):
             which.value = number
-        counts(t.space._runtime)
+        counts(t.space._opening)
         assert records() == start
 
 
@@ -119,12 +119,12 @@ def test_arguments_that_come_and_go_by_hundreds(app: hw.App) -> None:
     app.sink(name="show")(lambda: sum(times(number) for number in range(upto.value)))
     with probe(app, idempotency=False) as t:
         upto.value = 1
-        start = counts(t.space._runtime)
+        start = counts(t.space._opening)
         for _ in range(3):
             upto.value = 500
-            assert counts(t.space._runtime)[0] == 500
+            assert counts(t.space._opening)[0] == 500
             upto.value = 1
-            assert counts(t.space._runtime) == start
+            assert counts(t.space._opening) == start
 
 
 def test_row_of_an_item_that_is_taken_out_goes_and_the_others_stay(app: hw.App) -> None:
@@ -139,13 +139,13 @@ def test_row_of_an_item_that_is_taken_out_goes_and_the_others_stay(app: hw.App) 
     with probe(app, idempotency=False) as t:
         for title in ("a", "b", "c"):
             board.items.append(Item(title=title))
-        assert (counts(t.space._runtime)[0], t.runs(row)) == (3, 3)
+        assert (counts(t.space._opening)[0], t.runs(row)) == (3, 3)
         board.items[1].done = True
-        assert (shown[-1], counts(t.space._runtime)[0]) == (["a", "c"], 2)
+        assert (shown[-1], counts(t.space._opening)[0]) == (["a", "c"], 2)
         board.items[1].title = "bb"
         assert t.runs(row) == 3
         board.items[1].done = False
-        assert (shown[-1], t.runs(row), counts(t.space._runtime)[0]) == (["a", "bb", "c"], 4, 3)
+        assert (shown[-1], t.runs(row), counts(t.space._opening)[0]) == (["a", "bb", "c"], 4, 3)
 
 
 def test_those_that_only_it_has_read_go_with_it(app: hw.App) -> None:
@@ -157,15 +157,15 @@ def test_those_that_only_it_has_read_go_with_it(app: hw.App) -> None:
 
     app.sink(name="show")(lambda: below(top.value) if top.value else None)
     with probe(app, idempotency=False) as t:
-        assert counts(t.space._runtime)[0] == 11
+        assert counts(t.space._opening)[0] == 11
         top.value = 5
-        assert counts(t.space._runtime)[0] == 6, "the lower half is still read"
+        assert counts(t.space._opening)[0] == 6, "the lower half is still read"
         top.value = 0
-        assert counts(t.space._runtime)[0] == counts(t.space._runtime)[3] == 0
+        assert counts(t.space._opening)[0] == counts(t.space._opening)[3] == 0
         top.value = 600
-        assert counts(t.space._runtime)[0] == 601
+        assert counts(t.space._opening)[0] == 601
         top.value = 0
-        assert counts(t.space._runtime)[0] == 0
+        assert counts(t.space._opening)[0] == 0
 
 
 def test_what_a_computed_reads_that_nobody_looks_at_is_kept_for_it(app: hw.App) -> None:
@@ -183,7 +183,7 @@ def test_what_a_computed_reads_that_nobody_looks_at_is_kept_for_it(app: hw.App) 
     with probe(app, idempotency=False) as t:
         values.value = dict(values.value)
         looked.value = False
-        assert counts(t.space._runtime)[0] == 21
+        assert counts(t.space._opening)[0] == 21
         before = t.runs(entry)
         values.key("k7").value = 5
         assert (total(), t.runs(entry) - before) == (24, 1)
@@ -199,11 +199,11 @@ def test_two_readers_of_one_let_it_go_with_the_last(app: hw.App) -> None:
     app.sink(name="first")(lambda: times(one.value))
     app.sink(name="second")(lambda: times(two.value))
     with probe(app, idempotency=False) as t:
-        assert counts(t.space._runtime)[0] == 1
+        assert counts(t.space._opening)[0] == 1
         one.value = 6
-        assert (counts(t.space._runtime)[0], t.runs(times)) == (2, 2)
+        assert (counts(t.space._opening)[0], t.runs(times)) == (2, 2)
         two.value = 6
-        assert (counts(t.space._runtime)[0], t.runs(times)) == (1, 2)
+        assert (counts(t.space._opening)[0], t.runs(times)) == (1, 2)
 
 
 def test_reader_that_fails_keeps_what_it_has_read_until_then(app: hw.App) -> None:
@@ -221,11 +221,11 @@ def test_reader_that_fails_keeps_what_it_has_read_until_then(app: hw.App) -> Non
         times(100)
 
     with probe(app, idempotency=False) as t:
-        assert counts(t.space._runtime)[0] == 2
+        assert counts(t.space._opening)[0] == 2
         bad.value = 1
-        assert (counts(t.space._runtime)[0], len(t.errors)) == (1, 1)
+        assert (counts(t.space._opening)[0], len(t.errors)) == (1, 1)
         bad.value = 0
-        assert counts(t.space._runtime)[0] == 2
+        assert counts(t.space._opening)[0] == 2
 
 
 def test_argument_that_comes_back_runs_again_and_is_kept_again(app: hw.App) -> None:
@@ -243,7 +243,7 @@ def test_argument_that_comes_back_runs_again_and_is_kept_again(app: hw.App) -> N
         which.value = 1
         assert (seen, t.runs(times)) == ([2, 4, 6, 3], 4)
         t.restart()
-        assert (seen[-1], t.runs(times), counts(t.space._runtime)[3]) == (3, 4, 1)
+        assert (seen[-1], t.runs(times), counts(t.space._opening)[3]) == (3, 4, 1)
 
 
 def test_plain_call_of_one_that_is_let_go_meanwhile_is_right(app: hw.App) -> None:
@@ -256,10 +256,10 @@ def test_plain_call_of_one_that_is_let_go_meanwhile_is_right(app: hw.App) -> Non
 
     app.sink(name="show")(lambda: times(which.value))
     with app.open("memory:") as space:
-        other = space._runtime._lease.storage.attach()
+        other = space._opening._lease.storage.attach()
         other.commit([SetDoc(doc_key("rows.which"), 2), SetDoc(doc_key("rows.factor"), 5)])
         other.sync()
-        assert space._runtime.inbox
+        assert space._opening.inbox
         assert (times(1), times(2)) == (5, 10)
 
 
@@ -276,7 +276,7 @@ def test_of_those_that_plain_code_called_the_last_are_kept_and_the_rows_of_the_o
     with probe(app, idempotency=False) as t:
         for number in range(few * 10):
             times(number)
-        nodes, _, _, kept = counts(t.space._runtime)
+        nodes, _, _, kept = counts(t.space._opening)
         assert nodes == kept <= few * 2 + 1
         assert t.runs(times) == few * 10
         t.restart()
@@ -298,7 +298,7 @@ def test_what_only_those_have_read_goes_with_them(app: hw.App, few: int) -> None
     with probe(app, idempotency=False) as t:
         for number in range(few * 10):
             whole(number)
-        assert counts(t.space._runtime)[0] <= (few * 2 + 1) * 6
+        assert counts(t.space._opening)[0] <= (few * 2 + 1) * 6
 
 
 def test_what_a_computed_reads_no_more_that_only_plain_code_calls_goes_at_once(app: hw.App) -> None:
@@ -317,7 +317,7 @@ def test_what_a_computed_reads_no_more_that_only_plain_code_calls_goes_at_once(a
         for number in range(100):
             which.value = number
             assert chosen() == number
-        assert counts(t.space._runtime)[0] == 2
+        assert counts(t.space._opening)[0] == 2
 
 
 # --- in the store -----------------------------------------------------------------------------------------
@@ -335,12 +335,12 @@ def test_rows_go_from_a_file_too_and_stay_away(app: hw.App, tmp_path: Path) -> N
     with app.open(path) as space:
         for number in range(600):
             which.value = number
-        assert counts(space._runtime)[3] == 1
+        assert counts(space._opening)[3] == 1
     with app.open(path) as space:
-        assert (rows(space._runtime), space.runs(times)) == (1, 0)
+        assert (rows(space._opening), space.runs(times)) == (1, 0)
         which.value = 1000
     with app.open(path) as space:
-        assert (rows(space._runtime), space.runs(times)) == (1, 0)
+        assert (rows(space._opening), space.runs(times)) == (1, 0)
 
 
 def test_rows_are_dropped_while_a_program_runs_that_never_waits_for_the_disk(
@@ -357,8 +357,8 @@ def test_rows_are_dropped_while_a_program_runs_that_never_waits_for_the_disk(
     with probe(app, idempotency=False) as t:
         for number in range(200):
             which.value = number
-            t.space._runtime.wait_for_disk()
-        assert rows(t.space._runtime) <= 25
+            t.space._opening.wait_for_disk()
+        assert rows(t.space._opening) <= 25
 
 
 def test_rows_that_no_opening_asks_for_any_more_do_not_pile_up(app: hw.App, few: int, tmp_path: Path) -> None:
@@ -372,16 +372,16 @@ def test_rows_that_no_opening_asks_for_any_more_do_not_pile_up(app: hw.App, few:
     app.sink(name="show")(lambda: [times(number) for number in range(upto.value)])
     path = tmp_path / "rows.db"
     with app.open(path) as space:
-        assert counts(space._runtime)[3] == few * 5
+        assert counts(space._opening)[3] == few * 5
     script = hw.App("rows")
     emptied = script.cell("upto", 0)
     with script.open(path) as space:
         emptied.value = 0
-        assert rows(space._runtime) == few * 5, "of functions that it does not declare it drops nothing"
+        assert rows(space._opening) == few * 5, "of functions that it does not declare it drops nothing"
     with app.open(path) as space:
-        assert (rows(space._runtime), space.runs(times)) == (few * 5, 0)
+        assert (rows(space._opening), space.runs(times)) == (few * 5, 0)
     with app.open(path) as space:
-        assert rows(space._runtime) == few
+        assert rows(space._opening) == few
         assert [times(number) for number in range(few * 5 - few, few * 5)] == list(range(few * 5 - few, few * 5))
         assert space.runs(times) == 0, "the newest are kept"
         assert (times(0), space.runs(times)) == (0, 1)
@@ -402,9 +402,9 @@ def test_notes_of_runs_that_wrote_nothing_are_not_kept_of_those_that_went(app: h
             noise.value = 2
             which.value = 2
         noise.value = 3
-        assert counts(t.space._runtime)[3] == 1
+        assert counts(t.space._opening)[3] == 1
         t.restart()
-        assert counts(t.space._runtime)[3] == 1
+        assert counts(t.space._opening)[3] == 1
 
 
 # --- async ------------------------------------------------------------------------------------------------

@@ -109,10 +109,10 @@ def test_who_is_there_is_exactly_who_is_asked_for(seed: int) -> None:
         for look in world.looks:
             look.value = []
         world.judge(t)
-        t.space._runtime.wait_for_disk()
-        t.space._runtime.catch_up()
-        t.space._runtime.store_observations()
-        rows = t.space._runtime.ask_store(lambda engine: [row.doc for row in engine.backend.observations("main")])
+        t.space._opening.wait_for_disk()
+        t.space._opening.catch_up()
+        t.space._opening.store_observations()
+        rows = t.space._opening.ask_store(lambda engine: [row.doc for row in engine.backend.observations("main")])
         left = [doc for doc in rows if ".part:" in doc]
         # A process that is killed before the last run of a dropped instance is decided leaves its row.
         left = [doc for doc in left if doc in world.here or not world.crashed]

@@ -89,7 +89,7 @@ def test_the_stored_result_is_a_link_to_the_branch(desk: Desk) -> None:
     pair = Pair(desk)
     desk.look_at(pair.choice)
     with desk.open() as space:
-        assert space._runtime.replica.read(hw_key(pair.choice)) == {
+        assert space._opening.replica.read(hw_key(pair.choice)) == {
             "/": {"link@1": {"id": "desk.left", "scope": "space"}}
         }
         assert space.cell(pair.choice.address).value == 1

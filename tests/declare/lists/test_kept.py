@@ -111,6 +111,49 @@ def test_a_change_of_one_element_costs_the_same_up_to_ten_thousand() -> None:
     assert_same_costs(100, 10_000)
 
 
+def costs_of_edits(size: int) -> dict[str, int]:
+    """Of elements that come and go in a list of so many, while a sink reads all of it: the calls of each."""
+    desk = Desk()
+    rows = hw.each(desk.board.items, lambda item: item.title.upper(), name="rows")
+    seen: list[list[str]] = []
+    desk.app.sink(auto_debounce=False, name="look")(lambda: seen.append(rows()))
+    items = desk.board.items
+    edits: dict[str, Callable[[], object]] = {
+        "insert": lambda: items.insert(len(items) // 2, Item(title="in the middle")),
+        "append": lambda: items.append(Item(title="at the end")),
+        "remove": lambda: items.pop(len(items) // 2),
+        "replace": lambda: items.__setitem__(len(items) // 2, Item(title="in its place")),
+    }
+    with desk.open() as space:
+        for start in range(0, size, BATCH):
+            with space.transaction():
+                items.extend([Item(title=f"t{number}") for number in range(start, min(start + BATCH, size))])
+        found: dict[str, int] = {}
+        for name, work in edits.items():
+            tries: list[int] = []
+            for _ in range(TRIES):
+                space.sync()
+                tries.append(calls_of(work))
+            found[name] = min(tries)
+            assert seen[-1] == [item.title.upper() for item in items]
+        return found
+
+
+def assert_same_costs_of_edits(*lengths: int) -> None:
+    """The same calls but for a few: one or two for each chunk of a long list, and not one for each element."""
+    few, many = map(costs_of_edits, lengths)
+    assert {name: many[name] - few[name] for name in few if many[name] - few[name] > 200} == {}
+
+
+def test_elements_come_and_go_at_the_same_cost_at_every_length() -> None:
+    assert_same_costs_of_edits(100, 1_000)
+
+
+@pytest.mark.slow
+def test_elements_come_and_go_at_the_same_cost_up_to_ten_thousand() -> None:
+    assert_same_costs_of_edits(100, 10_000)
+
+
 # --- what is read -------------------------------------------------------------------------------------------------
 
 
@@ -303,7 +346,7 @@ def test_a_run_during_which_a_result_changes_that_it_has_reused_is_repeated() ->
         items[0].title = "u0"
         (sink,) = (node for node in space.scheduler.registry.nodes if node.name == "look")
         docs = [read[0] for read in sink.reads if ":instance:" in read[0]]
-        meanwhile.append((space._runtime.replica, docs[3]))
+        meanwhile.append((space._opening.replica, docs[3]))
         count = len(seen)
         items[1].title = "u1"
         assert len(seen) == count + 2

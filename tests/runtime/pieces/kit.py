@@ -40,20 +40,20 @@ class Held:
 
 
 def held(space: hw.Space | hw.AsyncSpace) -> Held:
-    pieces = space._runtime.pieces
+    pieces = space._opening.pieces
     return Held(
         nodes=len(space.scheduler.registry.nodes),
         handlers=len(space.scheduler.streams.handlers),
         running=len(pieces.running),
         children=sum(len(each) for each in pieces._children.values()),
-        instances=sum(len(each) for each in space._runtime.instances.values()),
+        instances=sum(len(each) for each in space._opening.instances.values()),
     )
 
 
 def check_held(space: hw.Space | hw.AsyncSpace) -> None:
     """What is wanted is at work, nothing else is, and each knows of the others; the scheduler is as it must be."""
     check(space.scheduler)
-    pieces = space._runtime.pieces
+    pieces = space._opening.pieces
     functions = set()
     for piece in pieces.running.values():
         assert piece.is_running
@@ -69,7 +69,7 @@ def check_held(space: hw.Space | hw.AsyncSpace) -> None:
         for piece in children.values():
             assert piece.is_running
             assert piece.parent is node
-    registered = {*space.nodes, *space._runtime.handlers, *space._runtime.instances}
+    registered = {*space.nodes, *space._opening.handlers, *space._opening.instances}
     of_pieces = {each for each in registered if getattr(each, "enclosing_piece", None) is not None}
     assert of_pieces == functions & registered
     assert not [each for each in functions - registered if isinstance(each, hw.Handler | hw.Computed | hw.Sink)]
@@ -78,5 +78,5 @@ def check_held(space: hw.Space | hw.AsyncSpace) -> None:
 
 def stored(space: hw.Space | hw.AsyncSpace, piece: hw.Piece[Any] | str) -> dict[str, Any]:
     """Its document, as it is kept; empty if there is none."""
-    found = space._runtime.replica.read(doc_key(piece if isinstance(piece, str) else piece.id))
+    found = space._opening.replica.read(doc_key(piece if isinstance(piece, str) else piece.id))
     return dict(found) if isinstance(found, dict) else {}

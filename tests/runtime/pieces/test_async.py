@@ -131,7 +131,7 @@ def test_what_an_async_handler_starts_begins_when_it_has_ended(lab: Lab, slow: A
             made = await make.send()
             await space.settle()
             assert lab.taken() == [(500, "hits", "a"), (500, "show", "a")]
-            assert (list(space._runtime.pieces.running), stored(space, made)["status"]) == ([made], "running")
+            assert (list(space._opening.pieces.running), stored(space, made)["status"]) == ([made], "running")
             check_held(space)
 
     lab.run(main)
@@ -166,14 +166,14 @@ def test_an_async_computed_has_children(lab: Lab, slow: Any) -> None:
             names.value = ["b", "c"]
             mode.value = "X"
             await space.settle()
-            assert sorted(piece.key for piece in space._runtime.pieces.running.values()) == ["()", "b", "c"]
+            assert sorted(piece.key for piece in space._opening.pieces.running.values()) == ["()", "b", "c"]
             check_held(space)
             names.value = ["c"]
             await pause(5)
             names.value = ["d"]
             mode.value = "y"
             await space.settle()
-            assert sorted(piece.key for piece in space._runtime.pieces.running.values()) == ["d"]
+            assert sorted(piece.key for piece in space._opening.pieces.running.values()) == ["d"]
             check_held(space)
 
     lab.run(main)

@@ -69,7 +69,7 @@ def wall() -> Wall:
 
 
 def keys(space: hw.Space) -> list[str]:
-    return sorted(piece.key for piece in space._runtime.pieces.running.values())
+    return sorted(piece.key for piece in space._opening.pieces.running.values())
 
 
 def test_a_child_that_is_asked_for_again_goes_on(wall: Wall) -> None:
@@ -86,7 +86,7 @@ def test_a_child_that_is_asked_for_again_goes_on(wall: Wall) -> None:
 
 def test_a_child_that_is_dropped_is_stopped_in_the_same_pass(wall: Wall) -> None:
     with wall.app.open("memory:") as space:
-        b = next(piece for piece in space._runtime.pieces.running.values() if piece.key == "b")
+        b = next(piece for piece in space._opening.pieces.running.values() if piece.key == "b")
         told.taken()
         with space.transaction():
             b.outputs["clicks"].value = 1
@@ -130,11 +130,11 @@ def test_returning_the_same_structure_does_not_restart_the_child(wall: Wall) -> 
     with wall.app.open("memory:") as space:
         first = again()
         told.taken()
-        started, commits = space._runtime.pieces.work.started, space.stats.commits
+        started, commits = space._opening.pieces.work.started, space.stats.commits
         other.value = 1
         assert again() is first
         assert told.taken() == [("again", 1)]
-        assert space._runtime.pieces.work.started == started
+        assert space._opening.pieces.work.started == started
         assert space.stats.commits == commits + 1, "of the cell"
 
 
@@ -255,13 +255,13 @@ def test_the_same_key_under_two_parents_is_two_pieces() -> None:
         root = space.start(card, "k", who="root").id
         assert len({one(), two(), root}) == 3
         assert keys(space) == ["k"] * 3
-        labels = sorted(piece.outputs["label"]() for piece in space._runtime.pieces.running.values())
+        labels = sorted(piece.outputs["label"]() for piece in space._opening.pieces.running.values())
         assert labels == ["one 0", "root 0", "two 0"]
 
 
 def test_a_child_cannot_be_stopped_from_outside_while_it_is_asked_for(wall: Wall) -> None:
     with wall.app.open("memory:") as space:
-        a = next(piece for piece in space._runtime.pieces.running.values() if piece.key == "a")
+        a = next(piece for piece in space._opening.pieces.running.values() if piece.key == "a")
         with pytest.raises(UsageError, match=r"card a cannot be stopped: board\(\) has it as a child"):
             a.stop()
         assert a.is_running
@@ -270,7 +270,7 @@ def test_a_child_cannot_be_stopped_from_outside_while_it_is_asked_for(wall: Wall
 def test_children_of_a_function_that_is_declared_anew_are_stopped(wall: Wall) -> None:
     with wall.app.open("memory:") as space:
         assert keys(space) == ["()", "a", "b"]
-        space._runtime.drop(wall.board)
+        space._opening.drop(wall.board)
         assert keys(space) == ["()"]
         check_held(space)
 
@@ -349,7 +349,7 @@ def test_a_child_whose_inputs_are_others_is_built_anew_and_not_replaced(wall: Wa
         hw.start(card, "k", who=who.value)
 
     with wall.app.open("memory:") as space:
-        piece = next(piece for piece in space._runtime.pieces.running.values() if piece.key == "k")
+        piece = next(piece for piece in space._opening.pieces.running.values() if piece.key == "k")
         piece.outputs["clicks"].value = 5
         told.taken()
         who.value = "y"

@@ -59,7 +59,7 @@ def test_whoever_starts_children_runs_and_these_do_not(tmp_path: Path) -> None:
             assert wall.labels() == ["a 1", "b 1"]
             assert wall.first().outputs.label() == "a 1"
             assert (space.runs(wall.labels), space.runs(wall.first)) == (1, 1)
-            assert [space.nodes[piece.outputs.label].runs for piece in space._runtime.pieces.running.values()] == [
+            assert [space.nodes[piece.outputs.label].runs for piece in space._opening.pieces.running.values()] == [
                 runs
             ] * 3
 

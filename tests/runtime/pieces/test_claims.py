@@ -67,7 +67,7 @@ def test_a_thread_that_asks_for_what_a_transaction_is_starting_has_it_at_once_an
         assert told.taken() == []
         check_held(space)
         space.sync()
-        assert not space._runtime.pieces._origins
+        assert not space._opening.pieces._origins
 
 
 @pytest.mark.parametrize("is_asked_again", [True, False])
@@ -79,17 +79,17 @@ def test_a_child_that_a_later_run_asks_for_too_outlives_the_rejection_of_the_fir
 
     with app.open("memory:") as space:
         node = space.nodes[parent]
-        first, second = Transaction(space._runtime.replica, "first"), Transaction(space._runtime.replica, "second")
+        first, second = Transaction(space._opening.replica, "first"), Transaction(space._opening.replica, "second")
         first.node = second.node = node
-        with space._runtime.lock:
-            piece = space._runtime.pieces._start_child(node, first, card, "k", (), {"who": "x"})
+        with space._opening.lock:
+            piece = space._opening.pieces._start_child(node, first, card, "k", (), {"who": "x"})
             if is_asked_again:
-                assert space._runtime.pieces._start_child(node, second, card, "k", (), {"who": "x"}) is piece
+                assert space._opening.pieces._start_child(node, second, card, "k", (), {"who": "x"}) is piece
         second.end()
-        assert space._runtime.pieces.work.started == 1
+        assert space._opening.pieces.work.started == 1
         first.abort()
         assert piece.is_running is is_asked_again
         assert stored(space, piece).get("status") == ("running" if is_asked_again else None)
         space.settle()
         check_held(space)
-        assert not space._runtime.pieces._origins
+        assert not space._opening.pieces._origins

@@ -21,7 +21,7 @@ from tests.runtime.pieces.kit import check_held, stored
 @contextmanager
 def full(space: hw.Space) -> Iterator[None]:
     """The disk takes nothing."""
-    backend = space._runtime._lease.local.call(lambda engine: engine.backend)
+    backend = space._opening._lease.local.call(lambda engine: engine.backend)
 
     def append(*_: object) -> None:
         raise StoreFullError("no room to write: the disk is full")
@@ -67,7 +67,7 @@ def space(tmp_path: Path) -> Iterator[hw.Space]:
         space.sync()
         yield space
         check_held(space)
-        assert not space._runtime.pieces._undecided
+        assert not space._opening.pieces._undecided
 
 
 def test_start_that_is_not_stored_leaves_nothing_running(space: hw.Space) -> None:
@@ -112,7 +112,7 @@ def test_several_transactions_that_are_not_stored_leave_what_was_before_the_firs
     space.sync()
     with full(space), monkeypatch.context() as patch:
         # The verdicts arrive after both.
-        patch.setattr(space._runtime._attached._port, "take", list)
+        patch.setattr(space._opening.runtime.attached._port, "take", list)
         with space.transaction():
             space.start(card, "a", who="y")
         with space.transaction():
@@ -178,7 +178,7 @@ def test_start_with_other_inputs_that_is_not_stored_is_undone_for_all_parts(tmp_
             parity()
             space.start(pair, "a", size=size, name="y")
             # As a sync does: what was known of the former functions is only in the store now.
-            space._runtime.pieces.sweep()
+            space._opening.pieces.sweep()
         size.value = 7
         space.sync()
         assert sorted(told[-2:]) == ["inner x 7", "x 7"]
@@ -190,10 +190,10 @@ def test_run_that_a_restarted_piece_took_over_and_that_is_not_stored_is_made_aga
     with app.open(str(tmp_path / "t.db"), on_error="log") as space:
         piece = space.start(labelled, "a", size=size)
         space.sync()
-        storage = space._runtime._lease.local
+        storage = space._opening._lease.local
         records: list[TraceRecord] = []
-        space._runtime.scheduler.trace.listen(records.append)
-        with no_room_for(space._runtime, ".label"):
+        space._opening.scheduler.trace.listen(records.append)
+        with no_room_for(space._opening, ".label"):
             with storage._lock:  # type: ignore[attr-defined]  # that of a file
                 # Nothing is decided meanwhile.
                 size.value = 5

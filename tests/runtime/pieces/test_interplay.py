@@ -11,7 +11,7 @@ import pytest
 import headwater as hw
 from headwater.core import doc_key
 from headwater.errors import EventFailedError, UserCodeError
-from headwater.host import plain_runtime
+from headwater.host import plain_opening
 from headwater.host.storage import storage_of
 from tests.runtime.pieces.kit import Told, check_held, held, stored
 
@@ -138,7 +138,7 @@ def test_two_threads_that_start_the_same_key_have_the_same_piece() -> None:
         for thread in threads:
             thread.join(60)
         assert (len({id(piece) for piece in found}), len(found)) == (1, 8)
-        assert (space._runtime.pieces.work.started, told.taken()) == (1, ["label", ("watch", "x 0")])
+        assert (space._opening.pieces.work.started, told.taken()) == (1, ["label", ("watch", "x 0")])
         check_held(space)
 
 
@@ -191,7 +191,7 @@ def test_a_branch_has_the_pieces_of_what_it_was_forked_from(tmp_path: Path) -> N
     with app.open(tmp_path / "t.db") as space:
         space.start(card, "k", who="x").outputs["click"].send().result()
         space.sync()
-        storage_of(space._runtime._lease).fork("b")
+        storage_of(space._opening._lease).fork("b")
     told.taken()
     with app.open(tmp_path / "t.db", branch="b") as space:
         piece = space.start(card, "k", who="x")
@@ -238,7 +238,7 @@ def test_an_event_that_waits_when_its_piece_is_stopped_is_kept_and_can_be_delive
             ticket.result()
         space.start(card, "k", who="x")
         assert piece.outputs["clicks"].value == 0
-        space._runtime.events.redeliver(str(error.value.facts["event"]))
+        space._opening.events.redeliver(str(error.value.facts["event"]))
         space.sync()
         assert piece.outputs["clicks"].value == 1
 
@@ -266,12 +266,12 @@ def test_an_event_that_was_left_over_is_handled_when_its_piece_is_started_after_
         pieces: list[hw.Piece[dict[str, Any]]] = []
         return app, send
 
-    monkeypatch.setattr(plain_runtime, "CLOSE_MS", 0.0)
+    monkeypatch.setattr(plain_opening, "CLOSE_MS", 0.0)
     app, send = make()
     with app.open(tmp_path / "t.db") as space:
         if how != "child":
             space.start(card, "k", who="x")
-        (piece,) = space._runtime.pieces.running.values()
+        (piece,) = space._opening.pieces.running.values()
         space.scheduler.loading([doc_key(f"{piece.id}.clicks")])
         _ = send.send()
         assert piece.outputs["clicks"].value == 0
@@ -282,7 +282,7 @@ def test_an_event_that_was_left_over_is_handled_when_its_piece_is_started_after_
                 space.start(card, "k", who="x")
         elif how == "plain":
             space.start(card, "k", who="x")
-        (piece,) = space._runtime.pieces.running.values()
+        (piece,) = space._opening.pieces.running.values()
         space.sync()
         assert piece.outputs["clicks"].value == 5
     app, _ = make()

@@ -111,7 +111,7 @@ class Pieces(RuleBasedStateMachine):
         self.make = make
         self.probe = probe(app, idempotency=False)
         self.t = self.probe.__enter__()
-        self.t.space._runtime.pieces  # noqa: B018  # so that there are some
+        self.t.space._opening.pieces  # noqa: B018  # so that there are some
         # That it stands there is a change, too.
         self.scale.value = 1
         self.watch = SchedulerWatch(self.t.space.scheduler)
@@ -168,7 +168,7 @@ class Pieces(RuleBasedStateMachine):
         return self.t.space.start(box, key, key=key, x=x, scale=self.scale)
 
     def find(self, key: str) -> hw.Piece[dict[str, Any]] | None:
-        return next((piece for piece in self.t.space._runtime.pieces.running.values() if piece.key == key), None)
+        return next((piece for piece in self.t.space._opening.pieces.running.values() if piece.key == key), None)
 
     @rule(key=KEYS, x=SMALL)
     def start_one(self, key: str, x: int) -> None:
@@ -234,7 +234,7 @@ class Pieces(RuleBasedStateMachine):
     def write(self, key: str, n: int) -> None:
         """Also to one that is stopped."""
         piece = self.of(key)
-        known = next((each for each in self.t.space._runtime.pieces._planner._known.values() if each.key == key), None)
+        known = next((each for each in self.t.space._opening.pieces._planner._known.values() if each.key == key), None)
         if known is None:
             return
         known.outputs["n"].value = n
@@ -313,9 +313,9 @@ class Pieces(RuleBasedStateMachine):
     @invariant()
     def what_is_at_work_is_what_was_said(self) -> None:
         space = self.t.space
-        boxes = {piece.key: piece for piece in space._runtime.pieces.running.values() if piece.pattern is box}
+        boxes = {piece.key: piece for piece in space._opening.pieces.running.values() if piece.pattern is box}
         assert sorted(boxes) == self.running()
-        assert len(space._runtime.pieces.running) == 2 * len(boxes)
+        assert len(space._opening.pieces.running) == 2 * len(boxes)
         scale = self.now["scale"]
         for key, piece in boxes.items():
             known = self.of(key)

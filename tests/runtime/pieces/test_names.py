@@ -71,7 +71,7 @@ def test_a_door_explains_one_function_of_one_piece() -> None:
         two(space)
 
         def asked(name: str) -> list[str]:
-            [opening] = LiveInspector([inspection_of(space._runtime)]).ask(ExplainNode(node=name))
+            [opening] = LiveInspector([inspection_of(space._opening)]).ask(ExplainNode(node=name))
             return [why.words.partition(" is ")[0] for why in opening.whys]
 
         assert asked("doubled of timer hall") == ["doubled() of timer hall"]

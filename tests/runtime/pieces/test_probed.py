@@ -62,10 +62,10 @@ def test_children_are_the_same_whether_runs_are_repeated_or_not() -> None:
             keys = []
             for each in (["a", "b"], ["b", "c"], [], ["a"]):
                 names.value = each
-                keys.append(sorted(piece.key for piece in t.space._runtime.pieces.running.values()))
+                keys.append(sorted(piece.key for piece in t.space._opening.pieces.running.values()))
                 check_held(t.space)  # type: ignore[arg-type]  # it is one for plain code
             assert keys == [["()", "a", "b"], ["()", "b", "c"], [], ["()", "a"]]
-            found.append((told.taken(), t.space._runtime.pieces.work.started))
+            found.append((told.taken(), t.space._opening.pieces.work.started))
     assert found[0] == found[1]
 
 
@@ -98,6 +98,6 @@ def test_a_restart_in_memory_resumes_with_nothing_run(crash: bool) -> None:
         assert told.taken() == ["a 0", "a 0"], "each child draws once"
         again = t.space.start(card, "k", who="k")
         assert (again.outputs["label"](), told.taken()) == ("k 1", ["k 1"])
-        runs = {node.title: node.runs for node in t.space.nodes.values() if node.spec.piece and node.outputs}
+        runs = {node.title: node.runs for node in t.space.nodes.values() if node.piece and node.outputs}
         assert set(runs.values()) == {0}, runs
         check_held(t.space)  # type: ignore[arg-type]  # it is one for plain code

@@ -12,7 +12,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import ConflictError, NotFoundError
-from headwater.host.space_facade import runtime_of
+from headwater.host.space_facade import opening_of
 from headwater.runtime.pieces.pieces import Pieces
 from tests.runtime.pieces.kit import Held, check_held, held
 
@@ -105,13 +105,13 @@ def test_a_crowd_leaves_pieces_whole(tmp_path: Path, seed: int) -> None:
             thread.join(60)
         assert not any(thread.is_alive() for thread in threads)
         assert not crowd.failed
-        space._runtime.wait_for_disk()
+        space._opening.wait_for_disk()
         space.settle()
         # Some were taken back, and nobody has waited for them: that is told when the space is closed.
-        space._runtime.unreported.clear()
+        space._opening.runtime.unreported.clear()
         check_held(space)
-        assert not space._runtime.pieces._origins
-        for piece in [piece for piece in space._runtime.pieces.running.values() if piece.whole is None]:
+        assert not space._opening.pieces._origins
+        for piece in [piece for piece in space._opening.pieces.running.values() if piece.whole is None]:
             piece.stop()
         assert held(space) == Held(nodes=0, handlers=1, running=0, children=0, instances=0)
         check_held(space)
@@ -140,7 +140,7 @@ def test_threads_that_are_first_to_start_something_do_so_in_one_place(monkeypatc
             thread.start()
         for thread in threads:
             thread.join(60)
-        assert (len(made), len(space._runtime.pieces.running)) == (1, 4)
+        assert (len(made), len(space._opening.pieces.running)) == (1, 4)
         check_held(space)
 
 
@@ -149,7 +149,7 @@ def test_event_for_a_piece_whose_functions_another_thread_is_replacing_is_sent()
     app = hw.App("shop")
     with app.open("memory:") as space:
         piece = space.start(card, "a", who="ann")
-        runtime, found = runtime_of(space), list[object]()
+        runtime, found = opening_of(space), list[object]()
 
         def send() -> None:
             try:
@@ -174,7 +174,7 @@ def test_event_for_a_piece_that_another_thread_stops_says_so(monkeypatch: pytest
     app = hw.App("shop")
     with app.open("memory:") as space:
         piece = space.start(card, "a", who="ann")
-        runtime = runtime_of(space)
+        runtime = opening_of(space)
         send = runtime.send
 
         def late(*given: Any) -> object:

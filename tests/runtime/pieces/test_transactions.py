@@ -50,7 +50,7 @@ class Stop(Exception):  # noqa: N818  # it is no error
 
 
 def keys(space: hw.Space) -> list[str]:
-    return sorted(piece.title for piece in space._runtime.pieces.running.values())
+    return sorted(piece.title for piece in space._opening.pieces.running.values())
 
 
 def test_a_piece_and_its_parts_are_one_commit() -> None:
@@ -211,28 +211,28 @@ def test_a_handler_that_fails_leaves_nothing_and_its_redelivery_starts_the_piece
         assert (held(space), told.taken()) == (before, [])
         check_held(space)
         office.fails = False
-        space._runtime.events.redeliver(str(error.value.facts["event"]))
+        space._opening.events.redeliver(str(error.value.facts["event"]))
         space.sync()
         assert (keys(space), told.taken()) == (["card a"], ["a 0 1"])
-        assert office.open_up.send("a").result() == space._runtime.pieces.running.popitem()[0]
+        assert office.open_up.send("a").result() == space._opening.pieces.running.popitem()[0]
 
 
 def test_a_handler_whose_commit_conflicts_is_retried_and_starts_the_piece_once() -> None:
     office = Office()
     office.fails = False
     with office.app.open("memory:") as space:
-        other = space._runtime._lease.storage.attach()
+        other = space._opening._lease.storage.attach()
 
         def meanwhile() -> None:
             office.meanwhile = None
             other.commit((SetDoc(doc_key("office.seen"), 10),))
-            space._runtime.wait_for_disk()
+            space._opening.wait_for_disk()
 
         office.meanwhile = meanwhile
         made = office.open_up.send("a").result()
         assert (office.calls, office.seen.value) == (2, 11)
         space.sync()
-        assert (list(space._runtime.pieces.running), told.taken()) == ([made], ["a 0 1", "a 0 1"])
+        assert (list(space._opening.pieces.running), told.taken()) == ([made], ["a 0 1", "a 0 1"])
         assert stored(space, made)["status"] == "running"
         check_held(space)
         other.detach()
@@ -294,7 +294,7 @@ def test_a_transaction_that_loses_against_another_thread_leaves_nothing_and_hold
         assert not any(thread.is_alive() for thread in threads)
         space.sync()
         space.settle()
-        assert len(space._runtime.pieces.running) == count.value == 80 - len(conflicts)
+        assert len(space._opening.pieces.running) == count.value == 80 - len(conflicts)
         check_held(space)
 
 

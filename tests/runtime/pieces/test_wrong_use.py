@@ -373,7 +373,7 @@ def test_a_key_that_one_run_uses_for_different_inputs_is_refused() -> None:
         hw.start(card, "same", who=other.value)
 
     with app.open("memory:", on_error=lambda error: errors.append(str(error))) as space:
-        piece = next(iter(space._runtime.pieces.running.values()))
+        piece = next(iter(space._opening.pieces.running.values()))
         generation = piece.build
         assert not errors
         other.value = "b"

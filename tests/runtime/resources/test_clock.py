@@ -86,7 +86,7 @@ def test_it_does_not_tick_while_nobody_looks(world: World) -> None:
         unread()
         on.value = False
         await space.settle()
-        assert space._runtime.wake_in() is None
+        assert space._opening.wake_in() is None
         passes = space.scheduler.runner.pass_number
         await pause(10_000)
         assert space.scheduler.runner.pass_number == passes
@@ -123,11 +123,11 @@ def test_ticks_that_were_slept_through_are_not_made_up_for(world: World) -> None
         world.note(hw.clock(every="1s"))
 
     with world.open() as space:
-        assert space._runtime.wake_in() == 1
+        assert space._opening.wake_in() == 1
         world.time += 3_600_300
         space.settle()
         assert world.log == [START, START + timedelta(hours=1)]
-        assert space._runtime.wake_in() == pytest.approx(0.7)
+        assert space._opening.wake_in() == pytest.approx(0.7)
         check(space.scheduler)
 
 
@@ -136,7 +136,7 @@ def test_plain_code_is_told_the_time_and_no_more(world: World) -> None:
         world.time += 1500
         assert hw.clock() == START + timedelta(seconds=1)
         assert hw.clock(every=timedelta(milliseconds=500)) == START + timedelta(milliseconds=1500)
-        assert space._runtime.wake_in() is None
+        assert space._opening.wake_in() is None
 
 
 def test_a_computed_that_is_only_called_is_told_how_late_it_is_each_time(world: World) -> None:
@@ -176,7 +176,7 @@ def test_a_computed_that_is_only_called_is_told_how_late_it_is_each_time(world: 
         on.value = False
         world.time += 1000
         assert above() == START + timedelta(seconds=6)
-        assert space._runtime.wake_in() is None
+        assert space._opening.wake_in() is None
         check(space.scheduler)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import StoreFullError, UnavailableError
-from headwater.host.async_runtime import AsyncRuntime
+from headwater.host.loop_opening import LoopOpening
 from headwater.host.storage import storage_of
 from headwater.store.commit import CommitOutcome, Submission
 from tests.runtime.resources.outside import World, breathe, pause
@@ -24,16 +24,16 @@ def test_a_request_does_not_leave_when_the_disk_cannot_say_and_is_made_a_second_
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Town(world)
-    real = AsyncRuntime.when_on_disk
+    real = LoopOpening.when_on_disk
     failing = [True]
 
-    def when_on_disk(space: AsyncRuntime, then: Callable[[BaseException | None], None]) -> None:
+    def when_on_disk(space: LoopOpening, then: Callable[[BaseException | None], None]) -> None:
         if failing[0]:
             then(UnavailableError("the disk is away"))
         else:
             real(space, then)
 
-    monkeypatch.setattr(AsyncRuntime, "when_on_disk", when_on_disk)
+    monkeypatch.setattr(LoopOpening, "when_on_disk", when_on_disk)
 
     async def main(_: hw.AsyncSpace) -> None:
         await pause(3.5)
@@ -56,7 +56,7 @@ def test_an_answer_that_the_store_did_not_take_is_asked_for_again(
 
     async def main(space: hw.AsyncSpace) -> None:
         await breathe()
-        engine = storage_of(space._runtime._lease)._engine
+        engine = storage_of(space._opening._lease)._engine
         real = engine.admit
 
         def admit(group: Sequence[Submission]) -> list[CommitOutcome]:

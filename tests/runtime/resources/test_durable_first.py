@@ -25,7 +25,7 @@ CHILD = Path(__file__).with_name("askers_to_kill.py")
 def known(space: hw.Space | hw.AsyncSpace, *docs: str) -> None:
     """Looked at before: what nobody has looked at is read from the disk, and that would be held up, too."""
     for doc in docs:
-        space._runtime.replica.read(doc_key(doc))
+        space._opening.replica.read(doc_key(doc))
 
 
 def weather_of(name: str) -> str:
@@ -82,7 +82,7 @@ def test_a_request_waits_while_the_disk_is_held_up(tmp_path: Path) -> None:
     with world.open() as space:
         world.wire.wait(lambda wire: wire.open == ["Oslo"])
         known(space, weather_of("Rome"), weather_of("Bonn"))
-        with storage_of(space._runtime._lease)._lock:
+        with storage_of(space._opening._lease)._lock:
             town.city.value = "Rome"
             threading.Event().wait(0.05)
             assert "Rome" not in world.wire.asked
@@ -110,7 +110,7 @@ def test_in_a_loop_a_request_waits_while_the_disk_is_held_up(tmp_path: Path) -> 
             key = key_of({"of": 5})
             assert key is not None
             known(space, Instances.doc_of("held.square", key))
-            with storage_of(space._runtime._lease)._lock:
+            with storage_of(space._opening._lease)._lock:
                 number.value = 5
                 await asyncio.sleep(0.05)
                 assert asked == [0]
@@ -129,7 +129,7 @@ def test_what_was_taken_back_is_never_asked_for(tmp_path: Path) -> None:
         space.sync()
         known(space, weather_of("Rome"), "world.guard")
         known(beside, "world.guard")
-        with storage_of(space._runtime._lease)._lock:
+        with storage_of(space._opening._lease)._lock:
             # Decided first, and not known here yet.
             beside.cell("world.guard", int).value = 1
             with space.transaction():
@@ -137,12 +137,12 @@ def test_what_was_taken_back_is_never_asked_for(tmp_path: Path) -> None:
                 town.city.value = "Rome"
             assert world.log[-1] == "loading"
         beside.sync()
-        space._runtime.catch_up()
+        space._opening.catch_up()
         assert town.city.value == "Oslo"
         # A second request, to know that the first would have left by now.
         town.city.value = "Bonn"
         world.wire.wait(lambda wire: "Bonn" in wire.asked)
-        space._runtime.unreported.clear()
+        space._opening.runtime.unreported.clear()
     assert "Rome" not in world.wire.asked
 
 
@@ -157,7 +157,7 @@ def test_what_was_taken_back_is_not_asked_for_at_the_end_of_a_pass_that_has_not_
         space.sync()
         known(space, weather_of("Rome"), "world.guard")
         known(beside, "world.guard")
-        runtime = space._runtime
+        runtime = space._opening
         with storage_of(runtime._lease)._lock:
             beside.cell("world.guard", int).value = 1
             with space.transaction():
@@ -173,7 +173,7 @@ def test_what_was_taken_back_is_not_asked_for_at_the_end_of_a_pass_that_has_not_
         # A second request, to know that the first would have left by now.
         town.city.value = "Bonn"
         world.wire.wait(lambda wire: "Bonn" in wire.asked)
-        runtime.unreported.clear()
+        runtime.runtime.unreported.clear()
     assert "Rome" not in world.wire.asked
 
 
@@ -183,7 +183,7 @@ def test_a_request_that_was_given_up_before_the_disk_was_ready_never_leaves(tmp_
     with world.open() as space:
         world.wire.wait(lambda wire: wire.open == ["Oslo"])
         known(space, weather_of("Rome"), weather_of("Bonn"))
-        with storage_of(space._runtime._lease)._lock:
+        with storage_of(space._opening._lease)._lock:
             town.city.value = "Rome"
             town.city.value = "Bonn"
         world.wire.wait(lambda wire: "Bonn" in wire.asked)
@@ -196,11 +196,11 @@ def test_a_request_whose_cause_may_have_been_taken_back_and_written_again_waits_
     with world.open() as space:
         world.wire.wait(lambda wire: wire.open == ["Oslo"])
         known(space, weather_of("Rome"))
-        runtime, storage = space._runtime, storage_of(space._runtime._lease)
+        runtime, storage = space._opening, storage_of(space._opening._lease)
         with storage._lock:
             town.city.value = "Rome"
             # As by a rollback, after which another event wrote the same before any sink ran.
-            runtime.rejected_count += 1
+            runtime.runtime.rejected_count += 1
         assert runtime._fetcher is not None
         for _ in range(3000):
             # Until the storage has reported.

@@ -126,7 +126,7 @@ def test_nobody_waits_for_a_retry_who_has_looked_away(world: World) -> None:
         await world.says("Oslo", OSError("down"))
         town.city.value = ""
         await pause(1)
-        assert space._runtime.wake_in() is None
+        assert space._opening.wake_in() is None
         town.city.value = "Oslo"
         await world.says("Oslo", 7)
 

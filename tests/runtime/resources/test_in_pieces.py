@@ -41,7 +41,7 @@ def test_each_piece_asks_for_itself_and_stops_asking_when_it_is_stopped() -> Non
         assert second.outputs["weather"]("Rome") == hw.Ready(17)
         second.stop()
         await breathe()
-        assert space._runtime.wake_in() is None
+        assert space._opening.wake_in() is None
         await pause(3600)
 
     world.run(main)
@@ -96,7 +96,7 @@ def test_a_clock_in_a_piece_stops_with_it() -> None:
         assert len(world.taken()) == 3
         piece.stop()
         await pause(10)
-        assert (world.taken(), space._runtime.wake_in()) == ([], None)
+        assert (world.taken(), space._opening.wake_in()) == ([], None)
 
     world.run(main)
 

@@ -35,7 +35,7 @@ def test_what_nobody_looks_at_any_more_goes_from_memory_fresh_or_not() -> None:
             query.value = number
             await space.settle()
         await space.synced()
-        space._runtime.store_observations()
+        space._opening.store_observations()
         assert sources() < 2 * UNREAD_MAX
         assert space.stats.documents < 2 * UNREAD_MAX
         assert space.runs(find) == 2 * UNREAD_MAX + 500
@@ -60,7 +60,7 @@ def test_who_refreshes_again_and_again_does_not_pile_up_what_grows_old() -> None
             rate.refresh()
             await space.settle()
             world.off_ms += 10
-        assert space._runtime.fetcher.ageing_count < 200
+        assert space._opening.fetcher.ageing_count < 200
 
     world.run(main)
 
@@ -96,5 +96,5 @@ def test_a_piece_that_is_stopped_leaves_nothing_of_its_resources() -> None:
             piece.stop()
         space.sync()
         space.settle()
-        space._runtime.store_observations()
+        space._opening.store_observations()
         assert space.stats.documents <= documents + 2

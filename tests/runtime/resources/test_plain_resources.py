@@ -23,7 +23,7 @@ def world() -> World:
 def take_in(space: hw.Space, world: World, *wanted: object) -> None:
     """Until the answer that is on its way is taken in. It comes by another thread, so this waits; nothing else does."""
     came = threading.Event()
-    fetcher = space._runtime.fetcher
+    fetcher = space._opening.fetcher
     for _ in range(3000):
         space.settle()
         if world.log[-len(wanted) :] == list(wanted) and not fetcher.has_news:
@@ -97,10 +97,10 @@ def test_time_that_is_moved_makes_answers_old(world: World) -> None:
         world.wire.wait(lambda wire: wire.open == ["Oslo"])
         world.wire.answer("Oslo", 7)
         take_in(space, world, 7)
-        assert space._runtime.wake_in() == 600
+        assert space._opening.wake_in() == 600
         world.time += 599_000
         space.settle()
-        assert space._runtime.wake_in() == 1
+        assert space._opening.wake_in() == 1
         assert world.asked() == ["Oslo"]
         world.time += 1000
         space.settle()
@@ -227,7 +227,7 @@ def test_resources_that_nobody_looks_at_are_forgotten_but_for_the_last(
         for number in range(100):
             while square(number) == hw.Pending():
                 threading.Event().wait(0.001)
-        assert len(space._runtime.fetcher._sources[square]) <= 22
+        assert len(space._opening.fetcher._sources[square]) <= 22
         assert space.runs(square) == 100
         assert square(0) == hw.Ready(0)
         assert square(1) == hw.Ready(1), "what came is kept, whoever forgets whom"

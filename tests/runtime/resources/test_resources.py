@@ -295,7 +295,7 @@ def test_a_space_that_nobody_writes_to_is_woken_when_something_is_due_and_not_ot
         passes = space.scheduler.runner.pass_number
         await pause(599)
         assert space.scheduler.runner.pass_number == passes
-        assert space._runtime.wake_in() == pytest.approx(1)
+        assert space._opening.wake_in() == pytest.approx(1)
 
     world.run(main)
 
@@ -312,7 +312,7 @@ def test_without_fresh_for_an_answer_is_good_for_ever(world: World) -> None:
     async def main(space: hw.AsyncSpace) -> None:
         await pause(10**8)
         assert space.runs(once) == 1
-        assert space._runtime.wake_in() is None
+        assert space._opening.wake_in() is None
 
     world.run(main)
 
@@ -488,7 +488,7 @@ def test_a_computed_that_is_only_called_asks_again_when_the_answer_has_grown_old
         await pause(599)
         assert warm() == "Ready(30)"
         assert space.runs(warm) == 2
-        assert space._runtime.wake_in() is None, "nobody looks: nothing rings"
+        assert space._opening.wake_in() is None, "nobody looks: nothing rings"
         await pause(1)
         assert warm() == "Ready(30)"
         await world.says("Rome", 31)

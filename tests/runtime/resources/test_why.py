@@ -31,12 +31,12 @@ def test_another_process_is_told_of_a_resource_what_this_one_is(world: World) ->
         await world.says("Oslo", 7)
         town.weather.refresh("Oslo")
         await world.says("Oslo", 8)
-        [told] = LiveInspector([inspection_of(space._runtime)]).ask(ExplainNode(node="weather('Oslo')"))
+        [told] = LiveInspector([inspection_of(space._opening)]).ask(ExplainNode(node="weather('Oslo')"))
         assert [why.words for why in told.whys] == [hw.why(town.weather, "Oslo")]
-        [done] = LiveInspector([inspection_of(space._runtime)]).ask(GetActivity())
+        [done] = LiveInspector([inspection_of(space._opening)]).ask(GetActivity())
         (found,) = (each for each in done.activities if each.name == "weather")
         assert (found.runs, found.never_ran, found.nodes) == (2, 0, 1)
-        left = last_state(inspection_of(space._runtime))
+        left = last_state(inspection_of(space._opening))
         assert left is not None
         assert hw.why(town.weather, "Oslo") in [why.words for why in left.whys]
 

@@ -388,7 +388,7 @@ def test_what_is_stored_of_arguments_is_made_again_exactly(args: list[Any], name
     bound.apply_defaults()
     stored = stored_arguments(fn, app, bound)
     with app.open("memory:") as space:
-        made = None if stored is None else restored_arguments(fn, signature, app, space._runtime, stored)
+        made = None if stored is None else restored_arguments(fn, signature, app, space._opening, stored)
     if made is not None:
         assert repr(made.args) == repr(bound.args)
         assert repr(made.kwargs) == repr(bound.kwargs)
@@ -416,7 +416,7 @@ def test_stored_arguments_that_are_damaged_are_none(stored: tuple[tuple[str, ...
 
     app = hw.App("shop")
     with app.open("memory:") as space:
-        assert restored_arguments(fn, signature_of(fn), app, space._runtime, stored) is None
+        assert restored_arguments(fn, signature_of(fn), app, space._opening, stored) is None
 
 
 def test_document_is_made_again_as_the_class_of_its_parameter(tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def test_renamed_function_is_another_and_the_old_ones_row_is_forgotten(tmp_path:
     program.write(main=SMALL.replace("{name}", "size"))
     with program.start() as (space, main):
         assert outcome(space) == (1, 0, 1)
-        rows = space._runtime.ask_store(lambda engine: engine.backend.observations(BRANCH))
+        rows = space._opening.ask_store(lambda engine: engine.backend.observations(BRANCH))
         assert [row.doc for row in rows] == ["space/garden.steady"]
         assert main.size() == 1
         assert space.runs(main.size) == 1

@@ -115,7 +115,7 @@ def test_fallback_is_not_restored_if_nothing_is_kept_of_the_failure(tmp_path: Pa
     with shop.app.open(tmp_path / "shop.db"):
         fail(shop)
     with shop.app.open(tmp_path / "shop.db") as space:
-        space._runtime.run_cache.forget(MAIN, [doc_key("shop.per")])
+        space._opening.run_cache.forget(MAIN, [doc_key("shop.per")])
     with shop.app.open(tmp_path / "shop.db") as space:
         assert outcome(space) == (1, 1, 1)
         shop.rate.value = 5
@@ -316,10 +316,10 @@ def test_row_whose_calls_are_of_nothing_that_it_read_is_none(tmp_path: Path, ind
         space.sync()
         # As a program that means harm would write it: the same read twice, and a call of none of them.
         read = (doc_key("shop.per"), (), 0)
-        code = space.nodes[shop.label].spec.fingerprint
+        code = space.nodes[shop.label].fingerprint
         assert code is not None
         called = Extra(calls=(Called(index, (("text", "x"),), b"12345678"),))
-        space._runtime.replica.observations.put(
+        space._opening.replica.observations.put(
             doc_key("shop.label"), encode_observation(code(), [read, read], called), ()
         )
     with shop.app.open(tmp_path / "shop.db") as space:

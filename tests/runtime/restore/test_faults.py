@@ -200,7 +200,7 @@ def test_digest_in_the_log_whose_body_is_gone_costs_the_run(shop: Shop) -> None:
         shop.rate.value = 6
         assert shop.taxed() == 60
         space.sync()
-        space._runtime.ask_store(lambda engine: engine.backend.drop_observations([(MAIN, doc_key("shop.taxed"))]))
+        space._opening.ask_store(lambda engine: engine.backend.drop_observations([(MAIN, doc_key("shop.taxed"))]))
     assert "space/shop.taxed" not in [row[0] for row in shop.rows()]
     with shop.open() as space:
         assert outcome(space)[0] == 0

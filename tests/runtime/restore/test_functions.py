@@ -9,7 +9,7 @@ from pathlib import Path
 
 import headwater as hw
 from headwater.errors import NotReadyError
-from headwater.host.space_facade import runtime_of
+from headwater.host.space_facade import opening_of
 from headwater.host.storage import storage_of
 from headwater.runtime.options import Options
 from headwater.testing import simulate
@@ -347,7 +347,7 @@ def test_quiet_sink_that_writes_twice_before_the_store_decides_is_restored_from_
     path, decide = tmp_path / "shop.db", threading.Event()
     with app.open(path) as space:
         space.sync()
-        storage = storage_of(runtime_of(space)._lease)
+        storage = storage_of(opening_of(space)._lease)
         holding = threading.Thread(target=storage.call, args=(lambda _: decide.wait(),))
         holding.start()
         rate.value = 3

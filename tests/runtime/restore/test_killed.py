@@ -34,7 +34,7 @@ def run_and_kill(path: Path, seed: int, lines: int) -> int:
 
 
 def check(space: hw.Space) -> None:
-    space._runtime.ask_store(lambda engine: i7_restart_equivalence(space.scheduler, engine))
+    space._opening.ask_store(lambda engine: i7_restart_equivalence(space.scheduler, engine))
 
 
 @pytest.mark.slow

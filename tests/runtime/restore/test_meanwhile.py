@@ -27,7 +27,7 @@ def test_write_in_the_middle_of_taking_over_is_seen(tmp_path: Path, monkeypatch:
     path = tmp_path / "shop.db"
     with app.open(path):
         pass
-    with hw.App("other").open(path) as other:
+    with hw.App("other").open(path, apart=True) as other:
         install = Persistence.restore_all
 
         def meanwhile(*args: object) -> None:

@@ -29,7 +29,7 @@ def test_run_on_an_undecided_commit_is_not_lost_by_a_sync_that_does_not_wait_for
     app, count = watched()
     with app.open(tmp_path / "a.db") as space:
         space.sync()
-        runtime = space._runtime
+        runtime = space._opening
         with runtime.lock:
             count.value = 1
             space.settle()
@@ -42,9 +42,9 @@ def test_run_is_not_lost_by_a_sync_without_room(tmp_path: Path) -> None:
     app, count = watched()
     with app.open(tmp_path / "a.db") as space:
         count.value = 1
-        space._runtime._lease.storage.wait()
+        space._opening._lease.storage.wait()
         space.settle()
-        with full(space._runtime), pytest.raises(StoreFullError):
+        with full(space._opening), pytest.raises(StoreFullError):
             space.sync()
     with app.open(tmp_path / "a.db") as space:
         assert outcome(space) == (1, 0, 0)
@@ -55,9 +55,9 @@ def test_run_is_not_lost_with_a_commit_without_room_that_carries_it(tmp_path: Pa
     other = app.cell("other", 0)
     with app.open(tmp_path / "a.db") as space:
         count.value = 1
-        space._runtime._lease.storage.wait()
+        space._opening._lease.storage.wait()
         space.settle()
-        with full(space._runtime):
+        with full(space._opening):
             other.value = 1
             with pytest.raises(RejectedError):
                 space.sync()
@@ -73,14 +73,14 @@ def test_run_on_a_commit_whose_verdict_arrives_at_the_close_is_not_lost(
     async def changed() -> None:
         async with app.aopen(tmp_path / "a.db") as space:
             await space.synced()
-            runtime = space._runtime
+            runtime = space._opening.runtime
             count.value = 1
             await space.settle()
-            run, calm = runtime._pass, runtime.calm
-            monkeypatch.setattr(runtime, "_pass", lambda: None)
+            run, calm = runtime.run_pass, runtime.calm
+            monkeypatch.setattr(runtime, "run_pass", lambda: None)
 
             async def calmed() -> None:
-                monkeypatch.setattr(runtime, "_pass", run)
+                monkeypatch.setattr(runtime, "run_pass", run)
                 await calm()
 
             # The loop is busy with something else until the close takes in what has arrived.

@@ -35,7 +35,7 @@ class Shop:
 
 def gate_of(space: Any, function: Any, *args: Any) -> tuple[float | None, float | None]:
     scheduler: Scheduler = space.scheduler
-    node = function.node_in(space._runtime, *args)
+    node = function.node_in(space._opening, *args)
     return scheduler.get_debounce(node), scheduler.get_throttle(node)
 
 
@@ -47,7 +47,7 @@ def test_settings_hold_over_openings_whether_a_run_is_kept_or_not(tmp_path: Path
         space.scheduler.set_debounce(space.nodes[shop.price], 500)
         # Of a sink no run is kept; and of one with parameters there is a node for each set of arguments.
         space.scheduler.set_debounce(space.nodes[shop.show], 700)
-        space.scheduler.set_throttle(shop.sized.node_in(space._runtime, 2), 900)
+        space.scheduler.set_throttle(shop.sized.node_in(space._opening, 2), 900)
     for _ in range(2):
         with shop.app.open(path) as space:
             assert gate_of(space, shop.price) == (500, 60_000)
@@ -123,7 +123,7 @@ def test_setting_of_a_piece_holds_when_that_is_stopped_and_started(tmp_path: Pat
 
     with app.open(tmp_path / "shop.db") as space:
         piece = space.start(part, "one", times=2)
-        space.scheduler.set_throttle(piece.outputs["price"].node_in(space._runtime), 400)
+        space.scheduler.set_throttle(piece.outputs["price"].node_in(space._opening), 400)
         piece.stop()
         assert look(space, 2) == (None, 400)
         # Built anew.

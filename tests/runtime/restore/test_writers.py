@@ -151,7 +151,7 @@ def test_writes_of_another_opening_while_this_one_opens_are_not_lost(tmp_path: P
         for number in range(3, 30):
             other.cell("shop.rate").value = number
             with shop.open() as space:
-                other._runtime.wait_for_disk()
+                other._opening.wait_for_disk()
                 assert shop.taxed() == number * 10
                 space.sync()
     finally:

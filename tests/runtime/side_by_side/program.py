@@ -76,7 +76,7 @@ class Shop:
 
     def adopted(self) -> int:
         """How often a run of another stood for one here."""
-        return sum(node.adopted for node in self.opened.nodes.values())
+        return sum(node.rare.adopted for node in self.opened.nodes.values())
 
     def is_right(self, price: int) -> bool:
         """What is shown here is what is to be shown."""
@@ -85,7 +85,7 @@ class Shop:
     def settle_until(self, price: int) -> None:
         """Take in what comes, and run, until the right thing is shown and all that was written is decided."""
         end = time.monotonic() + WAIT_S
-        while not self.is_right(price) or self.opened._runtime.replica.pending_count:
+        while not self.is_right(price) or self.opened._opening.replica.pending_count:
             assert time.monotonic() < end, f"{self.shown} is shown at {price}; {self.opened.connection}"
             self.opened.settle()
             threading.Event().wait(0.002)

@@ -148,7 +148,7 @@ def test_all_runtimes_come_to_what_a_fresh_run_of_everything_comes_to(
     for runtime in runtimes:
         right(runtime, made)
     assert len({tuple(str(runtime.see(cell)) for cell in CELLS) for runtime in runtimes}) == 1
-    event(f"adopted: {any(node.adopted for runtime in runtimes for node in runtime.nodes.values())}")
+    event(f"adopted: {any(node.rare.adopted for runtime in runtimes for node in runtime.nodes.values())}")
     # What is kept of all that is good for whoever comes next.
     late = start(exchange, made, list(FUNCTIONS[: len(made)]))
     late.restore()
@@ -200,4 +200,4 @@ def test_long_histories_in_which_much_is_adopted_come_to_what_is_right(seed: int
     exchange.settle()
     for runtime in runtimes:
         right(runtime, made)
-    assert any(node.adopted for runtime in runtimes for node in runtime.nodes.values())
+    assert any(node.rare.adopted for runtime in runtimes for node in runtime.nodes.values())

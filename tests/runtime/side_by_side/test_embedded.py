@@ -43,7 +43,7 @@ def test_openings_that_run_before_anything_is_decided_write_each_result_once(tmp
     path = tmp_path / "shop.db"
     with opened(path) as (ann, bob):
         rows = ann.opened.stats.seq
-        with disk_held(ann.opened._runtime):
+        with disk_held(ann.opened._opening):
             # Both write the same, and make the same of it; neither knows of the other.
             ann.price.value = 9
             bob.price.value = 9
@@ -54,7 +54,7 @@ def test_openings_that_run_before_anything_is_decided_write_each_result_once(tmp
         for shop in (ann, bob):
             shop.settle_until(9)
             shop.opened.sync()
-            assert shop.opened._runtime.rejected_count == 0
+            assert shop.opened._opening.runtime.rejected_count == 0
         assert ann.opened.stats.seq - rows <= ROWS + 1, "both inputs, and each result once"
     late = Shop()
     with late.open(path):
@@ -89,7 +89,7 @@ def test_events_that_rest_on_elided_results_are_handled_once(tmp_path: Path) -> 
             assert till.price.value == 1
         expected = 0
         for price in range(2, 8):
-            with disk_held(tills[0].opened._runtime):
+            with disk_held(tills[0].opened._opening):
                 for till in tills:
                     till.price.value = price
             tickets = [till.sell.send(1) for till in tills]

@@ -46,7 +46,7 @@ class Shop:
 
 def decide_at_once(monkeypatch: pytest.MonkeyPatch, space: hw.Space) -> None:
     """What a pull has committed is decided and taken in before the pull returns."""
-    runtime = space._runtime
+    runtime = space._opening
     pull = runtime.pull
 
     def pull_and_sync(node: Node, *, in_run: bool = False) -> None:
@@ -118,7 +118,7 @@ def test_call_whose_result_is_hidden_before_its_verdict_runs_again() -> None:
     ann.send()
     bob.hear()
     assert bob.replica.read(doc_key("double")) is ABSENT
-    assert not bob.scheduler.is_current(node)
+    assert not bob.scheduler.is_valid(node)
     bob.scheduler.pull(node)
     assert bob.see("double") == 2
     exchange.settle()

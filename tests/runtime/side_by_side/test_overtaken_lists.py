@@ -51,7 +51,7 @@ def test_list_that_becomes_shorter_while_it_is_read_is_read_again(
 ) -> None:
     ann, bob = Shop(), Shop()
     with ann.app.open(tmp_path / "shop.db") as first, bob.app.open(tmp_path / "shop.db") as second:
-        pull = second._runtime.pull
+        pull = second._opening.pull
         overtake: list[Callable[[], None]] = [shorten(ann, first)]
 
         def pull_then_overtake(node: Node, *, in_run: bool = False) -> None:
@@ -60,7 +60,7 @@ def test_list_that_becomes_shorter_while_it_is_read_is_read_again(
             while overtake:
                 overtake.pop()()
 
-        monkeypatch.setattr(second._runtime, "pull", pull_then_overtake)
+        monkeypatch.setattr(second._opening, "pull", pull_then_overtake)
         assert read(bob.cheap) == [7]
 
 

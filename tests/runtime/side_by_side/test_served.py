@@ -49,7 +49,7 @@ def all_settle(shops: list[Shop], price: int) -> None:
 
 def wait_for(shop: Shop, seq: int) -> None:
     """What the log holds has arrived; it is not taken in yet."""
-    storage = shop.opened._runtime._lease.storage
+    storage = shop.opened._opening._lease.storage
     assert isinstance(storage, RemoteStorage)
     end = time.monotonic() + WAIT_S
     while storage.link.session.seq < seq:

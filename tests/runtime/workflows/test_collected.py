@@ -12,7 +12,7 @@ from tests.server.ingress.shop import Shop
 def opened_and_closed() -> ref[Storage]:
     shop = Shop()
     with shop.app.open("memory:") as space:
-        return ref(space._runtime.flows._storage)
+        return ref(space._opening.flows._storage)
 
 
 def test_the_storage_of_a_closed_space_goes_with_it() -> None:

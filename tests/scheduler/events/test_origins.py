@@ -242,4 +242,4 @@ def test_a_transaction_that_is_found_pending_can_be_named(ann: Clerk) -> None:
     tx = Watched(ann.replica, "work")
     put(tx, "a", 1)
     tx.commit()
-    assert found == [True]
+    assert found == [True, True], "open, then pending"

@@ -287,7 +287,7 @@ def test_of_many_with_the_same_key_exactly_one_is_new(shop: Shop, server: Ingres
 def test_one_that_is_refused_by_the_store_does_not_take_others_with_it(
     space: hw.Space, shop: Shop, server: Ingress
 ) -> None:
-    space._runtime.flows.do(lambda book: book.execute("delete from flow_topic where name = 'returned'"))
+    space._opening.flows.do(lambda book: book.execute("delete from flow_topic where name = 'returned'"))
 
     async def both() -> list[httpx.Response]:
         async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=30) as client:

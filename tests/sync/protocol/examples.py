@@ -77,6 +77,8 @@ QUESTION: Final = 1 << 48
 """Questions are numbered from here on, commits from 1: an answer is never taken for another's."""
 RESUME: Final = bytes(8) + bytes(range(32))
 NONCE: Final = bytes(range(32))
+SPACE_ID: Final = "7k3q9d4m2x8v1n6p0c5r"
+LINEAGE: Final = bytes(range(8))
 OBSERVED: Final = b"\x93\x01\xc4\x02ab\x91\xb4space/seats.seat-12A"
 
 
@@ -137,7 +139,7 @@ def every_patch() -> PatchDoc:
 
 
 FROM_CLIENT: Final[list[tuple[str, FromClient]]] = [
-    ("hello", Hello((1,), "headwater/0.1.0")),
+    ("hello", Hello((1,), "headwater/0.1.0", ("far",))),
     ("hello, one of several versions", Hello((3, 2, 1), "a newer client")),
     ("hello, no name", Hello((1,))),
     ("open", Open("seats", actor="ann")),
@@ -239,10 +241,11 @@ FROM_SERVER: Final[list[tuple[str, FromServer]]] = [
             NONCE,
             "ws://127.0.0.1:8400",
             {"frame": FRAME_BYTES_MAX, "pending": PENDING_MAX, "watches": WATCHES_MAX},
+            ("far",),
         ),
     ),
     ("welcome, no limits told", Welcome(1, "", NONCE, "wss://example.org")),
-    ("opened", SpaceOpened("seats", ANN, RESUME, 6, "ann", "write", 3)),
+    ("opened", SpaceOpened("seats", ANN, RESUME, 6, "ann", "write", 3, SPACE_ID, LINEAGE)),
     ("opened, a new space", SpaceOpened("main", ANN, RESUME, 0, "", "own")),
     (
         "docs",

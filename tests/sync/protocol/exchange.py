@@ -53,7 +53,7 @@ from headwater.values.address import Depth
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.patch import Add, Append, Increment, Replace
 from headwater.values.tree import freeze, is_array
-from tests.sync.protocol.examples import ANN, BOB, COUNT, NONCE, RESUME, SEAT
+from tests.sync.protocol.examples import ANN, BOB, COUNT, LINEAGE, NONCE, RESUME, SEAT, SPACE_ID
 
 CLIENT: Final = "headwater/0.1.0"
 SPACE: Final = "seats"
@@ -148,7 +148,7 @@ class Desk:
         place.watches.enter(self)
         last = place.engine.last_of(ANN)
         self.talk.opened(
-            SpaceOpened(asked.space, ANN, _proof(place.times), place.head, asked.actor, "own", last),
+            SpaceOpened(asked.space, ANN, _proof(place.times), place.head, asked.actor, "own", last, SPACE_ID, LINEAGE),
             BranchId(asked.branch),
         )
         place.times += 1

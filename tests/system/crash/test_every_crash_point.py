@@ -11,7 +11,7 @@ import pytest
 from headwater.errors import CorruptError
 from headwater.store import engine as engine_module
 from headwater.store import verification
-from headwater.store.backends import sqlite_file
+from headwater.store.backends import sqlite_file, sqlite_wal_room
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.backends.sqlite_file import Durability
 from headwater.store.commit import Commit, PatchDoc, SetDoc, Submission
@@ -90,6 +90,17 @@ def test_no_crash_point_loses_tears_or_corrupts_a_commit() -> None:
     counts = verdicts("full", (0.0, 0.3, 0.5, 0.5, 0.5, 0.7, 0.9, 1.0))
     assert set(counts) == {"ok"}
     assert counts["ok"] >= 2000
+
+
+@pytest.mark.slow
+def test_no_crash_point_loses_tears_or_corrupts_a_commit_in_a_log_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is long enough to get room several times, and restarts in between."""
+    monkeypatch.setattr(sqlite_file, "CHECKPOINT_PAGES", 40)
+    for name, frames in (("FRAMES_MIN", 4), ("FRAMES_STEP", 12), ("FRAMES_AHEAD", 3)):
+        monkeypatch.setattr(sqlite_wal_room, name, frames)
+    counts = verdicts("full", (0.0, 0.3, 0.5, 0.7, 0.9, 1.0))
+    assert set(counts) == {"ok"}
+    assert counts["ok"] >= 1000
 
 
 @pytest.mark.slow

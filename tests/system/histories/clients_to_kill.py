@@ -231,7 +231,7 @@ def events(url: str, token: str, name: str, seed: int, recorder: Recorder) -> No
 
     rng = random.Random(seed)
     with opened(lambda: app.open(url, token=token, actor=name)) as space:
-        recorder.say(session=space._runtime._attached.session)
+        recorder.say(session=space._opening.runtime.attached.session)
         left = rng.sample(range(EVENTS), EVENTS)
         while left:
             batch = left[: rng.randint(1, 6)]

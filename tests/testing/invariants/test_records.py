@@ -11,7 +11,7 @@ from headwater.core import Event, EventState, Handler, Node, RetryImmediately, T
 from headwater.errors import InvariantError
 from headwater.scheduler.events.lanes import Lane
 from headwater.scheduler.graph.gate import Gate
-from headwater.scheduler.graph.node import NodeStatus
+from headwater.scheduler.graph.node import NOTHING_RARE, NodeStatus, RareFields
 from headwater.testing.invariants.event_invariants import EVENT_FIELDS, HANDLER_FIELDS, LANE_FIELDS
 from headwater.testing.invariants.scheduler_invariants import AT_REST, FIELDS
 from tests.testing.invariants.event_rig import EventRig
@@ -20,7 +20,7 @@ from tests.testing.invariants.rig import Rig, look
 
 def test_every_field_of_a_node_is_looked_at() -> None:
     """Whoever adds one says in FIELDS which function knows what must hold of it, and writes that there."""
-    assert set(FIELDS) == {field.name for field in fields(Node)}
+    assert set(FIELDS) == {field.name for record in (Node, RareFields) for field in fields(record)}
     assert set(FIELDS.values()) <= set(AT_REST)
 
 
@@ -51,6 +51,20 @@ def test_event_that_says_of_itself_what_is_not_so_is_found() -> None:
         setattr(event, field, value)
         with pytest.raises(InvariantError, match=f"'{field}'|in one place only|its own"):
             here.check()
+
+
+def test_write_to_the_rare_fields_that_nodes_share_is_found() -> None:
+    rig = Rig()
+    rig.write(x=1)
+    rig.computation("a", lambda tx: look(tx, "x"), eager=True)
+    rig.settle()
+    rig.check()
+    NOTHING_RARE.store_failures = 1
+    try:
+        with pytest.raises(InvariantError, match="those of none"):
+            rig.check()
+    finally:
+        NOTHING_RARE.store_failures = 0
 
 
 def test_every_field_of_a_gate_is_known() -> None:

@@ -263,7 +263,7 @@ def story(app: hw.App, *, idempotency: bool) -> list[object]:
         nodes: Any = space.scheduler.get_stats()
         ids = [hw.id_of(item) for item in shelf.items]
         runs = [t.runs(each) for each in (row, page, bad, fill, show, act)]
-        rows = space._runtime.ask_store(
+        rows = space._opening.ask_store(
             lambda engine: (engine.head, sorted(each.doc for each in engine.backend.observations("main")))
         )
         return [runs, nodes, space.stats, ids, rows, dict(index.value)]

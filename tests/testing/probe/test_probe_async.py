@@ -183,8 +183,8 @@ def test_what_waits_for_the_disk_is_decided_by_the_test_itself_without_waiting_f
 
     with probe(app) as t:
         # As a thread would: the test has not come to turn the loop after it.
-        t.space._runtime.replica.commit([SetDoc(doc_key("probed.count"), 2)])
-        t.space._runtime.wait_for_disk()
+        t.space._opening.replica.commit([SetDoc(doc_key("probed.count"), 2)])
+        t.space._opening.wait_for_disk()
         t.settle()
         assert (count.value, t.space.stats.pending) == (2, 0)
 

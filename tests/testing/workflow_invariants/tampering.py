@@ -28,7 +28,7 @@ def tamper(world: World, query: str, *values: object) -> None:
             tables.execute(f"drop trigger {name}")
         tables.execute(query, *values)
 
-    world.space._runtime.flows.look(write)
+    world.space._opening.flows.look(write)
 
 
 def set_to(world: World, table: str, changes: str, *values: object, where: str = "1") -> None:
@@ -48,15 +48,15 @@ def copy_run(world: World, run: int, **changes: object) -> None:
         tables.execute(query, *changes.values(), run)
 
     tamper(world, "select 1")
-    world.space._runtime.flows.look(write)
+    world.space._opening.flows.look(write)
 
 
 def is_found(world: World, claim: Callable[[WorkflowTables], object], text: str) -> None:
     """The claim does not hold any more, and says so with the record."""
     with pytest.raises(InvariantError, match=text):
-        world.space._runtime.flows.look(claim)
+        world.space._opening.flows.look(claim)
 
 
 def rows(world: World, query: str, *values: object) -> list[Any]:
     """What is there."""
-    return world.space._runtime.flows.look(lambda tables: tables.execute(query, *values))
+    return world.space._opening.flows.look(lambda tables: tables.execute(query, *values))

@@ -15,9 +15,9 @@ from tests.workflow.world import Behaviour, World
 
 def begins(world: World) -> object:
     """What a host would do now, if there were another."""
-    hosted = world.space._runtime.flows.hosted[world.flow.full_name]
+    hosted = world.space._opening.flows.hosted[world.flow.full_name]
     begin = partial(transitions.begin, name=hosted.spec.name, spec=hosted.spec, flags=hosted.flags)
-    return world.space._runtime.flows.do(begin)
+    return world.space._opening.flows.do(begin)
 
 
 @pytest.mark.parametrize("phase", ["prepare", "mutate", "next"])

@@ -96,9 +96,9 @@ def stopped(world: World) -> World:
 def test_active_run_that_nobody_executes_is_found(world: World) -> None:
     world.drain(limit=1)
     copy_run(world, 1, chain=2, status="active", phase="preparing")
-    world.space._runtime.flows.look(w8_recovery)
+    world.space._opening.flows.look(w8_recovery)
     is_found(world, lambda tables: w8_recovery(tables, alive=()), "W8: no host executes it, and it is active: RunRow")
-    world.space._runtime.flows.look(lambda tables: w8_recovery(tables, alive=(2,)))
+    world.space._opening.flows.look(lambda tables: w8_recovery(tables, alive=(2,)))
 
 
 def test_stopped_run_that_is_forgotten_is_found(world: World) -> None:

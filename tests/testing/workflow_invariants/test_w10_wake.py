@@ -81,7 +81,7 @@ def test_event_that_nobody_has_looked_at_is_found(world: World) -> None:
     """As if its publication had set no flag."""
     world.rest()
     world.publish("a1")
-    world.space._runtime.flows.hosted[world.flow.full_name].flags.dirty.clear()
+    world.space._opening.flows.hosted[world.flow.full_name].flags.dirty.clear()
     with pytest.raises(
         InvariantError, match=r"W10: Act has not looked since it came, or came back: StoredEvent\(id=1,"
     ):

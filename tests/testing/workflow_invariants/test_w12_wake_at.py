@@ -100,7 +100,7 @@ def test_time_more_than_a_day_ahead_is_found(world: World) -> None:
     world.drain(Behaviour(prepare="idle", wake="10m"), limit=1)
     at = world.clock.now_ms() + DAY
     tamper(world, "update flow_handler set wake_at = ? where wake_at is not null", at)
-    world.space._runtime.flows.look(w12_wake_at)
+    world.space._opening.flows.look(w12_wake_at)
     tamper(world, "update flow_handler set wake_at = ? where wake_at is not null", at + 1)
     is_found(world, w12_wake_at, "W12: it is .* that is more than a day ahead: HandlerRow")
 

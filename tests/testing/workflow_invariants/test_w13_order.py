@@ -58,8 +58,8 @@ def test_producer_that_goes_first_is_found(world: World) -> None:
     copy_run(world, 1, chain=2, handler="poll", kind="producer", why="schedule")
     found = r"W13: event 1 waits for Act, and this runs first: RunRow\(id=2"
     with pytest.raises(InvariantError, match=found):
-        world.space._runtime.flows.look(lambda tables: w13_order(tables, tables.run(2), {"Act"}))
-    world.space._runtime.flows.look(lambda tables: w13_order(tables, tables.run(2)))
+        world.space._opening.flows.look(lambda tables: w13_order(tables, tables.run(2), {"Act"}))
+    world.space._opening.flows.look(lambda tables: w13_order(tables, tables.run(2)))
 
 
 def test_producer_that_goes_before_a_consumer_whose_time_has_come_is_found(world: World) -> None:
@@ -71,7 +71,7 @@ def test_producer_that_goes_before_a_consumer_whose_time_has_come_is_found(world
         w13_order(tables, tables.run(2))
 
     with pytest.raises(InvariantError, match="W13: Act is to be woken, and this producer runs first: RunRow"):
-        world.space._runtime.flows.look(look)
+        world.space._opening.flows.look(look)
 
 
 def test_consumer_of_a_younger_event_that_goes_first_is_found(world: World) -> None:
@@ -80,4 +80,4 @@ def test_consumer_of_a_younger_event_that_goes_first_is_found(world: World) -> N
     world.drain(Behaviour(prepare="idle"), limit=1)
     copy_run(world, 1, chain=2, handler="Act", why="event")
     with pytest.raises(InvariantError, match="W13: event 1 waits for Tell, and this runs first"):
-        world.space._runtime.flows.look(lambda tables: w13_order(tables, tables.run(2), {"Tell", "Act"}))
+        world.space._opening.flows.look(lambda tables: w13_order(tables, tables.run(2), {"Tell", "Act"}))
