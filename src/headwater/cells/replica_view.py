@@ -65,6 +65,8 @@ class ReplicaView:
         """Increases with every change of the visible state: if it is unchanged, so are all documents."""
         self.is_partial = False
         """Documents are loaded on demand: a reader has to check `is_missing`."""
+        self.requests: AbstractContextManager[object] = NO_LOCK
+        """Missing documents that are read inside are requested together."""
         self.on_arrived: Callable[[list[DocKey]], None] = lambda _: None
         """Called with documents that were missing and have arrived."""
         self.seq = seq

@@ -43,10 +43,29 @@ class DocumentFetch:
         self._requests = 0
         self._woken = False
         self._open = 0
+        # Wanted inside a group that is not complete yet, and how many groups are nested. Only the loop's thread adds.
+        self._grouped: dict[DocKey, None] = {}
+        self._groups = 0
 
     def want(self, doc: DocKey) -> None:
         """Request a document."""
-        self._wanted[doc] = None
+        if self._groups:
+            self._grouped[doc] = None
+        else:
+            self._request({doc: None})
+
+    def __enter__(self) -> None:
+        """Begin a group: its documents are requested together, so that they also arrive together."""
+        self._groups += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._groups -= 1
+        if self._grouped and not self._groups:
+            grouped, self._grouped = self._grouped, {}
+            self._request(grouped)
+
+    def _request(self, docs: dict[DocKey, None]) -> None:
+        self._wanted.update(docs)
         if not self._woken:
             self._woken = True
             self._link.soon(self._flush)
@@ -54,6 +73,7 @@ class DocumentFetch:
     def release(self, *docs: DocKey) -> None:
         """Cancel the requests for documents, and end their watches, unless they are requested again before."""
         for doc in docs:
+            self._grouped.pop(doc, None)
             self._wanted.pop(doc, None)
             self._flying.pop(doc, None)
         self._link.soon(lambda: self._end_watch(docs))

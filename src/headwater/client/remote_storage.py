@@ -156,6 +156,8 @@ class RemoteStorage:
         replica.is_over = lambda: link.phase is ClientPhase.OVER
         replica.is_live = lambda: link.phase is ClientPhase.LIVE
         replica.fetch = lambda docs, through: fetch_all(link, docs, through)
+        assert self._fetching is not None
+        replica.requests = self._fetching
         if self._local is not None:
             self._local.serve(replica)
         register(self, str(self.url), is_file=False)

@@ -71,6 +71,15 @@ class Arrivals:
         tx.gate = lambda doc: self._look(tx, doc)
 
     def _look(self, tx: Transaction, doc: DocKey) -> None:
+        replica = self._replica
+        if replica.is_loaded(doc):
+            self._check(tx, doc)
+        else:
+            # Together with the next reads: if the first arrived alone, the run would be repeated for it alone.
+            with replica.requests:
+                self._check(tx, doc)
+
+    def _check(self, tx: Transaction, doc: DocKey) -> None:
         node = tx.node
         assert isinstance(node, Node)
         try:
@@ -85,7 +94,8 @@ class Arrivals:
             # It arrived meanwhile, and only earlier readers were notified.
             self._waiting.pop((doc, node), None)
             return
-        self._request_next(tx, node)
+        with self._replica.requests:
+            self._request_next(tx, node)
         # The function may catch the error and return a result, which then depends on something that is no read.
         tx.reads_outside = True
         raise not_ready(doc, self._space)
