@@ -169,3 +169,30 @@ def test_a_space_that_is_closed_does_not_wait_for_the_lock_of_its_readers() -> N
         thread.join()
     assert seen == [1]
     assert not waited.is_set()
+
+
+def test_a_space_that_is_opened_does_not_wait_for_the_locks_of_others() -> None:
+    """Each of two threads that open a space at the same time holds the lock of its own."""
+    near, far = hw.App("near"), hw.App("far")
+    n = far.cell("n", 1)
+    seen: list[int] = []
+    near.sink(name="show")(lambda: seen.append(n.value))
+    held, opened, waited = Event(), Event(), Event()
+
+    def hold(lock: Lock) -> None:
+        with lock:
+            held.set()
+            if not opened.wait(30):
+                waited.set()
+
+    with near.open("memory:", on_error="log") as here:
+        assert seen == [], "the other space is not open yet"
+        thread = Thread(target=hold, args=(here._opening.lock,))
+        thread.start()
+        assert held.wait(20)
+        with far.open("memory:"):
+            opened.set()
+            thread.join()
+            assert not waited.is_set()
+            here.settle()
+            assert seen == [1], "notified, when the lock was free"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from headwater.cells.context import Addressed, open_spaces
 from headwater.cells.far import FarReads, FarSpace
@@ -298,10 +299,23 @@ class Bridges:
 
     def opened(self) -> None:
         """This space is open: functions of others that have asked for it in vain may read it now."""
-        for other in open_spaces():
-            if isinstance(other, BridgedSpace) and self._is_elsewhere(other):
-                with other.lock:
+        for other in list(open_spaces()):
+            if not isinstance(other, BridgedSpace) or not self._is_elsewhere(other):
+                continue
+            # Never waits for the lock: this thread holds that of this space, and the other one may be opened, too.
+            if other.lock.acquire(blocking=False):
+                try:
                     other.bridges.found(self._space)
+                finally:
+                    other.lock.release()
+            elif not other.closed:
+                other.call_soon(partial(other.bridges.found_meanwhile, self._space))
+
+    def found_meanwhile(self, space: BridgedSpace) -> None:
+        """Another space was opened while the lock was not free."""
+        with self._space.lock:
+            if not space.closed and not self._space.closed:
+                self.found(space)
 
     def found(self, space: BridgedSpace) -> None:
         """Another space was opened. The caller holds the lock."""
