@@ -67,6 +67,12 @@ def test_no_branch_is_for_run_time_alone(name: str) -> None:
             assert ast.unparse(node.test) == "TYPE_CHECKING"
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_no_compiled_class_asks_for_weak_references(name: str) -> None:
+    """The compiler ignores `__slots__`: `weakref` raises a TypeError."""
+    assert "__weakref__" not in (PACKAGE / name).read_text(encoding="utf-8")
+
+
 def test_wheels_are_compiled_by_the_version_that_the_tests_have_run_with() -> None:
     hook = (ROOT / "tools" / "compiled" / "hatch_hook.py").read_text(encoding="utf-8")
     locked = re.search(r"^mypy==(\S+)", Path(ROOT / "requirements" / "dev.txt").read_text("utf-8"), re.MULTILINE)
