@@ -54,6 +54,24 @@ def test_an_equal_result_of_a_far_function_wakes_nothing() -> None:
         assert (ran, there.runs(is_odd)) == ([True, False], 3)
 
 
+def test_a_document_with_the_same_name_in_another_space_is_another_read() -> None:
+    near, one, two = hw.App("near"), hw.App("far"), hw.App("far")
+    first, second, uses_first = one.cell("n", 1), two.cell("n", 10), near.cell("uses_first", default=True)
+    shown: list[int] = []
+
+    @near.sink
+    def show() -> None:
+        shown.append(first.value if uses_first.value else second.value)
+
+    with one.open("memory:"), two.open("memory:"), near.open("memory:"):
+        first.value = 2
+        uses_first.value = False
+        second.value = 11
+        assert shown == [1, 2, 10, 11]
+        first.value = 3
+        assert shown == [1, 2, 10, 11]
+
+
 def test_a_far_document_that_is_not_read_costs_one_lookup_and_no_notice() -> None:
     near, far = hw.App("near"), hw.App("far")
     read, unread = far.cell("read", 1), far.cell("unread", 1)

@@ -140,9 +140,10 @@ class Bridges:
     def keys_of(tx: Transaction, reads: Iterable[ReadKey]) -> tuple[object, ...]:
         """What a run has read: equal to that of its last run if it has read the same, in the same order."""
         found: list[object] = [tuple(reads)]
-        for view, _ in _views(tx):
+        for view, bridge in _views(tx):
             tx.reads_outside = tx.reads_outside or view.reads_outside
-            found.append(tuple(view.reads_there()))
+            # Two spaces may have documents with the same keys, as copies of a file have.
+            found += (bridge, tuple(view.reads_there()))
         return tuple(found)
 
     def is_outdated(self, tx: Transaction) -> bool:
