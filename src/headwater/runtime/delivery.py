@@ -303,7 +303,7 @@ class SpaceDelivery:
         count = self.count
         what = "1 event or post is" if count == 1 else f"{count:,} events and posts are"
         message = f"{what} not delivered from space {self._space.name!r}: {self.why_waiting()}"
-        advice = "SpaceDelivery goes on; ask again, or see `headwater events ls --outgoing`"
+        advice = "Delivery goes on; ask again, or see `headwater events ls --outgoing`"
         return EventTimeoutError(f"{message}. {advice}", undelivered=count)
 
     def why_waiting(self) -> str:
