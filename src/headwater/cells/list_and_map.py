@@ -1,7 +1,7 @@
 """Lists and maps in a document: changed in place, element by element, each change a patch.
 
-They behave like `list` and `dict`. A reader depends only on what it read: the length, one element, one key, or, if it
-iterated, everything.
+They behave like `list` and `dict`. A reader depends only on what it read: the length, one element or a slice, one key,
+or, if it iterated, everything.
 
 Length: two classes of the same kind, each method with its text for the reference.
 """
@@ -41,7 +41,7 @@ class List(Container, MutableSequence[T], Generic[T]):
     """A list in a document, changed in place. It behaves like `list`.
 
     Declare it in a document class: `items: hw.List[Item] = hw.List()`. A reader depends only on what it has read: the
-    length, one element, or everything.
+    length, one element, a slice, or everything.
 
     Args:
         items: The default elements.
