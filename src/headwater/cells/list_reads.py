@@ -1,18 +1,20 @@
 """Reads of a part of a list: a slice, a loop that may be left early, a search. Each costs what it reads, not the list.
 
 A slice depends on its elements, and on what decides where it ends. A loop over documents depends on the elements that
-it has reached; if it goes on, or ends by itself, on the whole list. It goes through the list as it was when the loop
-began. A search for a document compares stored links.
+it has reached; if it goes on, or ends by itself, on the whole list. It goes through the version of the list with
+which it began. A search for a document compares stored links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import index as as_index
 from typing import Any, Final, NamedTuple, cast
 
 from headwater.cells.binding import Binder
+from headwater.cells.context import PEEKING
 from headwater.cells.display import shorten
+from headwater.cells.journal import IGNORED_FOR_SCHEDULING
 from headwater.cells.reading import misread
 from headwater.cells.slot import Slot
 from headwater.cells.space_port import SpacePort
@@ -160,7 +162,7 @@ class StoredLinks:
     def __reversed__(self) -> Iterator[object]:
         tx = self._start()
         if tx is not None:
-            tx.record_seen(self._doc, self._at._path, _SHALLOW)
+            _record_seen(tx, self._doc, self._at._path, _SHALLOW)
         return self._loop(range(len(self.items))[::-1], reversed(self.items), tx)
 
     def _start(self) -> Transaction | None:
@@ -168,7 +170,7 @@ class StoredLinks:
         tx = self._source
         if not isinstance(tx, Transaction):
             return None
-        if tx.has_draft(self._doc):
+        if self._doc in tx._drafts:
             # A part of what it goes through was written here.
             tx.record(self._doc, self._at._path, _DEEP)
             return None
@@ -181,13 +183,13 @@ class StoredLinks:
             if tx is not None:
                 if len(reached) < LOOP_MAX:
                     reached.append((*path, place))
-                    tx.record_seen(doc, reached[-1], _DEEP)
+                    _record_seen(tx, doc, reached[-1], _DEEP)
                 else:
-                    tx.record_seen(doc, path, _DEEP, reached)
+                    _record_seen(tx, doc, path, _DEEP, reached)
                     tx = None
             yield self._load(place, link)
         if tx is not None:
-            tx.record_seen(doc, path, _DEEP, reached)
+            _record_seen(tx, doc, path, _DEEP, reached)
 
     # -- searches ------------------------------------------------------------------------------------------
 
@@ -266,6 +268,26 @@ class StoredLinks:
         except LinkFound:
             reason = f"expected {self._item.expected}, got a malformed link"
             raise misread(self._doc, (*at._path, place), reason) from None
+
+
+def _record_seen(tx: Transaction, doc: DocKey, path: Path, depth: Depth, parts: Sequence[Path] = ()) -> None:
+    """Record a read of the snapshot that a transaction has of a document, whatever it has written there since.
+
+    Unlike `Transaction.read`, which reads its own writes. A deep read replaces those of the `parts`, which are below.
+    """
+    journal, seen = tx.journal, tx._seen
+    if not tx.is_open and tx.ended_with is not None:
+        # A run that has ended it goes on.
+        journal, seen = tx.ended_with
+    mark = seen.get(doc)
+    if mark is None:
+        # It has ended: nothing depends on what is read now.
+        return
+    flags = IGNORED_FOR_SCHEDULING if tx.peeks and PEEKING.get() else 0
+    tx._has_read = True
+    journal.record(doc, path, depth, flags, mark)
+    if not flags:
+        journal.drop(doc, parts)
 
 
 def links_at(at: Slot) -> StoredLinks | None:

@@ -194,27 +194,6 @@ class Transaction:
         """Record a read in the journal."""
         self.read(doc, path, depth, flags)
 
-    def record_seen(self, doc: DocKey, path: Path, depth: Depth, parts: Sequence[Path] = ()) -> None:
-        """Record a read of a document as it was at its first use, whatever was written here since.
-
-        For code that has kept a value of that snapshot and goes on reading it, also after the end of the transaction.
-        A deep read replaces those of the `parts`, which are below it.
-        """
-        journal, seen = (self.journal, self._seen) if self.status is _OPEN else self.ended_with or (_EMPTY, self._seen)
-        mark = seen.get(doc)
-        if mark is None:
-            # It has ended: nothing depends on what is read now.
-            return
-        flags = IGNORED_FOR_SCHEDULING if self.peeks and PEEKING.get() else 0
-        self._has_read = True
-        journal.record(doc, path, depth, flags, mark)
-        if not flags:
-            journal.drop(doc, parts)
-
-    def has_draft(self, doc: DocKey) -> bool:
-        """Whether the document may have been written here."""
-        return doc in self._drafts
-
     def document(self, doc: DocKey) -> Maybe:
         """The document with this transaction's own writes, not recorded: the caller records what it used."""
         draft = self._drafts.get(doc)
