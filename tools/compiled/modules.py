@@ -62,6 +62,7 @@ PURE: Final[dict[str, str]] = {
             "cells/linked_documents.py",
             "cells/linked_spaces.py",
             "cells/list_and_map.py",
+            "cells/list_reads.py",
             "cells/post.py",
             "cells/reading.py",
             "cells/slot.py",
