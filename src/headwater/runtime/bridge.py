@@ -67,6 +67,9 @@ class BridgeEnds(Protocol):
     def found(self, space: BridgedSpace) -> None:
         """Another space was opened. The caller holds the lock."""
 
+    def found_meanwhile(self, space: BridgedSpace) -> None:
+        """Another space was opened while the lock was not free."""
+
 
 class BridgedSpace(PassPort, RestorePort):
     """An open space whose functions read others, and which others read."""
