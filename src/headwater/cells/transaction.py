@@ -487,7 +487,7 @@ class Transaction:
         self.verdict = Committed(self.replica.seq)
         if self.memo:
             self.memo.clear()
-        self._seen, self._drafts, self.memo, self.journal = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, _EMPTY
+        self._seen, self._drafts, self.memo, self.journal = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, NOTHING_NOTED
 
     def _submit(self, operations: Sequence[Operation], versions: Mapping[ReadKey, Mark | None]) -> None:
         replica = self.replica
@@ -609,7 +609,7 @@ class Transaction:
             self._preconditions = ()
         if self.launched:
             self.launched = ()
-        self.journal = _EMPTY
+        self.journal = NOTHING_NOTED
         callbacks = self.callbacks
         if self.followers:
             callbacks, self.followers = (*self.followers, *callbacks), ()
@@ -639,7 +639,7 @@ def _decided(pending: PendingCommit) -> None:
         return
     # The fast path of `_settle`: the snapshots were released when it was sent.
     tx.status = TRANSITIONS[tx.status, _ACCEPTED]
-    tx.verdict, tx.journal = verdict, _EMPTY
+    tx.verdict, tx.journal = verdict, NOTHING_NOTED
     if tx._preconditions:
         tx._preconditions = ()
     if callbacks:
@@ -648,7 +648,8 @@ def _decided(pending: PendingCommit) -> None:
 
 
 _ON_DECIDED: Final = (_decided,)
-_EMPTY: Final = Journal()
+NOTHING_NOTED: Final = Journal()
+"""The journal of all transactions that need theirs no more."""
 _NOTHING_SEEN: Final[dict[DocKey, Mark]] = {}
 _NO_DRAFTS: Final[dict[DocKey, Draft]] = {}
 """Of all ended transactions, and of those that have not written: never added to."""
