@@ -92,7 +92,9 @@ PURE: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(["scheduler/scheduler_limits.py", "store/store_limits.py", "values/value_limits.py"], _LIMITS),
     **dict.fromkeys(["values/causal.py"], _RECURSIVE),
-    **dict.fromkeys(["values/chunked.py", "values/frozen.py", "values/transition_table.py"], _BUILTINS),
+    **dict.fromkeys(
+        ["cells/ended_memo.py", "values/chunked.py", "values/frozen.py", "values/transition_table.py"], _BUILTINS
+    ),
     **dict.fromkeys(
         [
             "cells/display.py",
