@@ -67,6 +67,9 @@ class BridgeEnds(Protocol):
     def found(self, space: BridgedSpace) -> None:
         """Another space was opened. The caller holds the lock."""
 
+    def found_meanwhile(self, space: BridgedSpace) -> None:
+        """Another space was opened while the lock was not free."""
+
 
 class BridgedSpace(PassPort, RestorePort):
     """An open space whose functions read others, and which others read."""
@@ -362,6 +365,10 @@ class Bridge(FarSpace):
         for writer in self._wanted.pop(doc, ()):
             if not writer.removed:
                 self.there.scheduler.graph.liveness.release(writer)
+
+    def demand_for(self, node: Node) -> int:
+        """How many documents that are wanted here a far function writes."""
+        return sum(node in writers for writers in self._wanted.values())
 
     def _there(self, work: Callable[[], None]) -> None:
         """Change something in the other scheduler: now, if its lock is free, or after its next pass."""
