@@ -661,7 +661,11 @@ def _reserve() -> None:
     The instances of a class share one table of the names of their attributes, which Python closes after the first few
     instances. An instance with another attribute has a dict of its own: slower, and larger by 300 bytes.
     """
-    first = Transaction.__new__(Transaction)
+    try:
+        first: Transaction = object.__new__(Transaction)
+    except TypeError:
+        # Compiled: it has no such table.
+        return
     first.node, first.triggers, first.is_running = None, (), False
     first.local_seq = first.verdict = first.change_group = None
     first.read_only, first.cause, first.surface = "", None, ()
