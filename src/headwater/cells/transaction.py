@@ -295,7 +295,8 @@ class Transaction:
         draft = self._draft(doc)
         if self._writers is not None:
             self._writers.append(CONTEXT.get())
-        self.journal.record(doc, path, _DEEP, ATTEMPTED_WRITE, draft.mark)
+        self.journal.is_plain = False  # as `Journal.record`
+        self.journal.entries[doc, path, ATTEMPTED_WRITE] = draft.mark
         return draft
 
     def refusal(self, doc: DocKey, path: Path = ()) -> str:
@@ -478,8 +479,7 @@ class Transaction:
         # Before it is visible as pending: later commits name it by this number.
         self.local_seq = pending.commit.local_seq
         self.status = TRANSITIONS[self.status, _SENT]
-        if self.memo:
-            self.memo.clear()
+        self.memo.clear()
         self._seen, self._drafts, self.memo, self.observes = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, None
         if pending.verdict is None and pending.error is None and not pending.callbacks:
             pending.callbacks = _ON_DECIDED
