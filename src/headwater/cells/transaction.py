@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, KeysView, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from headwater.cells.attribute_table import reserve
 from headwater.cells.context import CONTEXT, PEEKING
 from headwater.cells.context_frame import ContextFrame, is_within
 from headwater.cells.drafts import Draft, operations_of, overtaken, versions_of
@@ -27,7 +28,7 @@ from headwater.cells.journal import (
 from headwater.cells.kept_reads import Keeping
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, ReadKey, call_all
 from headwater.cells.replica import Replica
-from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
+from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal, ended_error
 from headwater.errors import ClosedError, HeadwaterError, WriteError
 from headwater.store.commit import (
     Committed,
@@ -35,11 +36,9 @@ from headwater.store.commit import (
     Operation,
     Precondition,
     Seen,
-    SetDoc,
     TableTransaction,
     Verdict,
 )
-from headwater.store.wellformed import check_operation
 from headwater.values.address import Depth, address_text, is_prefix
 from headwater.values.ids import DocKey, LocalSeq
 from headwater.values.patch import Add, Move, PatchOp, Replace
@@ -210,13 +209,6 @@ class Transaction:
         seen = self._seen if self.ended_with is None else self.ended_with[1]
         return seen[doc].value
 
-    def fresh_copy(self) -> Transaction:
-        """A new transaction for the same work, with the same snapshots and without the writes."""
-        other = Transaction(self.replica, self.name, read_only=self.read_only, cause=self.cause)
-        other.node, other.triggers, other.surface = self.node, self.triggers, self.surface
-        other._seen = dict(self._seen)
-        return other
-
     def written(self) -> list[tuple[DocKey, Maybe]]:
         """The written documents, with their new values."""
         return [(doc, draft.value) for doc, draft in self._drafts.items() if draft.whole or draft.ops]
@@ -260,7 +252,6 @@ class Transaction:
             there = get(draft.value, path)
             self._apply(draft, Add(path, value) if there is ABSENT else Replace(path, value))
         elif draft.value != value or not (same(draft.value, value) and self._is_elidable(draft, path)):
-            # Mostly the first: what is not equal is not the same, and costs no call.
             self._put(draft, value)
 
     def put(self, doc: DocKey, value: Value) -> None:
@@ -304,10 +295,8 @@ class Transaction:
         draft = self._draft(doc)
         if self._writers is not None:
             self._writers.append(CONTEXT.get())
-        # As `Journal.record`, without a call.
-        journal = self.journal
-        journal.is_plain = False
-        journal.entries[doc, path, ATTEMPTED_WRITE] = draft.mark
+        self.journal.is_plain = False  # as `Journal.record`
+        self.journal.entries[doc, path, ATTEMPTED_WRITE] = draft.mark
         return draft
 
     def refusal(self, doc: DocKey, path: Path = ()) -> str:
@@ -426,8 +415,6 @@ class Transaction:
             raise self._ended("commit")
         if self.is_running:
             self.ended_with = self.journal, self._seen
-        elif len(self._drafts) == 1 and not self._has_read and self._commit_alone():
-            return
         operations = operations_of(self._seen, self._drafts) if self.wrote else []
         if not operations and not self._preconditions and self.table_transaction is None:
             self.end()
@@ -448,46 +435,13 @@ class Transaction:
         else:
             self._submit(operations, {})
 
-    def _commit_alone(self) -> bool:
-        """Commit a single document that was replaced as a whole, and nothing else: the commonest block of plain code.
-
-        As the general way would. Returns whether it was that, and differs from what is there.
-        """
-        if self._preconditions or self.table_transaction is not None or self.keeping is not None:
-            return False
-        ((doc, draft),) = self._drafts.items()
-        value, replica = draft.value, self.replica
-        if not draft.whole or value is ABSENT or self.observes is not None:
-            return False
-        operation = SetDoc(doc, value)
-        try:
-            with replica.lock:
-                record = replica._documents.get(doc)
-                if record is None or (record.visible == value and same(record.visible, value)):
-                    return False
-                check_operation(operation)
-                pending = replica.put(operation, record, {}, self)
-        except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
-            self._send_failed(error)
-        else:
-            self._sent(pending)
-        return True
-
     def reject(self, conflict: Conflict) -> None:
         """End it like a commit that was overtaken: nothing is sent."""
         self._settle(TransactionSignal.REJECTED, conflict, None)
 
     def end(self) -> None:
         """End a transaction without writes: there is nothing to decide."""
-        if self.callbacks or self.followers or self.launched or self._preconditions:
-            self._settle(_ACCEPTED, Committed(self.replica.seq), None)
-            return
-        # `_settle` without what most of them do not have.
-        self.status = TRANSITIONS[self.status, _ACCEPTED]
-        self.verdict = Committed(self.replica.seq)
-        if self.memo:
-            self.memo.clear()
-        self._seen, self._drafts, self.memo, self.journal = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, NOTHING_NOTED
+        self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
     def _submit(self, operations: Sequence[Operation], versions: Mapping[ReadKey, Mark | None]) -> None:
         replica = self.replica
@@ -525,12 +479,8 @@ class Transaction:
         # Before it is visible as pending: later commits name it by this number.
         self.local_seq = pending.commit.local_seq
         self.status = TRANSITIONS[self.status, _SENT]
-        if self.memo:
-            # Others may hold it.
-            self.memo.clear()
-        self._seen, self._drafts, self.memo = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED
-        # Released here: a long pass has many commits on their way, and each object of theirs is visited by collections.
-        self.observes = None
+        self.memo.clear()
+        self._seen, self._drafts, self.memo, self.observes = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, None
         if pending.verdict is None and pending.error is None and not pending.callbacks:
             pending.callbacks = _ON_DECIDED
         else:
@@ -621,12 +571,7 @@ class Transaction:
                 call_all(callbacks, self)
 
     def _ended(self, verb: str) -> ClosedError:
-        whose = f"transaction {self.name}" if self.name else "this transaction"
-        message = (
-            f"{whose} cannot {verb}: it is {self.status.value}. Code that goes on after its block has ended, such as a "
-            "task or thread started in it, needs a transaction of its own"
-        )
-        return ClosedError(message, status=self.status.value)
+        return ended_error(self.name, verb, self.status)
 
 
 def _decided(pending: PendingCommit) -> None:
@@ -634,14 +579,12 @@ def _decided(pending: PendingCommit) -> None:
     tx = pending.source
     assert isinstance(tx, Transaction)
     verdict, callbacks = pending.verdict, tx.callbacks
-    if type(verdict) is not Committed or len(callbacks) > 1 or tx.followers:
+    if type(verdict) is not Committed or len(callbacks) > 1 or tx.followers or tx._preconditions:
         tx._settle(_ACCEPTED if type(verdict) is Committed else TransactionSignal.REJECTED, verdict, pending.error)
         return
     # The fast path of `_settle`: the snapshots were released when it was sent.
     tx.status = TRANSITIONS[tx.status, _ACCEPTED]
     tx.verdict, tx.journal = verdict, NOTHING_NOTED
-    if tx._preconditions:
-        tx._preconditions = ()
     if callbacks:
         tx.callbacks = ()
         callbacks[0](tx)
@@ -649,26 +592,9 @@ def _decided(pending: PendingCommit) -> None:
 
 _ON_DECIDED: Final = (_decided,)
 NOTHING_NOTED: Final = Journal()
-"""The journal of all transactions that need theirs no more."""
 _NOTHING_SEEN: Final[dict[DocKey, Mark]] = {}
 _NO_DRAFTS: Final[dict[DocKey, Draft]] = {}
 """Of all ended transactions, and of those that have not written: never added to."""
 
 
-def _reserve() -> None:
-    """Reserve places for the attributes that a run or a block sets after `__init__`.
-
-    The instances of a class share one table of the names of their attributes, which Python closes after the first few
-    instances. An instance with another attribute has a dict of its own: slower, and larger by 300 bytes.
-    """
-    try:
-        first: Transaction = object.__new__(Transaction)
-    except TypeError:
-        # Compiled: it has no such table.
-        return
-    first.node, first.triggers, first.is_running = None, (), False
-    first.local_seq = first.verdict = first.change_group = None
-    first.read_only, first.cause, first.surface = "", None, ()
-
-
-_reserve()
+reserve(Transaction, ("node", "triggers", "is_running", "local_seq", "verdict", "change_group", "surface"))

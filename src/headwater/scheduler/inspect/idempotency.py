@@ -107,7 +107,7 @@ class IdempotencyCheck:
         if node.outputs and not node.spec.is_async and not tx.launched and not tx.followers and not node.rare.has_far:
             written = dict(tx.written())
             seen = {doc: tx.snapshot_of(doc) for doc in [*(doc for doc, _, _ in node.reads), *written]}
-            attempt.image = _Image(tx.fresh_copy(), seen, written)
+            attempt.image = _Image(_fresh_copy(tx), seen, written)
 
     def _recheck(self, attempt: Attempt) -> None:
         image, attempt.image = attempt.image, None
@@ -252,3 +252,11 @@ def _told(value: object) -> str:
         return "None"
     text = describe(value) if isinstance(value, Exception) else safe_repr(value)
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
+
+
+def _fresh_copy(tx: Transaction) -> Transaction:
+    """A new transaction for the same work, with the same snapshots and without the writes."""
+    other = Transaction(tx.replica, tx.name, read_only=tx.read_only, cause=tx.cause)
+    other.node, other.triggers, other.surface = tx.node, tx.triggers, tx.surface
+    other._seen = dict(tx._seen)  # noqa: SLF001  # a copy of the same class
+    return other
