@@ -136,10 +136,14 @@ class Puller:
         if node.commit is not None and self._runner.is_hidden(node):
             return False
         if self._invalidation.invalid and (
-            not node.live_refs or node.rare.cycle or self._graph.envelopes or self._queue.is_before(node.rank)
+            not node.live_refs
+            or node.rare.cycle
+            or self._graph.envelopes
+            or self._queue.is_before(node.rank)
+            or (self._gates.heap and self._gates.is_due(self._gates.heap[0][0]))
         ):
             # Everything above a live node is live, and queued with a lower rank if it has to run; except
-            # materializers, which run after the others.
+            # materializers, which run after the others, and nodes whose time has come since the last pass.
             return False
         for other in self._runner.stack:
             # A node without readers is above no other node.
