@@ -119,8 +119,8 @@ class Puller:
         if node.running:
             raise circular(node)
         stack = self._runner.stack
-        if self._runner.far is not None:
-            self._runner.far.look()
+        if self._runner.look is not None:
+            self._runner.look()
         self._invalidation.drain()
         if len(stack) >= NESTED_MAX and self._has_to_run(node):
             raise TooDeep(node)
