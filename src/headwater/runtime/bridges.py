@@ -198,6 +198,12 @@ class Bridges:
                     turns.add(space, thread)
         turns.take(thread)
 
+    def add_turn(self, thread: int) -> None:
+        """A pass has ended, and something is due that has come from another space at its very end."""
+        space = self._space
+        if self.out and not space.scheduler.is_stopped and isinstance(space, SpaceWithBridges):
+            Turns.of_process().add(space, thread)
+
     def make_current(self, proxy: Node) -> None:
         """A proxy node has run: if the far functions are not current nevertheless, it waits."""
         for bridge in self.out.values():
