@@ -137,5 +137,4 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "{**route.waiting, **entries}",
         "order",
     ),
-    _m("end_unheard", "runtime.delivery:SpaceDelivery._ended", "self._over.append((entry, event))", "pass", "I11"),
 )

@@ -311,6 +311,10 @@ class Bridges:
                 places = [()]
             causes.setdefault(node, []).extend((bridge.keys[doc], path) for path in places)
 
+    def is_open(self, space: str) -> bool:
+        """Whether a space that functions here have read, by its id, is connected: changes there are notified."""
+        return any(far.space_id == space for far in self.out)
+
     def await_space(self, node: Node, seen: Sequence[FarSeen]) -> None:
         """A stored run has read a space that is not open."""
         self._unasked[node] = tuple(seen)
