@@ -27,6 +27,7 @@ PROGRAM: Final = "program"
 SHARED: Final = "shared"
 WORKFLOW: Final = "workflow"
 STORAGE: Final = "storage"
+SPACES: Final = "spaces"
 
 _FUTURE: Final = __future__.annotations.compiler_flag
 

@@ -38,6 +38,7 @@ def generate(rng: random.Random, *, small: bool = False) -> Plan:
                 space=rng.randrange(count),
                 cells=tuple(rng.sample(places, rng.randint(1, 3))),
                 calls=tuple(rng.sample(earlier, min(rng.randint(0, 2), len(earlier)))),
+                is_guarded=rng.random() < 0.3,
                 modulus=rng.choice((2, 3, 1000)),
                 is_shown=rng.random() < 0.5,
                 is_delayed=is_delaying and rng.random() < 0.3,

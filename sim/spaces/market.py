@@ -87,9 +87,14 @@ class Market:
         calls = tuple(self.computed[name] for name in function.calls)
         name, modulus, app = function.name, function.modulus, self.apps[function.space]
 
+        is_guarded = function.is_guarded
+
         def body() -> int:
             machine().state(Runs).note(name)
-            return sum([cell.value for cell in cells] + [call() for call in calls]) % modulus
+            found = [cell.value for cell in cells]
+            if not is_guarded or found[0] % 2 == 0:
+                found += [call() for call in calls]
+            return sum(found) % modulus
 
         if function.is_delayed:
             found = app.computed(name=name, version=1, debounce=f"{int(DEBOUNCE_S * 1000)}ms")(body)
@@ -172,13 +177,18 @@ class Model:
     def value(self, name: str) -> int:
         """The result of a function."""
         function = self._functions[name]
-        total = sum(self.cell(at) or 0 for at in function.cells) + sum(self.value(call) for call in function.calls)
+        total = sum(self.cell(at) or 0 for at in function.cells) + sum(self.value(call) for call in self._calls(name))
         return total % function.modulus
+
+    def _calls(self, name: str) -> tuple[str, ...]:
+        """What a function calls, as its first cell is now."""
+        function = self._functions[name]
+        return () if function.is_guarded and (self.cell(function.cells[0]) or 0) % 2 else function.calls
 
     def reads(self) -> dict[str, tuple[int | None, ...]]:
         """What each function would read."""
         return {
-            name: (*(self.cell(at) for at in each.cells), *(self.value(call) for call in each.calls))
+            name: (*(self.cell(at) for at in each.cells), *(self.value(call) for call in self._calls(name)))
             for name, each in self._functions.items()
         }
 

@@ -39,6 +39,8 @@ class Function(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
     cells: tuple[tuple[int, int], ...]
     """Each as (space, number)."""
     calls: tuple[str, ...] = ()
+    is_guarded: bool = False
+    """Whether it calls them only while its first cell is even."""
     modulus: int = 1000
     is_shown: bool = False
     """By a sink of its space."""

@@ -150,11 +150,13 @@ class SpacesProgram:
     def _between(self, step: Step) -> None:
         self.first = step.space
         if step.kind == "alone":
-            # Another program: it knows the cells, and none of the functions.
-            app = hw.App(f"app{step.space}")
-            cell = app.cell(cell_name(step.number % CELLS), 0)
-            with app.open(url_of(step.space)):
-                cell.value = step.value
+            self._write_alone(step)
+
+    @staticmethod
+    def _write_alone(step: Step) -> None:
+        """Another program: it knows the cells of a space that is closed here, and none of the functions."""
+        with hw.App("other").open(url_of(step.space)) as home:
+            home.cell(f"app{step.space}.{cell_name(step.number % CELLS)}", int, default=0).value = step.value
 
     # -- opening and closing -------------------------------------------------------------------------------
 
@@ -256,7 +258,7 @@ class SpacesProgram:
             case "pass":
                 self._settle_all()
             case "reopen":
-                self._reopen(step.space)
+                self._reopen(step)
             case _:
                 pass
 
@@ -272,13 +274,16 @@ class SpacesProgram:
         self._settle_all()
         self.due |= set(self.market.functions)
 
-    def _reopen(self, space: int) -> None:
-        """One space is closed and opened again while the others are open."""
+    def _reopen(self, step: Step) -> None:
+        """One space is closed and opened again while the others are open. Meanwhile it may be changed."""
+        space = step.space
         home = self.spaces[space]
         assert home is not None
         home.close()
         self.spaces[space] = None
         self._settle_all()
+        if step.number % 2:
+            self._write_alone(step)
         self._open_one(space)
         self._check_promises()
         self.due |= set(self.market.functions)

@@ -25,6 +25,9 @@ ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("SPACES_KILLS", "10"))
 """Kills of the sending process, and as many of the server. docs/internals/reliability.md has the figures of more."""
 
+PART = 40
+"""As many in one test, with files of its own: a test has a limit of time, however many kills there are."""
+
 
 @contextmanager
 def selling(folder: Path, seed: int, url: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -119,22 +122,23 @@ def test_a_server_that_is_killed_after_its_sender_died_at_a_step_has_lost_and_do
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, KILLS, PART))
 def test_kills_of_the_sender_and_of_the_server_lose_double_and_reorder_nothing(
-    tmp_path: Path, store: Path, run: Run
+    tmp_path: Path, store: Path, run: Run, first: int
 ) -> None:
-    sales = Sales()
+    sales, kills = Sales(), min(PART, KILLS - first)
     with ExitStack() as exits:
         killer = Killer(tmp_path, store, exits)
-        for seed in range(KILLS):
-            rest = KILLS - killer.kills["server"]
-            killer.sell(seed, rest if seed == KILLS - 1 else min(rest, killer.rng.randint(0, 2)))
+        for seed in range(kills):
+            rest = kills - killer.kills["server"]
+            killer.sell(seed, rest if seed == kills - 1 else min(rest, killer.rng.randint(0, 2)))
         with sales.bank.open(killer.url), sales.open_shop(str(tmp_path)) as shop:
             shop.delivered(timeout="2m")
             sold, outcome, left = sales.sold.value, sales.outcome(), outgoing.entries(shop._opening.replica)
     receipts = receipts_in(run, store / file_name("bank"))
     print(f"{killer.kills} kills, {sold:,} sales, {receipts:,} receipts: {outcome}")
-    assert killer.kills == {"server": KILLS, "sender": KILLS}
+    assert killer.kills == {"server": kills, "sender": kills}
     assert (outcome, left) == (NOTHING_WRONG, [])
-    assert sold >= KILLS
+    assert sold >= kills
     # Of the event and of the post.
     assert receipts == 2 * sold

@@ -159,3 +159,24 @@ def test_closing_the_near_space_ends_its_demand() -> None:
         assert far._opening.bridges.readers == ()
         c.n.value = 5
         assert far.runs(c.quadruple) == 1
+
+
+def test_a_far_function_that_is_read_again_is_live_again() -> None:
+    near, far = hw.App("near"), hw.App("far")
+    n, on = far.cell("n", 1), near.cell("on", True)
+    shown: list[int] = []
+
+    @far.computed
+    def total() -> int:
+        return n.value * 10
+
+    @near.sink
+    def show() -> None:
+        shown.append(total() if on.value else 0)
+
+    with far.open("memory:"), near.open("memory:"):
+        n.value = 2
+        on.value = False
+        on.value = True
+        n.value = 3
+        assert shown == [10, 20, 0, 20, 30]

@@ -11,6 +11,8 @@ import pytest
 import headwater as hw
 from headwater.cells.context import open_spaces
 from headwater.errors import NotFoundError, UsageError
+from headwater.host.together import AppOpening
+from headwater.runtime.options import Options
 from tests.spaces.market import Market, in_loop
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spaces_two_apps.py"
@@ -67,6 +69,23 @@ def test_the_spaces_are_closed_in_reverse_order(market: Market) -> None:
         stock._opening.on_close(lambda: closed.append("stock"))
         shop._opening.on_close(lambda: closed.append("shop"))
     assert closed == ["shop", "stock"]
+
+
+def test_what_is_due_at_the_end_runs_while_all_are_open() -> None:
+    near, far = hw.App("near"), hw.App("far")
+    n = far.cell("n", 1)
+    now, shown = [0.0], list[int]()
+
+    @near.computed(debounce="1m")
+    def slow() -> int:
+        return n.value * 10
+
+    near.sink(name="show")(lambda: shown.append(slow()))
+    options = Options(now=lambda: now[0])
+    with hw.together(AppOpening(near, "memory:", options), AppOpening(far, "memory:", options)):
+        n.value = 2
+        now[0] += 120_000
+    assert shown == [10, 20]
 
 
 def test_an_error_of_a_function_is_raised_after_all_are_closed(market: Market) -> None:

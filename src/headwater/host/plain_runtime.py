@@ -86,6 +86,9 @@ class PlainRuntime(SpaceRuntime):
             if self.with_parts and self.has_come:
                 # A result arrived during this pass.
                 self._tick(True)
+        if (scheduler.invalidation.inbox or scheduler.queue.heap) and self.bridges is not None:
+            # Another space has changed what is read here while the end of this pass was told to others.
+            self.bridges.add_turn(thread)
         if self._owed:
             self._pay()
         delivery = self.delivery

@@ -14,6 +14,7 @@ from headwater.host.plain_opening import PlainOpening
 from headwater.host.plain_space import Space
 from headwater.runtime.opening_steps import DeclaringApp, begin, settle_order
 from headwater.runtime.options import Options
+from headwater.runtime.space_runtime import SpaceRuntime
 
 if TYPE_CHECKING:  # plain programs need not load asyncio
     from headwater.host.async_opening import AsyncOpening
@@ -51,6 +52,7 @@ class Together:
     def __init__(self, openings: Sequence[AppOpening]) -> None:
         self._planned = openings
         self._stack = ExitStack()
+        self._openings: Sequence[PlainOpening] = ()
         self._async_stack: AsyncExitStack | None = None
 
     def __enter__(self) -> tuple[Space, ...]:
@@ -67,6 +69,7 @@ class Together:
             for opening in reversed(openings):
                 opening.abandon()
             raise
+        self._openings = openings
         spaces = tuple(Space(opening) for opening in openings)
         for space in spaces:
             self._stack.enter_context(space)
@@ -75,7 +78,18 @@ class Together:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        try:
+            if kind is None:
+                self._settle()
+        finally:
+            self._stack.__exit__(kind, error, trace)
+
+    def _settle(self) -> None:
+        """What is due runs while all are open: functions of one may need another that is closed before it."""
+        left = [opening for opening in self._openings if not opening.closed]
+        homes: dict[SpaceRuntime, PlainOpening] = {opening.runtime: opening for opening in left}
+        for runtime in settle_order(homes):
+            homes[runtime].settle()
 
     async def __aenter__(self) -> tuple[AsyncSpace, ...]:
         from headwater.host.async_opening import open_all  # noqa: PLC0415  # plain programs need not load asyncio
@@ -98,8 +112,8 @@ def together(*openings: AppOpening) -> Together:
     """Open several apps at once: `with hw.together(a.opening(url), b.opening(url)) as (a_space, b_space):`.
 
     All apps are opened, and the functions of all are registered and restored, before any of them runs. So a function
-    may use what belongs to another of these apps from its first run on. The spaces are closed in reverse order. If one
-    cannot be opened, the others are closed.
+    may use what belongs to another of these apps from its first run on. At the end, what is due runs, and the
+    spaces are closed in reverse order. If one cannot be opened, the others are closed.
 
     Args:
         openings: The apps and where to open them, from `app.opening(url, ...)`. In an event loop: `async with`.

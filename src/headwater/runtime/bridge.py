@@ -416,7 +416,10 @@ class Bridge(FarSpace):
         self._invalidate(proxy)
 
     def _drop(self, doc: DocKey) -> None:
-        """No function here reads it any more."""
+        """No function here reads it any more, or no function there writes it."""
+        if self.keys.get(doc) not in self.here.scheduler.graph.index.docs:
+            # The next read makes the proxy node again.
+            self.keys.pop(doc, None)
         node = self.proxies.pop(doc, None)
         if node is not None:
             self._there(partial(self._release, doc, always=True))

@@ -198,6 +198,12 @@ class Bridges:
                     turns.add(space, thread)
         turns.take(thread)
 
+    def add_turn(self, thread: int) -> None:
+        """A pass has ended, and something is due that has come from another space at its very end."""
+        space = self._space
+        if self.out and not space.scheduler.is_stopped and isinstance(space, SpaceWithBridges):
+            Turns.of_process().add(space, thread)
+
     def make_current(self, proxy: Node) -> None:
         """A proxy node has run: if the far functions are not current nevertheless, it waits."""
         for bridge in self.out.values():
@@ -304,6 +310,10 @@ class Bridges:
                 # Written there, and not decided yet; or another outcome than the document shows.
                 places = [()]
             causes.setdefault(node, []).extend((bridge.keys[doc], path) for path in places)
+
+    def is_open(self, space: str) -> bool:
+        """Whether a space that functions here have read, by its id, is connected: changes there are notified."""
+        return any(far.space_id == space for far in self.out)
 
     def await_space(self, node: Node, seen: Sequence[FarSeen]) -> None:
         """A stored run has read a space that is not open."""

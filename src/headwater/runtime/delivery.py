@@ -485,7 +485,7 @@ class SpaceDelivery:
 
     def _report(self, entry: Outgoing, what: str, reason: str, cause: Exception | None) -> None:
         space = self._space
-        error = delivery_error(entry.event, what, entry.target.space, reason)
+        error = delivery_error(entry.event, what, _named(entry.target.space), reason)
         error.__cause__ = cause
         facts = {"space": space.name, "node": entry.stream, "event": entry.event, "payload": entry.payload}
         told = UserCodeError(error.message, triggers=(), **facts)
@@ -560,6 +560,11 @@ def why_undelivered(space: str, stream: str) -> str:
     if any(home.events.is_handled(stream) or home.events.is_built_in(stream) for home in homes):
         return f"its receipt in space {homes[0].name!r}"
     return f"an app that handles {stream} in space {homes[0].name!r}"
+
+
+def _named(space: str) -> str:
+    """The name of a space, as far as it is open; otherwise its id."""
+    return next((home.name for home in openings_with_delivery() if home.space_id == space), space)
 
 
 def _is_failure(event: EventRecord) -> bool:

@@ -195,6 +195,11 @@ class Scheduler:
         self.persistence.far = far
         self.invalidation.on_far = far.take_invalid
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the last pass has ended at a breakpoint."""
+        return self._settle.stopped_at is not None
+
     def rest_invalid(self) -> None:
         """The nodes that are due do not settle, because functions of other spaces depend on them: back off (I6)."""
         self._settle.rest_queued()

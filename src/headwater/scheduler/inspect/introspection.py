@@ -277,8 +277,20 @@ class GraphQueries:
         if node.attempt is not None:
             return "It is under way and waits for something outside"
         if node.is_clean:
-            return "It does not run now: nothing it read has changed since"
+            return f"It does not run now: nothing it read has changed since{self._closed(node)}"
         return self._held_up(node)
+
+    def _closed(self, node: Node) -> str:
+        """The spaces that it has read and that are closed now: nothing of them can change for it."""
+        far = self._runner.far
+        if far is None or not node.rare.has_far:
+            return ""
+        ids = dict.fromkeys(split_far(doc)[0] for doc, _, _ in node.reads if is_far(doc))
+        closed = [self._graph.far_names.get(each, each) for each in ids if not far.is_open(each)]
+        if not closed:
+            return ""
+        which = f"space {closed[0]!r} is" if len(closed) == 1 else f"spaces {', '.join(map(repr, closed))} are"
+        return f"; {which} closed here: what it has read there stays as it was until that is opened again"
 
     def _held_up(self, node: Node) -> str:
         since = f" ({self._listed(node.invalid_causes)} changed)" if node.invalid_causes else ""

@@ -52,6 +52,9 @@ class Far(Protocol):
     def make_current(self, proxy: Node) -> None:
         """A proxy node has run: if the far functions are not current nevertheless, it waits."""
 
+    def is_open(self, space: str) -> bool:
+        """Whether a space that functions here have read, by its id, is connected: changes there are notified."""
+
     def take_invalid(self, notice: FarInvalid) -> None:
         """Functions of another space are not current: invalidate the proxy nodes of their results."""
 
