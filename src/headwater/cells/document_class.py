@@ -196,6 +196,8 @@ class Doc(HandleCopies):
                 )
                 raise DeclarationError(message, name=name)
         cls._hw_fields = fields
+        # A subclass is a collection of its own.
+        cls._hw_made_in = "space"
         register_class(cls)
         frame = sys._getframe(1)
         if frame.f_locals is not frame.f_globals and any("'" in repr(hint) for hint in annotations.values()):
@@ -244,7 +246,9 @@ class Doc(HandleCopies):
         """It is the class of a collection: the word of its ids, and the scope of new documents."""
         known = cls.__dict__.get("_hw_collected")
         if known is not None and known != (word, scope):
-            message = f"{where}: another app declares its collection as {known[0]!r} in scope {known[1]!r}; use the same"
+            message = (
+                f"{where}: another app declares its collection as {known[0]!r} in scope {known[1]!r}; use the same"
+            )
             raise DeclarationError(message, kind=cls.__qualname__)
         type.__setattr__(cls, "_hw_collected", (word, scope))
         type.__setattr__(cls, "_hw_made_in", scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import NoneType
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from headwater.cells.conditions import QueryField, is_field
 from headwater.cells.document_class import Doc, DocHandle, fields_of_class
@@ -12,11 +12,14 @@ from headwater.errors import DeclarationError, HeadwaterError
 from headwater.store.collection_record import Form, IndexField
 from headwater.values.author_text import safe_repr
 from headwater.values.hints import freeze_with
+from headwater.values.intake import RefusedError
 from headwater.values.schema import Schema, solid
 from headwater.values.schema_choices import ChoiceSchema
 from headwater.values.schema_scalars import TextSchema
+from headwater.values.schema_text_types import elapsed_text, instant_text
 from headwater.values.schema_union import UnionSchema
-from headwater.values.sortkey import AFTER, encode_field, following
+from headwater.values.sortkey import AFTER, Elapsed, Instant, Ordered, encode_field, following
+from headwater.values.tree import AbsentType
 
 Interval: TypeAlias = tuple[bytes, bytes]
 """Encoded values from the first bound up to, and without, the second."""
@@ -71,9 +74,20 @@ class OrderedField:
         tree = freeze_with(self.schema.bare, value, f"a condition on {_name(self.field)}")
         return encode_field(self.stored.ordered(tree))
 
-    def load(self, value: Any, binder: object) -> object:  # noqa: ANN401  # a tree
-        """A stored value as the author's type. Raises RefusedError."""
-        return self.schema.load(value, binder)
+    def loaded(self, value: Ordered) -> object:
+        """A value as the index orders it, as the author's type. Raises RefusedError for one of another type."""
+        if isinstance(value, Instant):
+            return self.schema.load(instant_text(value.micros), None)
+        if isinstance(value, Elapsed):
+            return self.schema.load(elapsed_text(value.micros), None)
+        if isinstance(value, AbsentType):
+            raise RefusedError("the document does not have the field")
+        return self.schema.load(value, None)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `loaded` knows the value: of a link, the index does not have the document."""
+        return self.stored.form != "link"
 
 
 def point(encoded: bytes) -> Interval:

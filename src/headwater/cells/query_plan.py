@@ -85,7 +85,9 @@ class Wanted:
     @property
     def ordered(self) -> list[str]:
         """The fields of the order, without those that have one value only."""
-        return [each.name for each in self.order if each.name not in self.tests or not _is_single(self.tests[each.name])]
+        return [
+            each.name for each in self.order if each.name not in self.tests or not _is_single(self.tests[each.name])
+        ]
 
 
 def _is_single(test: Test) -> bool:
@@ -144,7 +146,9 @@ def _beginning(field: OrderedField, condition: Condition) -> Interval:
     if not field.is_text:
         raise UsageError(f"{condition}: a prefix is of text, and the field is {field.schema.expected}")
     if len(prefix.encode()) > CUT_BYTES:
-        raise UsageError(f"{field.name}: a prefix has at most {CUT_BYTES} bytes, and this one has {len(prefix)} letters")
+        raise UsageError(
+            f"{field.name}: a prefix has at most {CUT_BYTES} bytes, and this one has {len(prefix)} letters"
+        )
     return prefix_span(prefix)
 
 
@@ -247,7 +251,9 @@ def _unserved(wanted: Wanted, what: str, kind: str) -> QueryError:
             if len(ranged) > 1
             else f"a range of {both} and an order by {kind}.{ordered[0]} are not served by one index"
         )
-        return QueryError(f"{what}: {reason}. Add .scan() to read all that an index finds, and to check or sort the rest")
+        return QueryError(
+            f"{what}: {reason}. Add .scan() to read all that an index finds, and to check or sort the rest"
+        )
     names += [name for name in (*ranged, *ordered) if name not in names]
     names = list(dict.fromkeys(names))
     if len(names) > FIELDS_MAX:
@@ -257,4 +263,3 @@ def _unserved(wanted: Wanted, what: str, kind: str) -> QueryError:
     line = f"indexes=[({told})]" if len(names) > 1 else f"indexes=[{told}]"
     message = f"{what}: no index serves it. Declare one, {line}, or add .scan() to read and check all documents"
     return QueryError(message, index=tuple(names))
-

@@ -16,7 +16,8 @@ from headwater.cells.indexed_fields import Interval, OrderedField
 from headwater.cells.page_cursor import read_cursor
 from headwater.cells.query_plan import Plan, Test, Wanted, planned, tests_of
 from headwater.cells.query_source import QuerySource
-from headwater.cells.spans import Span, keys
+from headwater.cells.span_records import Span
+from headwater.cells.spans import keys
 from headwater.errors import QueryError, UsageError
 from headwater.store.collection_record import doc_of
 from headwater.values.codec import encode
@@ -94,13 +95,31 @@ class Evaluation(Generic[D]):
         with writing_to(self.space):
             return tests_of([(source.ordered(field), condition) for field, condition in asked.conditions])
 
+    @property
+    def is_served(self) -> bool:
+        """Whether the spans have exactly the documents of the query."""
+        asked = self.asked
+        return asked.limit is None and not asked.filters and not self.plan.rest
+
+    @property
+    def exact(self) -> frozenset[str] | None:
+        """The fields that are compared for equality, each with one value; None if there are other conditions."""
+        tests = self.tests.values()
+        return frozenset(self.tests) if all(each.is_exact and len(each.intervals) == 1 for each in tests) else None
+
+    def has(self, name: str) -> bool:
+        """Whether the keys of its index have a field."""
+        return any(each.name == name for each in self.plan.named.index.fields)
+
     # -- rows ----------------------------------------------------------------------------------------------
 
     def tree(self, key: DocKey) -> Maybe:
         """A document as this code sees it, not recorded: the span is."""
         return self.space.untracked.document(key) if self.tx is None else self.tx.document(key)
 
-    def rows(self, fields: Sequence[str] = (), *, after: bytes | None = None, count: int | None = None) -> Iterator[Row]:
+    def rows(
+        self, fields: Sequence[str] = (), *, after: bytes | None = None, count: int | None = None
+    ) -> Iterator[Row]:
         """The documents in order, behind a place. `fields` are read of each of them; at most `count` are needed."""
         plan = self.plan
         if plan.sort:
@@ -172,19 +191,19 @@ class Evaluation(Generic[D]):
             if done == most:
                 return
 
-    def taken(self, fields: Sequence[str]) -> Iterator[DocKey]:
-        """The documents that the limit leaves, with these fields read of each."""
-        asked = self.asked
+    def taken(self, fields: Sequence[str], most: int | None = None) -> Iterator[DocKey]:
+        """The documents that the limit, or `most`, leaves, with these fields read of each."""
+        asked, most = self.asked, _least(self.asked.limit, most)
         if asked.filters:
-            for _, document in self.documents():
+            for _, document in self.documents(count=most):
                 assert document._hw_key is not None
                 yield document._hw_key
             return
-        if asked.limit == 0:
+        if most == 0:
             return
-        for done, (_, key) in enumerate(self.rows(fields, count=asked.limit), 1):
+        for done, (_, key) in enumerate(self.rows(fields, count=most), 1):
             yield key
-            if done == asked.limit:
+            if done == most:
                 return
 
     # -- cursors -------------------------------------------------------------------------------------------

@@ -64,9 +64,11 @@ class QuerySource(Generic[D]):
             found = self._fields[field] = OrderedField(field)
         return found
 
-    def has_total(self, field: DocField, by: frozenset[str]) -> bool:
+    def has_total(self, field: DocField, by: frozenset[str] | None) -> bool:
         """Whether a total of a field is declared by exactly these fields."""
-        return any(of is field and {each.name for each in fields} == by for of, fields in self.totals)
+        return by is not None and any(
+            of is field and {each.name for each in fields} == by for of, fields in self.totals
+        )
 
     def record(self) -> CollectionRecord:
         """The record of this declaration."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from headwater.cells.binding import writing_to
 from headwater.cells.cross_space import WRITTEN
@@ -16,7 +16,7 @@ from headwater.cells.query_rows import Asked
 from headwater.cells.query_source import QuerySource
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.errors import HeadwaterError, NameRefusedError, NotFoundError, UsageError
+from headwater.errors import NameRefusedError, NotFoundError, UsageError
 from headwater.store.collection_record import CollectionRecord, kind_of
 from headwater.values.author_text import add_note, safe_repr
 from headwater.values.ids import DocKey
@@ -152,7 +152,8 @@ class Collection(Query[D]):
                 print(orders.insert_many(Order(number=number) for number in range(2500)))  # 2500
             ```
         """
-        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        size: object = batch
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise UsageError(f"insert_many(...): batch is a number of documents from 1 on, not {safe_repr(batch)}")
         source = self._source
         space, tx = source.context(WRITTEN)
@@ -187,7 +188,6 @@ class Collection(Query[D]):
 
     def _trees(self, rows: Iterator[object], gathered: Gathered, before: int) -> Iterator[Value]:
         """The values of the next rows. Only the generator runs in the context of gathering."""
-        cls = self._source.cls
         number = before
         while True:
             token = GATHERED.set(gathered)
@@ -207,7 +207,7 @@ class Collection(Query[D]):
         cls = self._source.cls
         if isinstance(row, Mapping):
             with writing_to(space):
-                return cls._hw_value(dict(row))  # noqa: SLF001  # what authors hold has no public names
+                return cls._hw_value(dict(row))  # what authors hold has no public names
         where = f"insert_many(...): row {number}"
         if isinstance(row, cls):
             raise UsageError(f"{where} is a document that is made already; give a generator: {_as_generator(cls)}")
