@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Final
 
+from headwater.cells.member_shifts import VisibleShift
+from headwater.cells.members import NO_SHIFTS, Members
 from headwater.cells.pending_commit import (
     Failure,
     Mark,
@@ -22,11 +24,14 @@ from headwater.cells.pending_commit import (
     rejected_layer,
 )
 from headwater.cells.replica_view import NO_LAYERS, NO_LOCK, Document, ReplicaView
+from headwater.cells.span_records import SpanKey
+from headwater.cells.tallies import Tally
 from headwater.cells.unsent_observations import UnsentObservations
 from headwater.cells.upstream import Upstream
 from headwater.cells.visible_step import VisibleStep
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
 from headwater.store.applying import apply_operation
+from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import (
     Basis,
     Commit,
@@ -41,6 +46,7 @@ from headwater.store.commit import (
     Read,
     Seen,
     SetDoc,
+    SpanRead,
     TableTransaction,
     Verdict,
 )
@@ -54,7 +60,7 @@ from headwater.values.native import mypyc_attr
 from headwater.values.notifications import Change, Derived, Kind, Notification
 from headwater.values.patch import Touches
 from headwater.values.shrink import shrunk
-from headwater.values.tree import ABSENT
+from headwater.values.tree import ABSENT, Maybe
 
 _DEAD_MAX: Final = 4096
 """Rejected commits that a replica remembers, to reject commits based on them before they are sent."""
@@ -85,6 +91,12 @@ class Replica(ReplicaView):
         """Called with derived results of other sessions, after the listeners were notified of the changes."""
         self.result_docs: Container[DocKey] = ()
         """Documents with results of functions here: of a commit of another session that has no observation, too."""
+        # The documents of collections; None while the space has none here.
+        self.members: Members | None = None
+        self.live_tally: Callable[[SpanKey], Tally | None] = lambda _: None
+        """The tally of a span that is kept current for the runs that read it. Set by the scheduler."""
+        self.written_docs: Callable[[str], Iterable[DocKey]] = lambda _: ()
+        """The documents of a kind that functions write: a handler makes them current before it reads an index."""
         self.status_docs: Collection[DocKey] = ()
         """Documents whose status (pending or confirmed) is observed; `on_status` is called when it may have changed."""
         self.on_status: Callable[[DocKey], None] = lambda _: None
@@ -108,6 +120,48 @@ class Replica(ReplicaView):
     def commit_count(self) -> int:
         """Local commits that were sent."""
         return self._local_seq
+
+    # -- collections ---------------------------------------------------------------------------------------
+
+    def attach_collections(self, records: Mapping[str, CollectionRecord]) -> None:
+        """The collections of the space, by kind: their indexes can be read from now on."""
+        with self.lock:
+            if self.members is None and records:
+                self.members = Members(self._layered_documents)
+            if self.members is not None:
+                self.members.attach(records)
+
+    @property
+    def collections(self) -> Mapping[str, CollectionRecord]:
+        """The collections of the space, by kind."""
+        return {} if self.members is None else self.members.records
+
+    def _layered_documents(self) -> list[tuple[DocKey, Document]]:
+        """The documents with pending layers."""
+        docs = dict.fromkeys([each.doc for pending in self._pending.values() for each in pending.commit.operations])
+        return [(doc, record) for doc in docs if (record := self._documents.get(doc)) is not None and record.layers]
+
+    def layers_of(self, doc: DocKey) -> list[PendingCommit]:
+        """The pending commits that touch a document. Read-only for the caller."""
+        record = self._documents.get(doc)
+        return NO_LAYERS if record is None else record.layers
+
+    def confirmed_keys(
+        self, index: str, lo: bytes, hi: bytes, size: int, *, reverse: bool
+    ) -> tuple[list[bytes], tuple[bytes, bytes] | None]:
+        """The first confirmed keys of a span, and where the next ones begin; None: these are all."""
+        found = self._upstream.span(index, lo, hi, limit=size, reverse=reverse, through=self.seq)
+        if len(found) < size:
+            return found, None
+        return found, (lo, found[-1]) if reverse else (found[-1] + b"\0", hi)
+
+    def _shifted(self, members: Members, doc: DocKey, before: Maybe, record: Document) -> tuple[VisibleShift, ...]:
+        """A loaded document has another visible value or other layers. Returns its shift, if it is to be notified."""
+        shift = members.shifted(doc, before, record.visible)
+        members.relayered(doc, record)
+        if shift is None or shift.record is None or shift.record.kind not in self.span_kinds:
+            return NO_SHIFTS
+        return (shift,)
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -135,12 +189,13 @@ class Replica(ReplicaView):
         seen: Seen | None = None,
         rider: TableTransaction | None = None,
         versions: Mapping[ReadKey, Mark | None] | None = None,
+        spans: tuple[SpanRead, ...] = (),
     ) -> PendingCommit:
         """`versions`: what the commit has read, instead of `reads`, and was found to be visible still."""
         if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
-        if len(operations) != 1 or reads or preconditions or seen is not None or rider is not None:
-            return self._commit_many(operations, reads, preconditions, source, seen, rider, versions)
+        if len(operations) != 1 or reads or preconditions or seen is not None or rider is not None or spans:
+            return self._commit_many(operations, reads, preconditions, source, seen, rider, versions, spans)
         # The commonest commit, in one piece: the general way would cost half as much again.
         operation = operations[0]
         check_operation(operation)
@@ -173,14 +228,19 @@ class Replica(ReplicaView):
                 self.on_status(doc)
         record.visible, record.mark = after, None
         self.version += 1
+        shifts = NO_SHIFTS
+        if self.members is not None:
+            shifts = self._shifted(self.members, doc, before, record)
         if touches and self._readers and self._is_read(doc):
             record.mark = Mark(record.seq, record.layers, len(record.layers), after)
             if touches is EVERYTHING_TOUCHED:
                 changes = [Change(doc, (), before, after)]
             else:
                 changes = changes_of(doc, before, after, touches)
-            if changes:
-                self._notify(Notification(_COMMIT, tuple(changes), source))
+            if changes or shifts:
+                self._notify(Notification(_COMMIT, tuple(changes), source, shifts))
+        elif shifts:
+            self._notify(Notification(_COMMIT, (), source, shifts))
         return pending
 
     def put(
@@ -216,6 +276,9 @@ class Replica(ReplicaView):
                 self.on_status(doc)
         record.visible, record.mark = after, None
         self.version += 1
+        if self.members is not None and (shifts := self._shifted(self.members, doc, before, record)):
+            self._notify(Notification(_COMMIT, (Change(doc, (), before, after),), source, shifts))
+            return pending
         for readers in self._readers:
             if doc in readers:
                 record.mark = Mark(record.seq, layers, len(layers), after)
@@ -237,6 +300,7 @@ class Replica(ReplicaView):
         seen: Seen | None,
         rider: TableTransaction | None,
         versions: Mapping[ReadKey, Mark | None] | None,
+        spans: tuple[SpanRead, ...],
     ) -> PendingCommit:
         """The general commit: several documents, reads, preconditions."""
         marks = tuple(reads)
@@ -249,6 +313,7 @@ class Replica(ReplicaView):
             tuple(preconditions),
             self._branch,
             seen,
+            spans,
         )
         basis = None if versions is None else self._basis
         pending = PendingCommit(commit, self._effects(operations), (), rider, False, basis, source)
@@ -298,6 +363,7 @@ class Replica(ReplicaView):
     def _stack(self, pending: PendingCommit) -> None:
         """Add the commit as a layer to the documents it touches, and notify the listeners."""
         changes: list[Change] = []
+        shifts: list[VisibleShift] = []
         self.version += 1
         for effect in pending.effects:
             record = self._documents[effect.doc]
@@ -308,10 +374,12 @@ class Replica(ReplicaView):
                 if self.status_docs and effect.doc in self.status_docs:
                     self.on_status(effect.doc)
             record.visible, record.mark = effect.after, None
+            if self.members is not None:
+                shifts += self._shifted(self.members, effect.doc, effect.before, record)
             if effect.touches and self._is_read(effect.doc):
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
-        if changes:
-            self._notify(Notification(_COMMIT, tuple(changes), pending.source))
+        if changes or shifts:
+            self._notify(Notification(_COMMIT, tuple(changes), pending.source, tuple(shifts)))
 
     # -- integrating verdicts ------------------------------------------------------------------------------
 
@@ -399,6 +467,8 @@ class Replica(ReplicaView):
             return False
         record.layers = layers[1:] if len(layers) > 1 else NO_LAYERS
         record.confirmed, record.seq, record.mark = effect.after, seq, None
+        if self.members is not None:
+            self.members.relayered(effect.doc, record)
         if seq > self.seq:  # noqa: PLR1730  # max() costs more than all the rest
             self.seq = seq
         return True
@@ -442,7 +512,9 @@ class Replica(ReplicaView):
         """
         # A commit whose reads are not named yet has read something, too.
         readers = [
-            each for each in self._pending.values() if each.unnamed or each.commit.reads or each.commit.pending_reads
+            each
+            for each in self._pending.values()
+            if each.unnamed or each.commit.reads or each.commit.pending_reads or each.commit.spans
         ]
         if not readers:
             return
@@ -454,6 +526,7 @@ class Replica(ReplicaView):
             and (
                 _is_overtaken(pending.name_reads().reads, touched, seq)
                 or self._is_undermined(pending.commit.pending_reads, touched, seq)
+                or (bool(pending.commit.spans) and self._is_in_span(pending.commit.spans, effects, seq))
             )
         ]
         for pending in doomed:
@@ -470,6 +543,23 @@ class Replica(ReplicaView):
                 continue
             if not any(first <= number <= last for first, last in read.layers for number in self._pending):
                 return True
+        return False
+
+    def _is_in_span(self, spans: Iterable[SpanRead], effects: Sequence[Effect], seq: Seq) -> bool:
+        """The same for reads of indexes, by the rule of the store."""
+        members = self.members
+        for effect in effects if members is not None else ():
+            assert members is not None
+            record = members.record_of(effect.doc)
+            if record is None or effect.before is effect.after:
+                continue
+            shift = VisibleShift(0, record, effect.doc, effect.before, effect.after)
+            for span in spans:
+                if span.seq >= seq or not members.is_of(span.index, record):
+                    continue
+                named = members.index(span.index)[1]
+                if effect.doc in span.layered or shift.hits(named, span.lo, span.hi, span.fields):
+                    return True
         return False
 
     def _confirm(
@@ -495,6 +585,8 @@ class Replica(ReplicaView):
                 record.visible = effect.after
         elif not promoted or not kept:
             step.stale[effect.doc] = record
+        if self.members is not None:
+            self.members.relayered(effect.doc, record)
 
     def _learn(self, commit: Commit, seq: Seq, mine: PendingCommit | None, step: VisibleStep[Document]) -> None:
         """A commit that was accepted earlier is reported without effects: read its documents again."""
@@ -547,6 +639,8 @@ class Replica(ReplicaView):
                 value = before
         step.record(doc, record.visible, value, None)
         record.visible, record.mark = value, None
+        if self.members is not None:
+            self.members.relayered(doc, record)
 
     def _apply_pulled(self, pulled: Pulled, step: VisibleStep[Document]) -> None:
         """Replace the confirmed value of a document."""
@@ -577,15 +671,32 @@ class Replica(ReplicaView):
 
     def _notify_step(self, step: VisibleStep[Document], kind: Kind) -> None:
         """One notification for rolled back changes (with what won instead), one for the other changes."""
-        if not self._readers or not step.moved:
+        if not step.moved:
+            return
+        undone, moved = NO_SHIFTS, NO_SHIFTS
+        if self.members is not None:
+            undone, moved = self._shifts_of(self.members, step)
+        if not self._readers:
             return
         reverted, arrived = step.changes(self._is_read)
         try:
-            if reverted:
-                self._notify(Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
+            if reverted or undone:
+                self._notify(Notification(Kind.REVERT, tuple(reverted), step.rejected_source(), undone))
         finally:
-            if arrived:
-                self._notify(Notification(kind, tuple(arrived)))
+            if arrived or moved:
+                self._notify(Notification(kind, tuple(arrived), None, moved))
+
+    def _shifts_of(
+        self, members: Members, step: VisibleStep[Document]
+    ) -> tuple[tuple[VisibleShift, ...], tuple[VisibleShift, ...]]:
+        """The net shifts of a step, as far as they are to be notified: of rolled back documents, and of the others."""
+        reverted: list[VisibleShift] = []
+        arrived: list[VisibleShift] = []
+        for doc, move in step.moved.items():
+            shift = members.shifted(doc, move.before, move.after)
+            if shift is not None and shift.record is not None and shift.record.kind in self.span_kinds:
+                (reverted if doc in step.rolled_back else arrived).append(shift)
+        return tuple(reverted), tuple(arrived)
 
 
 def _is_overtaken(reads: Iterable[Read], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:

@@ -65,6 +65,8 @@ class ReplicaView:
         """Increases with every change of the visible state: if it is unchanged, so are all documents."""
         self.is_partial = False
         """Documents are loaded on demand: a reader has to check `is_missing`."""
+        self.span_kinds: Container[str] = ()
+        """The kinds of documents whose indexes listeners read: changes of these are notified as shifts."""
         self.requests: AbstractContextManager[object] = NO_LOCK
         """Missing documents that are read inside are requested together."""
         self.on_arrived: Callable[[list[DocKey]], None] = lambda _: None
@@ -190,8 +192,8 @@ class ReplicaView:
 
 
 def _reads(readers: Container[DocKey] | None, notification: Notification) -> bool:
-    """Whether a listener reads one of the changed documents."""
-    if readers is None:
+    """Whether a listener reads one of the changed documents, or may read an index that has changed."""
+    if readers is None or notification.shifts:
         return True
     for change in notification.changes:
         if change.doc in readers:

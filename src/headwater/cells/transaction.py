@@ -24,8 +24,10 @@ from headwater.cells.journal import (
     Journal,
 )
 from headwater.cells.kept_reads import Keeping
+from headwater.cells.members import Members
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, ReadKey, call_all
 from headwater.cells.replica import Replica
+from headwater.cells.span_reads import SpanReads
 from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
 from headwater.errors import ClosedError, HeadwaterError, WriteError
 from headwater.store.commit import (
@@ -34,6 +36,7 @@ from headwater.store.commit import (
     Operation,
     Precondition,
     Seen,
+    SpanRead,
     TableTransaction,
     Verdict,
 )
@@ -88,6 +91,8 @@ class Transaction:
     reads_outside: bool = False
     # Its reads in other spaces (`far.FarReads`): of a run by the app, of plain code by the opening.
     views: dict[object, Transaction] | None = None
+    # Its reads in indexes of collections.
+    spans: SpanReads | None = None
     # Writes to other tables of the database, applied if and only if it is accepted.
     table_transaction: TableTransaction | None = None
     # Called when it is sent: what it has launched may start.
@@ -217,6 +222,25 @@ class Transaction:
     def written(self) -> list[tuple[DocKey, Maybe]]:
         """The written documents, with their new values."""
         return [(doc, draft.value) for doc, draft in self._drafts.items() if draft.whole or draft.ops]
+
+    def span_reads(self, members: Members, kind: str) -> SpanReads:
+        """The reads in indexes, before one of this kind. What writes such documents is made current first."""
+        if self.status is not _OPEN:
+            raise self._ended("read")
+        found = self.spans
+        if found is None:
+            found = self.spans = SpanReads(self.replica, members, self.read)
+        if kind not in found.kinds:
+            found.kinds[kind] = None
+            if self.gate is not None:
+                for doc in self.replica.written_docs(kind):
+                    self.gate(doc)
+        return found
+
+    @property
+    def drafts(self) -> Mapping[DocKey, Draft]:
+        """The documents that it has written, or begun to write."""
+        return self._drafts
 
     @property
     def docs(self) -> KeysView[DocKey]:
@@ -428,14 +452,17 @@ class Transaction:
             self.reject(Conflict("a read that it has reused may have changed", seq=self.replica.seq))
             return
         checked = self.journal.conflicts() if self._has_read else []
-        if checked:
+        if checked or self.spans is not None:
             # Under one lock: the reads that are found unchanged must still be so when the commit is added.
             with self.replica.lock:
                 versions = versions_of(self._seen, checked, self.replica)
+                spans = () if self.spans is None else self.spans.checked(self._drafts)
                 if isinstance(versions, Conflict):
                     self.reject(versions)
+                elif isinstance(spans, Conflict):
+                    self.reject(spans)
                 else:
-                    self._submit(operations, versions)
+                    self._submit(operations, versions, spans)
         else:
             self._submit(operations, {})
 
@@ -447,7 +474,12 @@ class Transaction:
         """End a transaction without writes: there is nothing to decide."""
         self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
-    def _submit(self, operations: Sequence[Operation], versions: Mapping[ReadKey, Mark | None]) -> None:
+    def _submit(
+        self,
+        operations: Sequence[Operation],
+        versions: Mapping[ReadKey, Mark | None],
+        spans: tuple[SpanRead, ...] = (),
+    ) -> None:
         replica = self.replica
         observed: Seen | None = None
         if self.observes is not None:
@@ -457,7 +489,7 @@ class Transaction:
         try:
             with replica.lock:
                 pending = replica._commit(
-                    operations, (), self._preconditions, self, observed, self.table_transaction, versions
+                    operations, (), self._preconditions, self, observed, self.table_transaction, versions, spans
                 )
         except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             self._send_failed(error)
@@ -485,6 +517,8 @@ class Transaction:
         self.status = TRANSITIONS[self.status, _SENT]
         self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
         self.memo.clear()
+        if self.spans is not None:
+            self.spans.end()
         if pending.verdict is None and pending.error is None and not pending.callbacks:
             pending.callbacks = (self._decided,)
         else:
@@ -571,6 +605,8 @@ class Transaction:
         self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
         if self.memo:
             self.memo.clear()
+        if self.spans is not None:
+            self.spans.end()
         if self._preconditions:
             self._preconditions = ()
         self.journal, self.launched = _EMPTY, ()
