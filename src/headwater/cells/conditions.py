@@ -6,6 +6,7 @@ its operators make a Condition.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar, cast
 
@@ -46,6 +47,7 @@ class Operator(Enum):
     STARTS_WITH = "starts_with"
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Condition:
     """A condition of a query: what a comparison of a field on its class makes.
 
@@ -64,20 +66,9 @@ class Condition:
         ```
     """
 
-    __slots__ = ("field", "operands", "operator")
-
     field: QueryField
     operator: Operator
     operands: tuple[object, ...]
-
-    def __init__(self, field: QueryField, operator: Operator, operands: tuple[object, ...]) -> None:
-        put = object.__setattr__
-        put(self, "field", field)
-        put(self, "operator", operator)
-        put(self, "operands", operands)
-
-    def __setattr__(self, name: str, _value: object) -> NoReturn:
-        raise AttributeError(f"a condition cannot be changed: {name}")
 
     def __bool__(self) -> NoReturn:
         raise UsageError(f"{self} is a condition, and neither true nor false: {ADVICE}")

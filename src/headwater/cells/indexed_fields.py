@@ -1,4 +1,4 @@
-"""Fields of document classes as indexes have them: which types have an order, and the bytes of a value in a condition."""
+"""Fields of document classes in indexes: which types have an order, and the bytes of a value in a condition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headwater.values.tree import AbsentType
 Interval: TypeAlias = tuple[bytes, bytes]
 """Encoded values from the first bound up to, and without, the second."""
 
-_SCALARS: Final = frozenset({bool, int, str, bytes, NoneType})
+_SCALARS: Final = frozenset({bool, int, str, bytes})
 _TEXTS: Final[dict[str, Form]] = {
     "datetime": "instant",
     "timedelta": "elapsed",
@@ -107,9 +107,8 @@ _TRUE: Final = encode_field(True)
 NONE: Final = encode_field(None)
 
 
-def values_of(field: OrderedField) -> Interval:
-    """All values besides None, and besides those of documents without the field."""
-    return NONE + AFTER, AFTER
+VALUES: Final[Interval] = (NONE + AFTER, AFTER)
+"""All values besides None, and besides those of documents without the field."""
 
 
 # --- from what authors name ----------------------------------------------------------------------------------

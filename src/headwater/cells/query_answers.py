@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
-from headwater.cells.indexed_fields import NONE, OrderedField, values_of
+from headwater.cells.indexed_fields import NONE, VALUES, OrderedField
 from headwater.cells.query_rows import Asked, Evaluation
 from headwater.cells.span_records import Question, Span
 from headwater.cells.spans import answer
@@ -109,7 +109,7 @@ class Answers(Generic[D]):
         asked, ordered = self._asked, self._asked.source.ordered(field)
         if asked.limit is None and not asked.filters:
             towards = Asked(asked.source, asked.conditions, (), is_last, 1, asked.is_scan)
-            evaluation = Evaluation(towards, order=(ordered,), within=(ordered, values_of(ordered)))
+            evaluation = Evaluation(towards, order=(ordered,), within=(ordered, VALUES))
             if not evaluation.plan.sort:
                 # The first key has it, and every change of it moves a key.
                 key = next(evaluation.taken((ordered.name,) if evaluation.plan.rest else ()), None)

@@ -23,7 +23,7 @@ FIELDS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Test:
+class FieldCondition:
     """All conditions on one field: the encoded values that meet them, as disjoint intervals in their order."""
 
     field: OrderedField
@@ -52,7 +52,7 @@ class Plan:
     named: NamedIndex
     spans: tuple[SpanPart, ...]
     # Conditions that the index does not serve, checked document by document.
-    rest: tuple[Test, ...]
+    rest: tuple[FieldCondition, ...]
     # Fields by which the results are sorted, because the index does not have them in that order.
     sort: tuple[OrderedField, ...]
 
@@ -66,7 +66,7 @@ class Plan:
 class Wanted:
     """What a query asks of an index."""
 
-    tests: Mapping[str, Test]
+    tests: Mapping[str, FieldCondition]
     order: tuple[OrderedField, ...]
     # All keys of one user begin with it, if the collection is each user's own.
     prefix: bytes
@@ -90,41 +90,41 @@ class Wanted:
         ]
 
 
-def _is_single(test: Test) -> bool:
+def _is_single(test: FieldCondition) -> bool:
     return test.is_exact and len(test.intervals) <= 1
 
 
 # --- conditions ---------------------------------------------------------------------------------------------------
 
 
-def tests_of(conditions: Sequence[tuple[OrderedField, Condition]]) -> dict[str, Test]:
+def by_field(conditions: Sequence[tuple[OrderedField, Condition]]) -> dict[str, FieldCondition]:
     """The conditions of each field, in the order in which the fields are named first."""
-    found: dict[str, Test] = {}
+    found: dict[str, FieldCondition] = {}
     for field, condition in conditions:
         test = _test(field, condition)
         before = found.get(field.name)
         if before is not None:
-            test = Test(field, _common(before.intervals, test.intervals), before.is_exact or test.is_exact)
+            test = FieldCondition(field, _common(before.intervals, test.intervals), before.is_exact or test.is_exact)
         found[field.name] = test
     return found
 
 
-def _test(field: OrderedField, condition: Condition) -> Test:
+def _test(field: OrderedField, condition: Condition) -> FieldCondition:
     operator, operands = condition.operator, condition.operands
     if operator is Operator.IS_NONE:
-        return Test(field, (point(NONE),), is_exact=True)
+        return FieldCondition(field, (point(NONE),), is_exact=True)
     if operator is Operator.ONE_OF:
         points = {NONE if each is None else field.encoded(each) for each in operands}
-        return Test(field, tuple(point(each) for each in sorted(points)), is_exact=True)
+        return FieldCondition(field, tuple(point(each) for each in sorted(points)), is_exact=True)
     if operator is Operator.STARTS_WITH:
-        return Test(field, (_beginning(field, condition),), is_exact=False)
+        return FieldCondition(field, (_beginning(field, condition),), is_exact=False)
     if operator is Operator.NOT_EQUAL:
         lo, hi = point(NONE if operands[0] is None else field.encoded(operands[0]))
-        return Test(field, ((b"", lo), (hi, AFTER)), is_exact=False)
+        return FieldCondition(field, ((b"", lo), (hi, AFTER)), is_exact=False)
     encoded = field.encoded(operands[0])
     low, high = type_span(encoded)
     if operator is Operator.EQUAL:
-        return Test(field, (point(encoded),), is_exact=True)
+        return FieldCondition(field, (point(encoded),), is_exact=True)
     if operator is Operator.BETWEEN:
         last = field.encoded(operands[1])
         # Of two types only if one is a time with an offset and the other is not: then nothing is between them.
@@ -137,7 +137,7 @@ def _test(field: OrderedField, condition: Condition) -> Test:
         low = encoded + AFTER
     else:
         low = encoded
-    return Test(field, ((low, high),) if low < high else (), is_exact=False)
+    return FieldCondition(field, ((low, high),) if low < high else (), is_exact=False)
 
 
 def _beginning(field: OrderedField, condition: Condition) -> Interval:

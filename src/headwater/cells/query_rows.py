@@ -14,7 +14,7 @@ from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
 from headwater.cells.indexed_fields import Interval, OrderedField
 from headwater.cells.page_cursor import read_cursor
-from headwater.cells.query_plan import Plan, Test, Wanted, planned, tests_of
+from headwater.cells.query_plan import FieldCondition, Plan, Wanted, by_field, planned
 from headwater.cells.query_source import QuerySource
 from headwater.cells.span_records import Span
 from headwater.cells.spans import keys
@@ -71,9 +71,9 @@ class Evaluation(Generic[D]):
         self.asked = asked
         source = asked.source
         self.space, self.tx = source.context()
-        self.tests: dict[str, Test] = self._tests()
+        self.tests: dict[str, FieldCondition] = self._tests()
         if within is not None and within[0].name not in self.tests:
-            self.tests[within[0].name] = Test(within[0], (within[1],), is_exact=False)
+            self.tests[within[0].name] = FieldCondition(within[0], (within[1],), is_exact=False)
         fields = tuple([source.ordered(each) for each in asked.order]) if order is None else order
         wanted = Wanted(self.tests, fields, source.prefix(self.space), asked.is_scan)
         indexes = source.named()
@@ -84,7 +84,7 @@ class Evaluation(Generic[D]):
         if self.tx is None and self.space.inbox:
             self.space.runtime.catch_up()
 
-    def _tests(self) -> dict[str, Test]:
+    def _tests(self) -> dict[str, FieldCondition]:
         asked, source = self.asked, self.asked.source
         if not asked.is_scan:
             for _, condition in asked.conditions:
@@ -93,7 +93,7 @@ class Evaluation(Generic[D]):
                     raise QueryError(message)
         # The links of operands are those that a write to this space would store.
         with writing_to(self.space):
-            return tests_of([(source.ordered(field), condition) for field, condition in asked.conditions])
+            return by_field([(source.ordered(field), condition) for field, condition in asked.conditions])
 
     @property
     def is_served(self) -> bool:

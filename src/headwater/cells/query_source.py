@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 
 from headwater.cells.context import Owner, find
 from headwater.cells.cross_space import READ
-from headwater.cells.document_class import Doc, open_doc
+from headwater.cells.document_class import Doc, fields_of_class, open_doc
 from headwater.cells.document_field import DocField
 from headwater.cells.indexed_fields import OrderedField
 from headwater.cells.space_port import SpacePort
@@ -14,6 +14,8 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import QueryError
 from headwater.store.collection_record import BY_ID, CollectionRecord, CollectionScope, Index, NamedIndex, user_prefix
 from headwater.values.ids import DocKey
+from headwater.values.shape import Shaping
+from headwater.values.tree import map_of
 
 D = TypeVar("D", bound=Doc)
 
@@ -72,7 +74,10 @@ class QuerySource(Generic[D]):
 
     def record(self) -> CollectionRecord:
         """The record of this declaration."""
-        return CollectionRecord(self.kind, self.scope, tuple(each.index for each in self.named()[1:]))
+        shaping = Shaping()
+        fields = {name: shaping.shape(field.resolve()[0]) for name, field in fields_of_class(self.cls).items()}
+        rest = (("fields", map_of(fields)), ("types", map_of(shaping.records)))
+        return CollectionRecord(self.kind, self.scope, tuple(each.index for each in self.named()[1:]), rest)
 
     def named(self) -> tuple[NamedIndex, ...]:
         """The declared indexes, the order by id first."""

@@ -5,7 +5,7 @@ Python's own isoformat is used, not msgspec's, which rounds offsets from UTC to 
 
 from __future__ import annotations
 
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final, cast
 from uuid import UUID
@@ -45,7 +45,7 @@ def elapsed_text(micros: int) -> str:
     return _duration_text(timedelta(microseconds=micros))
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 TEXTS: Final = (
     TextSchema(datetime, datetime.isoformat, datetime.fromisoformat),
