@@ -27,6 +27,7 @@ from headwater.errors import (
     HeadwaterError,
     OfflineError,
     PoisonedError,
+    QueryError,
     ServerLimitError,
     SessionLostError,
     UnavailableError,
@@ -257,6 +258,12 @@ class RemoteStorage:
                 self._folder.let_go(doc)
 
     # -- for the replica -----------------------------------------------------------------------------------
+
+    def span(  # noqa: PLR0917  # the parameters of the port
+        self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
+    ) -> list[bytes]:
+        """Not available: queries refuse this before."""
+        raise QueryError(f"index {index} is at a server, and is not available through it in this version", index=index)
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
         """Fetch a document that is not here."""

@@ -47,6 +47,11 @@ class ReadOnlyFile:
                 raise UnavailableError(message, path=str(self.path))
             return storage.load(MAIN, doc, through)
 
+    def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
+        """The keys of a span as of a sequence number."""
+        with self._lock:
+            return self._held().span(MAIN, index, lo, hi, limit=limit, reverse=reverse, through=through)
+
     def submit(self, submission: Submission) -> NoReturn:
         """Nothing is written."""
         del submission

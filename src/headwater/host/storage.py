@@ -36,6 +36,8 @@ from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache
 from headwater.store import branching
 from headwater.store.backend import Backend, Fold, LogRow, ObservationRow
+from headwater.store.browsing import keys
+from headwater.store.collection_record import keys_of, kind_of, kind_of_index, record_doc, record_of
 from headwater.store.commit import UNNUMBERED, Commit, CommitOutcome, Submission, TableTransaction
 from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
@@ -164,6 +166,20 @@ class Storage(WithoutServer):
                 message = f"the past before {first} was compacted away while this replica was at {through}; refresh it"
                 raise UnavailableError(message, doc=doc, seq=through, first=first)
             return self._engine.documents.at(branch, doc, through)
+
+    def span(  # noqa: PLR0917  # of which branch and index, from where to where
+        self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
+    ) -> list[bytes]:
+        """The keys of a span as of a sequence number: made of all documents."""
+        with self._lock:
+            kind, found = kind_of_index(index), list[bytes]()
+            doc, documents = record_doc(kind), self._engine.documents
+            record = record_of(doc, documents.at(branch, doc, through).value)
+            for key in keys(self._engine, branch):
+                if kind_of(key) == kind:
+                    made = keys_of(record, key, documents.at(branch, key, through).value)
+                    found += [each for name, each in made if name == index and lo <= each < hi]
+            return sorted(found, reverse=reverse)[:limit]
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""

@@ -1,7 +1,7 @@
 """What apps declare of collections, stored in the space: the documents `collection:KIND`.
 
-They are written when an app is opened. An opening only adds: fields, wider types of fields, and indexes. A field that another program has declared with another
-type is refused, with both types.
+They are written when an app is opened. An opening only adds: fields, wider types of fields, and indexes. A field that
+another program has declared with another type is refused, with both types.
 """
 
 from __future__ import annotations
