@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from headwater.errors import (
     StoreError,
 )
 from headwater.store import branching
+from headwater.store.backend import EntryFold, Fold
 from headwater.store.collection_record import CollectionRecord, Index, IndexField, doc_of, keys_of
 from headwater.store.commit import (
     Absent,
@@ -380,6 +382,111 @@ def test_index_that_was_taken_away_and_declared_again_is_made_anew(declared: Spa
     assert keys(declared.engine) == expected(declared)
     declared.reopen()
     assert keys(declared.engine) == expected(declared)
+
+
+# --- damage ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(file_space: Space) -> Space:
+    """A declared collection with twenty documents, all folded but the last."""
+    declare(file_space.engine, ORDERS)
+    writer = file_space.writer("w")
+    for n in range(19):
+        writer.accept(order(n, "open" if n % 2 else "paid", n))
+    file_space.engine.fold()
+    writer.accept(order(19, "open", 19))
+    return file_space
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "drop table entry",
+        "drop table shift",
+        "drop table entry_index",
+        "delete from entry",
+        "delete from entry where key in (select key from entry limit 1)",
+        "update entry_index set count = count + 1",
+        "update entry_index set through = through + 1",
+        "delete from entry_index",
+    ],
+)
+def test_damaged_table_is_made_again_at_the_next_query(filled: Space, sql: str) -> None:
+    filled.tamper(sql)
+    filled.backend = filled._open_file()
+    engine = filled.engine = Engine(filled.backend, filled.clock)
+    assert keys(engine) == expected(filled)
+    assert len(keys(engine)) == 20
+    filled.writer("v").accept(order(20, "open", 20))
+    engine.fold()
+    engine.fold()
+    assert verify(engine).findings == []
+    filled.reopen()
+    assert keys(filled.engine) == expected(filled)
+
+
+@pytest.mark.parametrize(
+    ("sql", "finding"),
+    [
+        ("update entry set key = x'1000' where key in (select key from entry limit 1)", "does not match its checksum"),
+        ("delete from shift where seq = 5", "is damaged"),
+        ("update shift set body = x'00' where seq = 5", "is damaged"),
+    ],
+)
+def test_verify_finds_what_a_query_cannot(filled: Space, sql: str, finding: str) -> None:
+    filled.tamper(sql)
+    filled.backend = filled._open_file()
+    engine = Engine(filled.backend, filled.clock)
+    [found] = [each for each in verify(engine).findings if finding in each]
+    assert found
+
+
+def test_damaged_feed_makes_old_reads_conflict_and_unknown(filled: Space) -> None:
+    filled.tamper("delete from shift where seq = 8")
+    filled.backend = filled._open_file()
+    engine = filled.engine = Engine(filled.backend, filled.clock)
+    assert engine.collections.shifts_after(MAIN, Seq(5)) is None
+    later = engine.collections.shifts_after(MAIN, Seq(12))
+    assert later is not None
+    assert [shift.seq for shift in later] == list(range(13, 22))
+    ann = filled.writer("ann")
+    assert isinstance(verdict(filled, commit(ann, put("x", 1), spans=[span("gone", 5)])), Conflict)
+    assert isinstance(verdict(filled, commit(ann, put("x", 1), spans=[span("gone", 12)])), Committed)
+
+
+def test_verify_finds_an_index_that_is_not_what_the_documents_say(declared: Space) -> None:
+    writer = declared.writer("w")
+    writer.accept(order(1, "open", 1))
+    engine = declared.engine
+    engine.fold()
+    [row] = [row for row in declared.backend.index_rows() if row.name == BY_STATE]
+    [key] = keys(engine)
+    other = b"".join(map(encode_field, ["paid", 1])) + key[len(states("open")[0]) + 10 :]
+    change = EntryFold(msgspec.structs.replace(row, digest=crc32(other)), removed=[key], added=[other])
+    declared.backend.append((), Fold(engine.documents.folded, entries=[change]))
+    declared.reopen()
+    [found] = verify(declared.engine).findings
+    assert found == f"the index {BY_STATE} of branch main is not what the documents say"
+
+
+def test_feed_keeps_the_newest_shifts(space: Space) -> None:
+    with small_limits(SHIFTS_KEPT=10, SHIFTS_SLACK=2, FOLD_COMMITS=4):
+        declare(space.engine, ORDERS)
+        writer = space.writer("w")
+        for n in range(40):
+            writer.accept(order(n % 5, "open", n))
+        space.engine.fold()
+        engine = space.reopen()
+        floor = space.backend.shift_floor()
+        assert 20 <= floor <= engine.head - 10
+        later = engine.collections.shifts_after(MAIN, floor)
+        assert later is not None
+        assert [shift.seq for shift in later] == list(range(floor + 1, engine.head + 1))
+        assert engine.collections.shifts_after(MAIN, Seq(floor - 1)) is None
+        assert keys(engine) == expected(space)
+        assert verify(engine).findings == []
+        assert engine.collections.rebuilt == []
 
 
 # --- random histories -----------------------------------------------------------------------------------------

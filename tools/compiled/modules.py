@@ -100,6 +100,7 @@ PURE: Final[dict[str, str]] = {
             "cells/display.py",
             "store/branching.py",
             "store/browsing.py",
+            "store/collection_checks.py",
             "store/compaction.py",
             "store/declaring.py",
             "store/features.py",

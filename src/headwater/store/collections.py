@@ -29,7 +29,7 @@ from headwater.store.collection_record import (
     record_of,
     scope_prefix,
 )
-from headwater.store.commit import Commit, Conflict, Effect, Refused, SpanRead, Verdict
+from headwater.store.commit import Commit, CommitEntry, Conflict, Effect, Refused, SpanRead, Verdict
 from headwater.store.document import Documents
 from headwater.store.entries import Entries, Undone
 from headwater.store.features import COLLECTIONS, parse
@@ -205,14 +205,19 @@ class Collections:
             return
         self._is_complete = True
         floor = max(self._documents.folded, self._backend.shift_floor())
+        self._feed.add(
+            list(self.shifts_in(((each.seq, each.entry) for each in self._documents.tail.entries), after=floor))
+        )
+
+    def shifts_in(self, entries: Iterable[tuple[Seq, CommitEntry]], after: Seq) -> Iterator[Shift]:
+        """The shifts of consecutive commits of the log, by the records of today."""
         values: dict[tuple[BranchId, DocKey], Maybe] = {}
-        for each in self._documents.tail.entries:
-            branch, seq, entry = each.entry.branch, each.seq, each.entry
+        for seq, entry in entries:
+            branch = entry.branch
             records = self.records(branch)
-            shifts: list[Shift] = []
             commit = Commit(entry.session, entry.local_seq, branch=branch)
             before: dict[DocKey, Maybe] = {}
-            for operation in each.operations:
+            for operation in entry.operations:
                 doc = operation.doc
                 if kind_of(doc) not in records:
                     continue
@@ -223,10 +228,9 @@ class Collections:
                 values[key], _ = apply_operation(values[key], operation)
             for doc, value in before.items():
                 effect = Effect(doc, value, values[branch, doc], ())
-                shift = _shift_of(records[kind_of(doc)], commit, effect, seq)
-                if shift is not None and seq > floor:
-                    shifts.append(shift)
-            self._feed.add(shifts)
+                shift = _shift_of(records[kind_of(doc)], commit, effect, seq) if seq > after else None
+                if shift is not None:
+                    yield shift
 
     def shifts_after(self, branch: BranchId, seq: Seq) -> list[Shift] | None:
         """What later commits did to the documents of a branch, oldest first; None if it is not known so far back."""
@@ -467,6 +471,11 @@ class Collections:
         key = (entries.branch, entries.name)
         self._entries[key] = entries
         self._due[key] = None
+
+    @property
+    def stored(self) -> list[IndexRow]:
+        """The indexes in the table."""
+        return list(self._stored.values())
 
     @property
     def has_due(self) -> bool:

@@ -14,8 +14,7 @@ from headwater.store.backend import Backend, EntryFold, IndexRow
 from headwater.values.ids import BranchId, Seq
 from headwater.values.sortkey import AFTER
 
-FIRST: Final = b""
-LAST: Final = AFTER
+ALL: Final = (b"", AFTER)
 """The bounds of a whole index."""
 
 _AT_ONCE: Final = 64
@@ -121,7 +120,7 @@ class Entries:
 
     def all_keys(self) -> list[bytes]:
         """All keys, in order."""
-        return self.span(FIRST, LAST, None, reverse=False, undone=None)
+        return self.span(*ALL, None, reverse=False, undone=None)
 
     def _stored(self, lo: bytes, hi: bytes, limit: int | None, *, reverse: bool, undone: Undone | None) -> list[bytes]:
         """Keys of the table without those that are gone."""
