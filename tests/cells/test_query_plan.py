@@ -288,7 +288,7 @@ FORMS = {
     "day": "plain",
     "moment": "plain",
     "stamp": "instant",
-    "length": "elapsed",
+    "length": "duration",
     "key": "plain",
     "color": "plain",
     "level": "plain",

@@ -27,7 +27,7 @@ Interval: TypeAlias = tuple[bytes, bytes]
 _SCALARS: Final = frozenset({bool, int, str, bytes})
 _TEXTS: Final[dict[str, Form]] = {
     "datetime": "instant",
-    "timedelta": "elapsed",
+    "timedelta": "duration",
     "date": "plain",
     "time": "plain",
     "UUID": "plain",

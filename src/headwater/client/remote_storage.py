@@ -259,11 +259,16 @@ class RemoteStorage:
 
     # -- for the replica -----------------------------------------------------------------------------------
 
-    def span(  # noqa: PLR0917  # the parameters of the port
+    def span(
         self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
     ) -> list[bytes]:
-        """Not available: queries refuse this before."""
-        raise QueryError(f"index {index} is at a server, and is not available through it in this version", index=index)
+        """Refused: the keys of an index are at the server."""
+        del branch, lo, hi, limit, reverse, through
+        message = (
+            "queries at a server's space are not available in this version; open the file, or walk a list "
+            f"(the query reads {index})"
+        )
+        raise QueryError(message, index=index)
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
         """Fetch a document that is not here."""

@@ -35,10 +35,10 @@ from headwater.runtime.lease import Lease
 from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache
 from headwater.store import branching
-from headwater.store.backend import Backend, Fold, LogRow, ObservationRow
-from headwater.store.browsing import keys
-from headwater.store.collection_record import keys_of, kind_of, kind_of_index, record_doc, record_of
+from headwater.store.backend import Backend, Fold, LogRow, ObservationRow, Progress
+from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import UNNUMBERED, Commit, CommitOutcome, Submission, TableTransaction
+from headwater.store.declaring import declare
 from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
 from headwater.store.space_identity import SpaceIdentity, identity_of
@@ -167,19 +167,25 @@ class Storage(WithoutServer):
                 raise UnavailableError(message, doc=doc, seq=through, first=first)
             return self._engine.documents.at(branch, doc, through)
 
-    def span(  # noqa: PLR0917  # of which branch and index, from where to where
+    def span(
         self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
     ) -> list[bytes]:
-        """The keys of a span as of a sequence number: made of all documents."""
+        """The first keys of an index with `lo <= key < hi`, or the last, backwards, as of a sequence number."""
+        return self.call(
+            lambda engine: engine.collections.span(branch, index, lo, hi, limit=limit, reverse=reverse, through=through)
+        )
+
+    def declare(
+        self, record: CollectionRecord, *, branch: str = MAIN, progress: Progress = lambda _done, _total: None
+    ) -> CollectionRecord:
+        """Add to the record of a collection, and build its new indexes. Replicas are notified as of any commit."""
         with self._lock:
-            kind, found = kind_of_index(index), list[bytes]()
-            doc, documents = record_doc(kind), self._engine.documents
-            record = record_of(doc, documents.at(branch, doc, through).value)
-            for key in keys(self._engine, branch):
-                if kind_of(key) == kind:
-                    made = keys_of(record, key, documents.at(branch, key, through).value)
-                    found += [each for name, each in made if name == index and lo <= each < hi]
-            return sorted(found, reverse=reverse)[:limit]
+            self._check_open()
+            with self._guarded():
+                found, outcome = declare(self._engine, record, BranchId(branch), progress)
+                if outcome is not None:
+                    self._tell([outcome])
+            return found
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""

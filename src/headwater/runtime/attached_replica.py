@@ -29,10 +29,11 @@ class ReplicaStorage(Protocol):
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
         """A document as of a sequence number; None if it does not exist, or will arrive by itself."""
 
-    def span(  # noqa: PLR0917  # of which branch and index, from where to where
+    def span(
         self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
     ) -> list[bytes]:
-        """The keys of a span as of a sequence number."""
+        """The first keys of an index with `lo <= key < hi`, or the last, backwards, as of a sequence number."""
+        ...
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""
@@ -65,7 +66,7 @@ class ReplicaPort:
         return self._storage.load(self._branch, doc, through)
 
     def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
-        """The keys of a span as of a sequence number."""
+        """The first confirmed keys of an index, or the last, backwards."""
         return self._storage.span(self._branch, index, lo, hi, limit=limit, reverse=reverse, through=through)
 
     def submit(self, submission: Submission) -> None:

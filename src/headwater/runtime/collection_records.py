@@ -6,63 +6,105 @@ another program has declared with another type is refused, with both types.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+from msgspec.structs import replace
+
 from headwater.errors import DeclarationError
+from headwater.machine import machine
+from headwater.runtime.error_report import log
 from headwater.runtime.event_service import EventHost
-from headwater.store.collection_record import CollectionRecord, Index, record_of
-from headwater.store.commit import SetDoc
+from headwater.runtime.space_runtime import SpaceRuntime
+from headwater.runtime.storage_port import LocalStorage
+from headwater.store.collection_record import CollectionRecord, record_of
 from headwater.values.codec import encode
+from headwater.values.ids import BranchId
 from headwater.values.shape import Shapes
 from headwater.values.tree import ABSENT, Value, is_array, is_map, map_of, same
 
 FIELDS: Final = "fields"
 """The key of a record with the types of the fields, as shapes."""
+TYPES: Final = "types"
+"""The key of a record with the records that these types name."""
+
+PATIENCE_S: Final = 1.0
+"""After this time a line says that indexes are being built."""
 
 
-def declare_collections(opened: EventHost, records: Sequence[CollectionRecord]) -> None:
+class CollectionHost(EventHost):
+    """An open space, as collections are declared in it."""
+
+    runtime: SpaceRuntime
+    branch: BranchId
+
+    @property
+    @abstractmethod
+    def local_storage(self) -> LocalStorage:
+        """Its storage, which is in this process."""
+
+
+def declare_collections(opened: CollectionHost, records: Sequence[CollectionRecord]) -> None:
     """Write the records that differ, wait until new indexes are built, and let queries use them.
 
     At a server nothing is written: queries are not available there.
     """
     if opened.connection.state != "local":
         return
-    replica, is_new = opened.replica, False
+    opened.wait_for_disk()
+    replica, storage = opened.runtime.attached, opened.local_storage
+    replica.refresh()
     known = dict(replica.collections)
-    with opened.lock:
-        for record in records:
-            stored = replica.read(record.doc)
-            merged = record if stored is ABSENT else _merged(record_of(record.doc, stored), record)
-            tree = merged.to_value()
-            if not same(stored, tree):
-                replica.commit((SetDoc(record.doc, tree),))
-                is_new = True
-            known[record.kind] = merged
-    if is_new:
-        opened.wait_for_disk()
-    with opened.lock:
-        replica.attach_collections(known)
+    for record in records:
+        stored = replica.read(record.doc)
+        wanted = record if stored is ABSENT else _merged(record_of(record.doc, stored), record)
+        with _Patience(
+            f"space {opened.name!r}: building the indexes of collection {record.kind!r}; it opens after that"
+        ):
+            known[record.kind] = storage.declare(wanted, branch=opened.branch)
+    # A read as of before the declaration would miss what it has built.
+    replica.refresh()
+    replica.attach_collections(known)
+
+
+class _Patience:
+    """Logs a line if its block takes long."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._running = machine().lock()
+
+    def __enter__(self) -> None:
+        self._running.acquire()
+        machine().thread(self._wait, name="headwater-patience").start()
+
+    def _wait(self) -> None:
+        if self._running.acquire(timeout=PATIENCE_S):
+            self._running.release()
+        else:
+            log.warning("%s", self._text)
+
+    def __exit__(self, *_error: object) -> None:
+        self._running.release()
 
 
 def _merged(stored: CollectionRecord, declared: CollectionRecord) -> CollectionRecord:
-    """The stored record with what is declared besides. Raises DeclarationError where they disagree."""
-    if stored.scope != declared.scope:
-        message = (
-            f"the collection {declared.kind!r} is declared with scope={declared.scope!r}, and this space has it with "
-            f"scope={stored.scope!r}; use that, or another name="
-        )
-        raise DeclarationError(message, collection=declared.kind)
-    indexes: dict[Index, None] = dict.fromkeys((*stored.indexes, *declared.indexes))
+    """The declared record with the fields that the stored one has besides."""
     before, now = dict(stored.rest), dict(declared.rest)
     fields = _merged_fields(declared.kind, before.get(FIELDS), now.get(FIELDS))
-    rest = tuple({**before, **now, FIELDS: fields}.items())
-    return CollectionRecord(stored.kind, stored.scope, tuple(indexes), rest)
+    types = {**_entries(before.get(TYPES)), **_entries(now.get(TYPES))}
+    rest = tuple({**before, **now, FIELDS: fields, TYPES: map_of(types)}.items())
+    return replace(declared, rest=rest)
+
+
+def _entries(tree: Value) -> Mapping[str, Value]:
+    return cast("Mapping[str, Value]", tree) if is_map(tree) else {}
 
 
 def _merged_fields(kind: str, stored: Value, declared: Value) -> Value:
-    merged = dict(cast("Mapping[str, Value]", stored)) if is_map(stored) else {}
-    for name, shape in (cast("Mapping[str, Value]", declared) if is_map(declared) else {}).items():
+    merged = dict(_entries(stored))
+    for name, shape in _entries(declared).items():
         known = merged.get(name)
         if known is not None and not _takes(shape, known):
             here, there = (Shapes(None).schema(each).expected for each in (shape, known))
