@@ -52,6 +52,8 @@ class Answers(Generic[D]):
 
     def count(self) -> int:
         """The number of documents."""
+        if self._asked.limit == 0:
+            return 0
         evaluation = Evaluation(self._asked)
         if evaluation.is_served:
             return sum(cast("list[int]", self._of_spans(evaluation, Question("count"))))
@@ -59,6 +61,8 @@ class Answers(Generic[D]):
 
     def exists(self) -> bool:
         """Whether there is one."""
+        if self._asked.limit == 0:
+            return False
         evaluation = Evaluation(self._asked)
         if evaluation.is_served:
             name = evaluation.plan.named.name
@@ -222,6 +226,8 @@ class Answers(Generic[D]):
 
     def values(self, fields: tuple[DocField, ...]) -> list[Any]:
         """The values of some fields: alone, or as tuples."""
+        if self._asked.limit == 0:
+            return []
         evaluation = Evaluation(self._asked)
         names = tuple(dict.fromkeys(each.name for each in fields))
         load = _loader(evaluation, fields)

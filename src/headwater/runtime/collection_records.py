@@ -58,7 +58,8 @@ def declare_collections(opened: CollectionHost, records: Sequence[CollectionReco
     known = dict(replica.collections)
     for record in records:
         stored = replica.read(record.doc)
-        wanted = record if stored is ABSENT else _merged(record_of(record.doc, stored), record)
+        known_record = None if stored is ABSENT else record_of(record.doc, stored)
+        wanted = record if known_record is None else _merged(known_record, record)
         with _Patience(
             f"space {opened.name!r}: building the indexes of collection {record.kind!r}; it opens after that"
         ):
