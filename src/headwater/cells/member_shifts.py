@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headwater.store.collection_record import CollectionRecord, Move, NamedIndex, scope_prefix
+from headwater.store.collection_record import CollectionRecord, KeyMove, NamedIndex, scope_prefix
 from headwater.values.ids import DocId, DocKey
 from headwater.values.tree import ABSENT, Maybe, child, same
 
@@ -27,9 +27,9 @@ class VisibleShift:
         self.after = after
         self.next: VisibleShift | None = None
         # By the name of the index. Few indexes are read, so a key is made when it is asked for.
-        self._keys: dict[str, Move] | None = None
+        self._keys: dict[str, KeyMove] | None = None
 
-    def move(self, named: NamedIndex) -> Move:
+    def move(self, named: NamedIndex) -> KeyMove:
         """Its keys in an index: equal ones if it has not moved there."""
         keys = self._keys
         if keys is None:
@@ -41,7 +41,7 @@ class VisibleShift:
             found = keys[named.name] = self._move(named, prefix, id_of(self.doc))
         return found
 
-    def _move(self, named: NamedIndex, prefix: bytes, name: DocId) -> Move:
+    def _move(self, named: NamedIndex, prefix: bytes, name: DocId) -> KeyMove:
         before, after = self.before, self.after
         old = None if before is ABSENT else named.key(prefix, before, name)
         if old is not None and after is not ABSENT:
@@ -49,8 +49,8 @@ class VisibleShift:
                 if child(before, field.name) is not child(after, field.name):
                     break
             else:
-                return Move(named.name, old, old)
-        return Move(named.name, old, None if after is ABSENT else named.key(prefix, after, name))
+                return KeyMove(named.name, old, old)
+        return KeyMove(named.name, old, None if after is ABSENT else named.key(prefix, after, name))
 
     def touches(self, fields: tuple[str, ...]) -> bool:
         """Whether one of these top-level fields has changed."""
