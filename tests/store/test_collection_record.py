@@ -31,7 +31,7 @@ from headwater.values.tree import ABSENT, freeze, get, is_map, same
 from tests.values.strategies import scalars, values
 
 names = st.sampled_from(["state", "cents", "due"])
-forms: Any = st.sampled_from(["plain", "float", "instant", "elapsed", "link"])
+forms: Any = st.sampled_from(["plain", "float", "instant", "duration", "link"])
 fields = st.builds(IndexField, names, forms, st.just(ABSENT) | values)
 indexes = st.builds(Index, st.lists(fields, min_size=1, max_size=4).map(tuple), st.booleans())
 scopes: Any = st.sampled_from(["space", "user"])

@@ -35,8 +35,10 @@ from headwater.runtime.lease import Lease
 from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache
 from headwater.store import branching
-from headwater.store.backend import Backend, Fold, LogRow, ObservationRow
+from headwater.store.backend import Backend, Fold, LogRow, ObservationRow, Progress
+from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import UNNUMBERED, Commit, CommitOutcome, Submission, TableTransaction
+from headwater.store.declaring import declare
 from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
 from headwater.store.space_identity import SpaceIdentity, identity_of
@@ -164,6 +166,26 @@ class Storage(WithoutServer):
                 message = f"the past before {first} was compacted away while this replica was at {through}; refresh it"
                 raise UnavailableError(message, doc=doc, seq=through, first=first)
             return self._engine.documents.at(branch, doc, through)
+
+    def span(
+        self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
+    ) -> list[bytes]:
+        """The first keys of an index with `lo <= key < hi`, or the last, backwards, as of a sequence number."""
+        return self.call(
+            lambda engine: engine.collections.span(branch, index, lo, hi, limit=limit, reverse=reverse, through=through)
+        )
+
+    def declare(
+        self, record: CollectionRecord, *, branch: str = MAIN, progress: Progress = lambda _done, _total: None
+    ) -> CollectionRecord:
+        """Add to the record of a collection, and build its new indexes. Replicas are notified as of any commit."""
+        with self._lock:
+            self._check_open()
+            with self._guarded():
+                found, outcome = declare(self._engine, record, BranchId(branch), progress)
+                if outcome is not None:
+                    self._tell([outcome])
+            return found
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""

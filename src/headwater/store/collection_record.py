@@ -24,7 +24,7 @@ from headwater.values.tree import ABSENT, Maybe, Value, array_of, child, get, is
 IndexName: TypeAlias = str
 """`KIND#FIELD,FIELD`, with a digest of what its fields and rules add to their names."""
 
-Form: TypeAlias = Literal["plain", "float", "instant", "elapsed", "link"]
+Form: TypeAlias = Literal["plain", "float", "instant", "duration", "link"]
 """How a stored value becomes one whose order is meant: as it is; a float; a datetime; a timedelta; a link."""
 
 CollectionScope: TypeAlias = Literal["space", "user"]
@@ -44,7 +44,7 @@ class IndexField(msgspec.Struct, frozen=True):
 
     def ordered(self, value: Maybe) -> Ordered:
         """The value of this field, stored so, as its index orders it."""
-        return _FORMS[self.form](self.default if value is ABSENT else value)
+        return ordered(self.form, self.default if value is ABSENT else value)
 
     @property
     def is_plain(self) -> bool:
@@ -217,12 +217,17 @@ def kind_of_index(index: IndexName) -> str:
     return index.partition("#")[0]
 
 
+def id_of(doc: DocKey) -> DocId:
+    """The id of a document without its scope."""
+    return DocId(doc[doc.find("/") + 1 :])
+
+
 def keys_of(record: CollectionRecord, doc: DocKey, value: Maybe) -> list[tuple[IndexName, bytes]]:
     """All keys of a member with this value; none if it does not exist."""
     prefix = scope_prefix(record, doc)
     if value is ABSENT or prefix is None:
         return []
-    name = DocId(doc[doc.find("/") + 1 :])
+    name = id_of(doc)
     return [(each.name, each.key(prefix, value, name)) for each in record.named]
 
 
@@ -231,7 +236,7 @@ def moves_of(record: CollectionRecord, doc: DocKey, before: Maybe, after: Maybe)
     prefix = scope_prefix(record, doc)
     if prefix is None:
         return ()
-    name = DocId(doc[doc.find("/") + 1 :])
+    name = id_of(doc)
     if before is ABSENT or after is ABSENT:
         if before is after:
             return ()
@@ -275,10 +280,15 @@ def _link(value: Maybe) -> Ordered:
     return f"{link.space or ''}|{link.scope or ''}/{link.doc or ''}/{steps}"
 
 
+def ordered(form: Form, value: Maybe) -> Ordered:
+    """A stored value as indexes order fields of this form."""
+    return _FORMS[form](value)
+
+
 _FORMS: Final[dict[str, Callable[[Maybe], Ordered]]] = {
     "plain": _plain,
     "float": as_float,
     "instant": instant,
-    "elapsed": elapsed,
+    "duration": elapsed,
     "link": _link,
 }

@@ -28,6 +28,8 @@ from headwater.errors import (
 )
 from headwater.store.applying import apply_operation
 from headwater.store.backend import GENESIS, Backend, Fold, Horizon, LogRow, ObservationRow
+from headwater.store.collection_record import Shift
+from headwater.store.collections import Collections
 from headwater.store.commit import (
     UNNUMBERED,
     Absent,
@@ -109,6 +111,7 @@ class Engine:
         # The session of all commits after `_others`.
         self._author, self._others = NO_SESSION, self.head
         self.states = StateCache(backend, self.documents)
+        self.collections = Collections(backend, self.documents, self.states, self._sessions, lambda: self.head)
         start = Horizon(horizon.seq, horizon.chain or GENESIS)
         for row, entry in unfolded(backend, self.documents.folded, self.head, start):
             self._advance((row,), (entry,))
@@ -185,6 +188,9 @@ class Engine:
 
     def _are_same(self, basis: Commit, session: Session) -> bool:
         """Whether all reads of a run give the same values now, whatever was written since (I7)."""
+        if basis.spans:
+            # What they gave is not known here.
+            return False
         documents, branch = self.documents, basis.branch
         for read in basis.reads:
             if read.seq > self.head or not is_same_read(documents, branch, self.states.get(branch, read.doc), read):
@@ -344,7 +350,8 @@ class Engine:
             unmet = self._unmet(precondition, commit.branch, session)
             if unmet is not None:
                 return unmet
-        return self._outdated(commit, session) if commit.reads or commit.pending_reads else None
+        found = self._outdated(commit, session) if commit.reads or commit.pending_reads else None
+        return self.collections.objection(commit, session) if found is None and commit.spans else found
 
     def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
         """The conflict with its reads, if any."""
@@ -485,6 +492,13 @@ class Engine:
         merged: tuple[BranchId, Seq] | None = None,
     ) -> Verdict:
         """Append the commit to the batch and update the documents."""
+        shifts: Sequence[Shift] = ()
+        is_collected = self.collections.is_used
+        if is_collected:
+            found = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1))
+            if isinstance(found, Refused):
+                return found
+            shifts = found
         entry = CommitEntry(
             commit.branch, commit.session, commit.local_seq, batch.at, commit.operations, merged, commit.seen
         )
@@ -501,6 +515,8 @@ class Engine:
         seq = self._link(batch, body, entry)
         if commit.session != self._author:
             self._author, self._others = commit.session, Seq(seq - 1)
+        if is_collected:
+            self.collections.add(commit, effects, shifts)
         for index, state in enumerate(states):
             state.write(seq, commit, effects[index], size)
         return Committed(seq)
@@ -522,8 +538,11 @@ class Engine:
             append = self._host_append or self.backend.append
             append(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
-            self.documents.after_fold(batch.fold)
-            self._sessions.folded(batch.fold.through)
+            is_of_log = batch.fold.through > self.documents.folded
+            if is_of_log:
+                self.documents.after_fold(batch.fold)
+                self._sessions.folded(batch.fold.through)
+            self.collections.after_fold(batch.fold, is_of_log=is_of_log)
         self._advance(batch.rows, batch.entries)
 
     def _write_or_undo(self, batch: _Batch) -> None:
@@ -548,6 +567,7 @@ class Engine:
         for branch, head in batch.fold.heads if batch.fold is not None else ():
             self.states.drop(branch, head.doc)
         self._sessions.forget(batch.decided)
+        self.collections.undo(self.head, batch.fold)
 
     def append_fork(self, entry: ForkEntry) -> Seq:
         """Append the entry of a new branch."""
@@ -566,17 +586,38 @@ class Engine:
         batch.decided.append(commit)
         verdict = self._append(commit, states, effects, batch, merged)
         self._write_or_undo(batch)
-        return CommitOutcome(commit, verdict, effects)
+        return CommitOutcome(commit, verdict, effects if type(verdict) is Committed else ())
 
     # -- folding -------------------------------------------------------------------------------------------
 
     def _due_fold(self) -> Fold | None:
         tail = self.documents.tail
-        due = len(tail.entries) >= FOLD_COMMITS or tail.weight >= FOLD_BYTES
-        return build_fold(self.documents, self.states, self.head, self.backend.observation) if due else None
+        if len(tail.entries) >= FOLD_COMMITS or tail.weight >= FOLD_BYTES:
+            return self._build_fold(is_last=False)
+        if not self.collections.has_due:
+            return None
+        # Of an index alone.
+        fold = Fold(self.documents.folded)
+        self.collections.add_entries(fold)
+        return fold
+
+    def _build_fold(self, *, is_last: bool) -> Fold:
+        fold = build_fold(self.documents, self.states, self.head, self.backend.observation)
+        if self.collections.is_used:
+            self.collections.add_to_fold(fold, is_last=is_last)
+        return fold
 
     def fold(self) -> None:
         """Update the caches to the newest commit, so that the next opening has no tail to replay."""
         if self.documents.folded < self.head:
-            fold = build_fold(self.documents, self.states, self.head, self.backend.observation)
+            self._write_or_undo(_Batch(self._clock.now_ms(), fold=self._build_fold(is_last=True)))
+        else:
+            self.fold_entries()
+
+    def fold_entries(self) -> None:
+        """Write the keys of the indexes that are due."""
+        fold = Fold(self.documents.folded)
+        while self.collections.has_due:
+            self.collections.add_entries(fold)
+        if fold.entries:
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))

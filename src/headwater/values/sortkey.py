@@ -214,8 +214,8 @@ def _decoded(key: bytes) -> tuple[tuple[Ordered | InexactType, ...], int]:
 
 def _content(key: bytes, start: int) -> tuple[bytes | None, int]:
     """The content of text or bytes, and the place after it; None if it was cut."""
-    end = key.index(_END, start) if _END in key else len(key)
-    if end - start <= CUT_BYTES and key[end + 1 : end + 2] != b"\xff":
+    end = key.find(_END, start)
+    if 0 <= end - start <= CUT_BYTES and key[end + 1 : end + 2] != b"\xff":
         return key[start:end], end + 1
     place, size = start, 0
     while True:
