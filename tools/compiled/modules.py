@@ -27,6 +27,7 @@ PURE: Final[dict[str, str]] = {
             "cells/journal_entry.py",
             "cells/moved_document.py",
             "cells/pending_commit.py",
+            "cells/span_records.py",
             "cells/traverse.py",
             "scheduler/events/event.py",
             "scheduler/events/outgoing_entry.py",

@@ -5,26 +5,20 @@ A replica has none until a collection is attached, and then asks it at every cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Final
 
 from headwater.cells.layered_keys import LayeredKeys
+from headwater.cells.loaded_document import Document
 from headwater.cells.member_shifts import ShiftLog, VisibleShift, id_of
-from headwater.cells.replica_view import Document
+from headwater.cells.visible_step import VisibleStep
 from headwater.errors import QueryError
 from headwater.store.collection_record import CollectionRecord, NamedIndex, kind_of, scope_prefix
-from headwater.store.commit import Effect
-from headwater.values.ids import DocKey
+from headwater.store.commit import Effect, SpanRead
+from headwater.values.ids import DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
 
 NO_SHIFTS: Final[tuple[VisibleShift, ...]] = ()
-
-
-class KeySlice(NamedTuple):
-    """Keys of a span in order, and where the next ones begin; None: these are the last."""
-
-    keys: list[bytes]
-    rest: tuple[bytes, bytes] | None
 
 
 class Members:
@@ -59,6 +53,10 @@ class Members:
             raise QueryError(message, index=name)
         return found
 
+    def has(self, name: str) -> bool:
+        """Whether an index is known here."""
+        return name in self._indexes
+
     def is_of(self, name: str, record: CollectionRecord) -> bool:
         """Whether an index is one of a collection."""
         found = self._indexes.get(name)
@@ -89,6 +87,44 @@ class Members:
                 self._put(overlay, record, self._indexes[name][1], doc, document)
             else:
                 overlay.drop(doc)
+
+    def moved(self, doc: DocKey, before: Maybe, document: Document, kinds: Container[str]) -> tuple[VisibleShift, ...]:
+        """A loaded document has another visible value or other layers. Returns its shift, if it is of these kinds."""
+        shift = self.shifted(doc, before, document.visible)
+        self.relayered(doc, document)
+        return NO_SHIFTS if shift is None or shift.record is None or shift.record.kind not in kinds else (shift,)
+
+    def shifts_of(
+        self, step: VisibleStep[Document], kinds: Container[str]
+    ) -> tuple[tuple[VisibleShift, ...], tuple[VisibleShift, ...]]:
+        """The net shifts of a step: of rolled back documents, and of the others, as far as they are of these kinds."""
+        found: list[tuple[VisibleShift, ...]] = []
+        # Numbered in the order of the notifications.
+        for is_reverted in (True, False):
+            shifts: list[VisibleShift] = []
+            for doc, move in step.moved.items():
+                if (doc in step.rolled_back) is not is_reverted:
+                    continue
+                shift = self.shifted(doc, move.before, move.after)
+                if shift is not None and shift.record is not None and shift.record.kind in kinds:
+                    shifts.append(shift)
+            found.append(tuple(shifts))
+        return found[0], found[1]
+
+    def are_hit(self, spans: Iterable[SpanRead], effects: Iterable[Effect], seq: Seq) -> bool:
+        """Whether a commit of another session has changed one of these reads, by the rule of the store."""
+        for effect in effects:
+            record = self.record_of(effect.doc)
+            if record is None or effect.before is effect.after:
+                continue
+            shift = VisibleShift(0, record, effect.doc, effect.before, effect.after)
+            for span in spans:
+                if span.seq >= seq or not self.is_of(span.index, record):
+                    continue
+                named = self._indexes[span.index][1]
+                if effect.doc in span.layered or shift.hits(named, span.lo, span.hi, span.fields):
+                    return True
+        return False
 
     @staticmethod
     def _put(  # noqa: PLR0917  # called in two places

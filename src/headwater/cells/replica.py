@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Final
 
+from headwater.cells.loaded_document import NO_LAYERS, Document
 from headwater.cells.member_shifts import VisibleShift
-from headwater.cells.members import NO_SHIFTS, Members
+from headwater.cells.members import NO_SHIFTS
+from headwater.cells.overtaken_reads import has_read, is_overtaken
 from headwater.cells.pending_commit import (
     Failure,
     Mark,
@@ -23,15 +25,12 @@ from headwater.cells.pending_commit import (
     depending_on,
     rejected_layer,
 )
-from headwater.cells.replica_view import NO_LAYERS, NO_LOCK, Document, ReplicaView
-from headwater.cells.span_records import SpanKey
-from headwater.cells.tallies import Tally
+from headwater.cells.replica_view import NO_LOCK, ReplicaView
 from headwater.cells.unsent_observations import UnsentObservations
 from headwater.cells.upstream import Upstream
 from headwater.cells.visible_step import VisibleStep
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
 from headwater.store.applying import apply_operation
-from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import (
     Basis,
     Commit,
@@ -51,16 +50,14 @@ from headwater.store.commit import (
     Verdict,
 )
 from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
-from headwater.store.conflict import affects
 from headwater.store.document import StoredDocument
 from headwater.store.wellformed import check_operation
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.native import mypyc_attr
 from headwater.values.notifications import Change, Derived, Kind, Notification
-from headwater.values.patch import Touches
 from headwater.values.shrink import shrunk
-from headwater.values.tree import ABSENT, Maybe
+from headwater.values.tree import ABSENT
 
 _DEAD_MAX: Final = 4096
 """Rejected commits that a replica remembers, to reject commits based on them before they are sent."""
@@ -91,12 +88,6 @@ class Replica(ReplicaView):
         """Called with derived results of other sessions, after the listeners were notified of the changes."""
         self.result_docs: Container[DocKey] = ()
         """Documents with results of functions here: of a commit of another session that has no observation, too."""
-        # The documents of collections; None while the space has none here.
-        self.members: Members | None = None
-        self.live_tally: Callable[[SpanKey], Tally | None] = lambda _: None
-        """The tally of a span that is kept current for the runs that read it. Set by the scheduler."""
-        self.written_docs: Callable[[str], Iterable[DocKey]] = lambda _: ()
-        """The documents of a kind that functions write: a handler makes them current before it reads an index."""
         self.status_docs: Collection[DocKey] = ()
         """Documents whose status (pending or confirmed) is observed; `on_status` is called when it may have changed."""
         self.on_status: Callable[[DocKey], None] = lambda _: None
@@ -121,48 +112,6 @@ class Replica(ReplicaView):
         """Local commits that were sent."""
         return self._local_seq
 
-    # -- collections ---------------------------------------------------------------------------------------
-
-    def attach_collections(self, records: Mapping[str, CollectionRecord]) -> None:
-        """The collections of the space, by kind: their indexes can be read from now on."""
-        with self.lock:
-            if self.members is None and records:
-                self.members = Members(self._layered_documents)
-            if self.members is not None:
-                self.members.attach(records)
-
-    @property
-    def collections(self) -> Mapping[str, CollectionRecord]:
-        """The collections of the space, by kind."""
-        return {} if self.members is None else self.members.records
-
-    def _layered_documents(self) -> list[tuple[DocKey, Document]]:
-        """The documents with pending layers."""
-        docs = dict.fromkeys([each.doc for pending in self._pending.values() for each in pending.commit.operations])
-        return [(doc, record) for doc in docs if (record := self._documents.get(doc)) is not None and record.layers]
-
-    def layers_of(self, doc: DocKey) -> list[PendingCommit]:
-        """The pending commits that touch a document. Read-only for the caller."""
-        record = self._documents.get(doc)
-        return NO_LAYERS if record is None else record.layers
-
-    def confirmed_keys(
-        self, index: str, lo: bytes, hi: bytes, size: int, *, reverse: bool
-    ) -> tuple[list[bytes], tuple[bytes, bytes] | None]:
-        """The first confirmed keys of a span, and where the next ones begin; None: these are all."""
-        found = self._upstream.span(index, lo, hi, limit=size, reverse=reverse, through=self.seq)
-        if len(found) < size:
-            return found, None
-        return found, (lo, found[-1]) if reverse else (found[-1] + b"\0", hi)
-
-    def _shifted(self, members: Members, doc: DocKey, before: Maybe, record: Document) -> tuple[VisibleShift, ...]:
-        """A loaded document has another visible value or other layers. Returns its shift, if it is to be notified."""
-        shift = members.shifted(doc, before, record.visible)
-        members.relayered(doc, record)
-        if shift is None or shift.record is None or shift.record.kind not in self.span_kinds:
-            return NO_SHIFTS
-        return (shift,)
-
     # -- writing -------------------------------------------------------------------------------------------
 
     def commit(
@@ -180,7 +129,7 @@ class Replica(ReplicaView):
         with self.lock:
             return self._commit(operations, reads, preconditions, source)
 
-    def _commit(  # noqa: C901, PLR0917  # every write passes here
+    def _commit(  # noqa: C901, PLR0912, PLR0917  # every write passes here
         self,
         operations: Sequence[Operation],
         reads: Iterable[Read | PendingRead],
@@ -230,7 +179,7 @@ class Replica(ReplicaView):
         self.version += 1
         shifts = NO_SHIFTS
         if self.members is not None:
-            shifts = self._shifted(self.members, doc, before, record)
+            shifts = self.members.moved(doc, before, record, self.span_kinds)
         if touches and self._readers and self._is_read(doc):
             record.mark = Mark(record.seq, record.layers, len(record.layers), after)
             if touches is EVERYTHING_TOUCHED:
@@ -276,7 +225,7 @@ class Replica(ReplicaView):
                 self.on_status(doc)
         record.visible, record.mark = after, None
         self.version += 1
-        if self.members is not None and (shifts := self._shifted(self.members, doc, before, record)):
+        if self.members is not None and (shifts := self.members.moved(doc, before, record, self.span_kinds)):
             self._notify(Notification(_COMMIT, (Change(doc, (), before, after),), source, shifts))
             return pending
         for readers in self._readers:
@@ -375,7 +324,7 @@ class Replica(ReplicaView):
                     self.on_status(effect.doc)
             record.visible, record.mark = effect.after, None
             if self.members is not None:
-                shifts += self._shifted(self.members, effect.doc, effect.before, record)
+                shifts += self.members.moved(effect.doc, effect.before, record, self.span_kinds)
             if effect.touches and self._is_read(effect.doc):
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
         if changes or shifts:
@@ -510,57 +459,16 @@ class Replica(ReplicaView):
         They are hidden although their verdicts are yet to come. On top of the commit that won, they would show a state
         that no transaction has made.
         """
-        # A commit whose reads are not named yet has read something, too.
-        readers = [
-            each
-            for each in self._pending.values()
-            if each.unnamed or each.commit.reads or each.commit.pending_reads or each.commit.spans
-        ]
-        if not readers:
-            return
         touched = {effect.doc: effect.touches for effect in effects if effect.touches}
         doomed = [
             pending
-            for pending in readers
+            for pending in self._pending.values()
             if pending.commit.local_seq not in self._rejected
-            and (
-                _is_overtaken(pending.name_reads().reads, touched, seq)
-                or self._is_undermined(pending.commit.pending_reads, touched, seq)
-                or (bool(pending.commit.spans) and self._is_in_span(pending.commit.spans, effects, seq))
-            )
+            and has_read(pending)
+            and is_overtaken(pending, effects, touched, seq, self._pending, self.members)
         ]
         for pending in doomed:
             self._drop(pending, step)
-
-    def _is_undermined(self, reads: Iterable[PendingRead], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:
-        """The same for reads through layers, if all of these are confirmed.
-
-        While one is pending, its place in the log is not known: it may restore what was read.
-        """
-        for read in reads:
-            touches = touched.get(read.doc)
-            if touches is None or read.basis >= seq or not affects(touches, read.path, read.depth):
-                continue
-            if not any(first <= number <= last for first, last in read.layers for number in self._pending):
-                return True
-        return False
-
-    def _is_in_span(self, spans: Iterable[SpanRead], effects: Sequence[Effect], seq: Seq) -> bool:
-        """The same for reads of indexes, by the rule of the store."""
-        members = self.members
-        for effect in effects if members is not None else ():
-            assert members is not None
-            record = members.record_of(effect.doc)
-            if record is None or effect.before is effect.after:
-                continue
-            shift = VisibleShift(0, record, effect.doc, effect.before, effect.after)
-            for span in spans:
-                if span.seq >= seq or not members.is_of(span.index, record):
-                    continue
-                named = members.index(span.index)[1]
-                if effect.doc in span.layered or shift.hits(named, span.lo, span.hi, span.fields):
-                    return True
-        return False
 
     def _confirm(
         self,
@@ -675,7 +583,7 @@ class Replica(ReplicaView):
             return
         undone, moved = NO_SHIFTS, NO_SHIFTS
         if self.members is not None:
-            undone, moved = self._shifts_of(self.members, step)
+            undone, moved = self.members.shifts_of(step, self.span_kinds)
         if not self._readers:
             return
         reverted, arrived = step.changes(self._is_read)
@@ -685,24 +593,3 @@ class Replica(ReplicaView):
         finally:
             if arrived or moved:
                 self._notify(Notification(kind, tuple(arrived), None, moved))
-
-    def _shifts_of(
-        self, members: Members, step: VisibleStep[Document]
-    ) -> tuple[tuple[VisibleShift, ...], tuple[VisibleShift, ...]]:
-        """The net shifts of a step, as far as they are to be notified: of rolled back documents, and of the others."""
-        reverted: list[VisibleShift] = []
-        arrived: list[VisibleShift] = []
-        for doc, move in step.moved.items():
-            shift = members.shifted(doc, move.before, move.after)
-            if shift is not None and shift.record is not None and shift.record.kind in self.span_kinds:
-                (reverted if doc in step.rolled_back else arrived).append(shift)
-        return tuple(reverted), tuple(arrived)
-
-
-def _is_overtaken(reads: Iterable[Read], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:
-    """Whether one of the reads is touched by a commit at `seq`, by the rule of the store."""
-    for read in reads:
-        touches = touched.get(read.doc)
-        if touches is not None and read.seq < seq and affects(touches, read.path, read.depth):
-            return True
-    return False

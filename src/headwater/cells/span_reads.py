@@ -6,30 +6,28 @@ read, and with the transaction's own writes. A read that ended early is a read u
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from headwater.cells.draft_keys import DraftKeys, key_in
 from headwater.cells.drafts import Draft
-from headwater.cells.member_shifts import VisibleShift, id_of
-from headwater.cells.members import KeySlice, Members
+from headwater.cells.members import Members
 from headwater.cells.pending_commit import PendingCommit, ranges
 from headwater.cells.replica import Replica
-from headwater.cells.span_records import Question, SpanKey
-from headwater.cells.tallies import Answer, ExistsTally, Tally, answer_digest, tally_of
+from headwater.cells.span_entries import SpanBasis, SpanEntry
+from headwater.cells.span_records import SpanKey, SpanQuestion
+from headwater.cells.span_tallies import Answer, ExistsTally, Tally, answer_digest, tally_of
 from headwater.store.collection_record import (
     CollectionRecord,
     IndexField,
     NamedIndex,
-    changed_fields,
     doc_of,
-    kind_of,
-    scope_prefix,
 )
 from headwater.store.commit import Conflict, SpanRead
 from headwater.values.ids import DocKey, LocalSeq
 from headwater.values.sortkey import INEXACT, Ordered, fields_of
-from headwater.values.tree import ABSENT, Maybe, Path, child
+from headwater.values.tree import Maybe, Path, child
 
 SLICE: Final = 256
 """Keys that are read together."""
@@ -40,154 +38,25 @@ SPARE: Final = 16
 PASS_SLICE: Final = 4096
 """Keys that are read together where all of them are counted."""
 
-_END: Final = b"\0"
-
-
-class SpanBasis:
-    """A span as of its first read: what has changed in it since."""
-
-    __slots__ = ("changed", "hi", "last", "lo", "named", "undo")
-
-    def __init__(self, named: NamedIndex, lo: bytes, hi: bytes, last: VisibleShift) -> None:
-        self.named = named
-        self.lo = lo
-        self.hi = hi
-        # The newest shift that was looked at. None: the transaction has ended.
-        self.last: VisibleShift | None = last
-        # Of each document that has moved in it: its key at the first read, and the newest one.
-        self.undo: dict[DocKey, tuple[bytes | None, bytes | None]] = {}
-        # The keys of each change, and the fields that have changed; None: all.
-        self.changed: list[tuple[bytes | None, bytes | None, tuple[str, ...] | None]] = []
-
-    def advance(self) -> None:
-        """Look at the shifts since."""
-        last = self.last
-        if last is None:
-            return
-        lo, hi = self.lo, self.hi
-        while last.next is not None:
-            last = last.next
-            move = last.move(self.named) if last.record is not None and _is_of(self.named, last) else None
-            if move is None:
-                continue
-            before, after = move.before, move.after
-            if (before is None or not lo <= before < hi) and (after is None or not lo <= after < hi):
-                continue
-            self.changed.append((before, after, changed_fields(last.before, last.after)))
-            if before != after:
-                first = self.undo.get(last.doc)
-                self.undo[last.doc] = (before if first is None else first[0], after)
-        self.last = last
-
-    def is_hit(self, lo: bytes, hi: bytes, fields: tuple[str, ...]) -> bool:
-        """Whether this part of it has changed, or one of the fields of a document in it."""
-        self.advance()
-        for before, after, names in self.changed:
-            if (before is not None and lo <= before < hi) or (after is not None and lo <= after < hi):
-                if before != after:
-                    return True
-                if fields and (names is None or any(name in names for name in fields)):
-                    return True
-        return False
-
-
-def _is_of(named: NamedIndex, shift: VisibleShift) -> bool:
-    kind = named.name.partition("#")[0]
-    return shift.record is not None and shift.record.kind == kind
-
-
-class SpanEntry:
-    """One read of a span: which part of it was seen."""
-
-    __slots__ = ("answer", "basis", "end", "fields", "is_reverse", "is_tracked", "question")
-
-    def __init__(  # the parts of a read
-        self,
-        basis: SpanBasis,
-        fields: tuple[str, ...],
-        question: Question | None,
-        is_reverse: bool,  # noqa: FBT001
-        is_tracked: bool,  # noqa: FBT001
-    ) -> None:
-        self.basis = basis
-        self.fields = fields
-        self.question = question
-        self.is_reverse = is_reverse
-        # It is a dependency of the run, and not only checked for conflicts.
-        self.is_tracked = is_tracked
-        # The last key that was seen; no bytes before the first, None if all of them were.
-        self.end: bytes | None = b""
-        # The canonical form of an answer.
-        self.answer = b""
-
-    def saw(self, key: bytes) -> None:
-        """A key was passed on."""
-        end = self.end
-        if end is not None and (not end or (key < end if self.is_reverse else key > end)):
-            self.end = key
-
-    @property
-    def covered(self) -> tuple[bytes, bytes] | None:
-        """The part that was seen; None if nothing was."""
-        basis, end = self.basis, self.end
-        if end is None:
-            return basis.lo, basis.hi
-        if not end:
-            return None
-        return (end, basis.hi) if self.is_reverse else (basis.lo, end + _END)
-
-    @property
-    def key(self) -> SpanKey | None:
-        """The read as a dependency; None if nothing was seen."""
-        basis, covered = self.basis, self.covered
-        if self.question is not None:
-            covered = basis.lo, basis.hi
-        return None if covered is None else SpanKey(basis.named.name, *covered, self.fields, self.question)
-
-    def is_hit(self) -> bool:
-        """Whether what was seen has changed since."""
-        covered = self.covered
-        return covered is not None and self.basis.is_hit(*covered, self.fields)
-
-
-class _DraftKeys:
-    """The keys of a transaction's own writes in one index."""
-
-    __slots__ = ("added", "docs")
-
-    def __init__(self) -> None:
-        # Of each written document: its value and key with the writes.
-        self.docs: dict[DocKey, tuple[Maybe, bytes | None]] = {}
-        self.added: list[bytes] = []
-
-    def update(self, drafts: Mapping[DocKey, Draft], record: CollectionRecord, named: NamedIndex) -> None:
-        """Take in what was written since."""
-        for doc, draft in drafts.items():
-            known, is_written = self.docs.get(doc), draft.whole or bool(draft.ops)
-            if known is not None and known[0] is draft.value and is_written:
-                continue
-            if known is None:
-                if not is_written or kind_of(doc) != record.kind or scope_prefix(record, doc) is None:
-                    continue
-            elif known[1] is not None:
-                del self.added[bisect_left(self.added, known[1])]
-            if not is_written:
-                # Rolled back to a savepoint.
-                del self.docs[doc]
-                continue
-            key = key_in(record, named, doc, draft.value)
-            self.docs[doc] = (draft.value, key)
-            if key is not None:
-                insort(self.added, key)
-
 
 def _nothing(_doc: DocKey, _path: Path) -> None:
     """Of a transaction that has ended, and of plain code."""
 
 
-def key_in(record: CollectionRecord, named: NamedIndex, doc: DocKey, value: Maybe) -> bytes | None:
-    """The key of a member with this value; None if it does not exist."""
-    return None if value is ABSENT else named.key(scope_prefix(record, doc) or b"", value, id_of(doc))
+def values_of(question: SpanQuestion, tree: Maybe) -> tuple[Ordered, Ordered]:
+    """The values of a document in the two fields of a question."""
+    return _ordered(question.field, tree), _ordered(question.by, tree)
+
+
+def named_now(replica: Replica, members: Members, key: SpanKey) -> SpanRead:
+    """A read as a commit names it, as of now. The lock of the replica is held."""
+    docs = members.overlay(key.index).docs_between(key.lo, key.hi, unmoved=bool(key.fields))
+    layers: dict[LocalSeq, PendingCommit] = {}
+    for doc in docs:
+        for layer in replica.layers_of(doc):
+            layers[layer.commit.local_seq] = layer
+    numbers = ranges([layers[number] for number in sorted(layers)]) if layers else ()
+    return SpanRead(key.index, key.lo, key.hi, replica.seq, key.fields, numbers, tuple(sorted(docs)))
 
 
 def _ordered(field: IndexField | None, tree: Maybe) -> Ordered:
@@ -201,7 +70,7 @@ class _Values:
         self,
         record: CollectionRecord,
         named: NamedIndex,
-        question: Question,
+        question: SpanQuestion,
         drafts: Mapping[DocKey, Draft],
         reads: SpanReads,
     ) -> None:
@@ -250,7 +119,7 @@ class SpanReads:
         self._record = record
         self._bases: dict[tuple[str, bytes, bytes], SpanBasis] = {}
         self.entries: dict[tuple[object, ...], SpanEntry] = {}
-        self._drafted: dict[str, _DraftKeys] = {}
+        self._drafted: dict[str, DraftKeys] = {}
         # The kinds whose writers were made current.
         self.kinds: dict[str, None] = {}
 
@@ -267,7 +136,7 @@ class SpanReads:
         self,
         basis: SpanBasis,
         fields: tuple[str, ...] = (),
-        question: Question | None = None,
+        question: SpanQuestion | None = None,
         *,
         reverse: bool = False,
         tracked: bool = True,
@@ -290,8 +159,8 @@ class SpanReads:
         drafts: Mapping[DocKey, Draft],
         *,
         reverse: bool,
-    ) -> KeySlice:
-        """Some keys of a part of a span, as this transaction sees it."""
+    ) -> tuple[list[bytes], tuple[bytes, bytes] | None]:
+        """Some keys of a part of a span, as this transaction sees it; and where the next ones are, if any."""
         replica, name = self._replica, basis.named.name
         with replica.lock:
             chunk, rest = replica.confirmed_keys(name, lo, hi, size, reverse=reverse)
@@ -310,7 +179,7 @@ class SpanReads:
                     found[first] = None
             if drafts:
                 self._draft(basis, drafts, lo, hi, found)
-        return KeySlice(sorted(found, reverse=reverse), rest)
+        return sorted(found, reverse=reverse), rest
 
     def _draft(
         self, basis: SpanBasis, drafts: Mapping[DocKey, Draft], lo: bytes, hi: bytes, found: dict[bytes, None]
@@ -320,7 +189,7 @@ class SpanReads:
         record, named = self.members.index(name)
         drafted = self._drafted.get(name)
         if drafted is None:
-            drafted = self._drafted[name] = _DraftKeys()
+            drafted = self._drafted[name] = DraftKeys()
         drafted.update(drafts, record, named)
         for doc in drafted.docs:
             self.builds_on(doc, drafts[doc], [each.name for each in named.index.fields])
@@ -359,7 +228,7 @@ class SpanReads:
 
     # -- answers -------------------------------------------------------------------------------------------
 
-    def tally(self, basis: SpanBasis, question: Question, drafts: Mapping[DocKey, Draft]) -> Tally:
+    def tally(self, basis: SpanBasis, question: SpanQuestion, drafts: Mapping[DocKey, Draft]) -> Tally:
         """A tally of the documents of a span, filled by one pass over its keys."""
         found = tally_of(question)
         record, named = self.members.index(basis.named.name)
@@ -374,7 +243,9 @@ class SpanReads:
                 return found
             lo, hi = rest
 
-    def with_drafts(self, tally: Tally, basis: SpanBasis, question: Question, drafts: Mapping[DocKey, Draft]) -> Answer:
+    def with_drafts(
+        self, tally: Tally, basis: SpanBasis, question: SpanQuestion, drafts: Mapping[DocKey, Draft]
+    ) -> Answer:
         """The answer of a shared tally, with the transaction's own writes on top. The tally is as before."""
         record, named = self.members.index(basis.named.name)
         lo, hi = basis.lo, basis.hi
@@ -446,18 +317,9 @@ class SpanReads:
         for entry in self.entries.values():
             covered = entry.covered
             if covered is not None:
-                found[self._name(entry, *covered)] = None
+                key = SpanKey(entry.basis.named.name, *covered, entry.fields)
+                found[named_now(self._replica, self.members, key)] = None
         return tuple(found)
-
-    def _name(self, entry: SpanEntry, lo: bytes, hi: bytes) -> SpanRead:
-        replica, name = self._replica, entry.basis.named.name
-        docs = self.members.overlay(name).docs_between(lo, hi, unmoved=bool(entry.fields))
-        layers: dict[LocalSeq, PendingCommit] = {}
-        for doc in docs:
-            for layer in replica.layers_of(doc):
-                layers[layer.commit.local_seq] = layer
-        numbers = ranges([layers[number] for number in sorted(layers)]) if layers else ()
-        return SpanRead(name, lo, hi, replica.seq, entry.fields, numbers, tuple(sorted(docs)))
 
     def end(self) -> None:
         """The transaction has ended: later shifts are not held for it."""

@@ -20,7 +20,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     hi: bytes
 
 
-class Question(msgspec.Struct, frozen=True):
+class SpanQuestion(msgspec.Struct, frozen=True):
     """A question about the documents of a span: the number of them, or something about the values of a field.
 
     `by`: the same for each group of documents with an equal value in that field.
@@ -43,4 +43,4 @@ class SpanKey(msgspec.Struct, frozen=True):
     lo: bytes
     hi: bytes
     fields: tuple[str, ...] = ()
-    question: Question | None = None
+    question: SpanQuestion | None = None

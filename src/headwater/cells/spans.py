@@ -17,11 +17,11 @@ from headwater.cells.members import Members
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import SpacePort
 from headwater.cells.span_reads import SLICE, SPARE, SpanReads
-from headwater.cells.span_records import Question, Span, SpanKey
-from headwater.cells.tallies import Answer, ExistsTally, answer_digest
+from headwater.cells.span_records import Span, SpanKey, SpanQuestion
+from headwater.cells.span_tallies import Answer, ExistsTally, answer_digest
 from headwater.cells.transaction import Transaction
 from headwater.errors import QueryError
-from headwater.store.collection_record import RECORD_KIND, doc_of
+from headwater.store.collection_record import RECORD_KIND, doc_of, kind_of_index
 from headwater.values.address import doc_key, user_scope
 from headwater.values.ids import DocKey
 from headwater.values.tree import Maybe
@@ -45,7 +45,7 @@ class _Reader:
         if tx is None:
             self.reads = SpanReads(self.replica, self.members, lambda _doc, _path: None)
         else:
-            self.reads = tx.span_reads(self.members, record.kind)
+            self.reads = _reads_of(tx, self.members, record.kind)
             if record.scope != "space" and space.actor is not None:
                 # A result that depends on one user's documents is that user's: as of any read there.
                 tx.read(doc_key(f"{RECORD_KIND}:{record.kind}", user_scope(space.actor)))
@@ -53,7 +53,22 @@ class _Reader:
 
     @property
     def drafts(self) -> Mapping[DocKey, Draft]:
-        return _NOTHING if self.tx is None else self.tx.drafts
+        return _NOTHING if self.tx is None else self.tx._drafts
+
+
+def _reads_of(tx: Transaction, members: Members, kind: str) -> SpanReads:
+    """The reads of a transaction, before one of this kind. What writes such documents is made current first (I4)."""
+    if not tx.is_open:
+        raise tx._ended("read")
+    found = tx.spans
+    if found is None:
+        found = tx.spans = SpanReads(tx.replica, members, tx.read)
+    if kind not in found.kinds:
+        found.kinds[kind] = None
+        if tx.gate is not None:
+            for doc in tx.replica.written_docs(kind):
+                tx.gate(doc)
+    return found
 
 
 def _members(space: SpacePort) -> Members:
@@ -98,7 +113,7 @@ def _keys(reader: _Reader, span: Span, *, reverse: bool, limit: int | None, fiel
     lo, hi = span.lo, span.hi
     while True:
         if tx is not None:
-            tx.span_reads(reader.members, span.index.partition("#")[0])
+            _reads_of(tx, reader.members, kind_of_index(span.index))
         size = SLICE if left is None else min(SLICE, left + SPARE)
         found, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse)
         for key in found:
@@ -121,7 +136,7 @@ def document(space: SpacePort, span: Span, key: bytes, fields: tuple[str, ...]) 
     return reader.reads.document(doc, fields, reader.drafts)
 
 
-def answer(space: SpacePort, span: Span, question: Question, *, tracked: bool = True) -> Answer:
+def answer(space: SpacePort, span: Span, question: SpanQuestion, *, tracked: bool = True) -> Answer:
     """The answer to a question about the documents of a span. The read is invalid when the answer is another one.
 
     Values are in the form in which the index orders them (`IndexField.ordered`): an int, a text, an Instant. A sum of

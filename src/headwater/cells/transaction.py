@@ -9,12 +9,12 @@ Length: reading, writing and ending share every field; separate parts are in `dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import Callable, KeysView, Sequence
 from typing import Final, TypeAlias
 
 from headwater.cells.context import CONTEXT, PEEKING
 from headwater.cells.context_frame import ContextFrame, is_within
-from headwater.cells.drafts import Draft, operations_of, overtaken, versions_of
+from headwater.cells.drafts import Draft, Versions, operations_of, overtaken, versions_of
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
@@ -24,8 +24,7 @@ from headwater.cells.journal import (
     Journal,
 )
 from headwater.cells.kept_reads import Keeping
-from headwater.cells.members import Members
-from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, ReadKey, call_all
+from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, call_all
 from headwater.cells.replica import Replica
 from headwater.cells.span_reads import SpanReads
 from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
@@ -56,10 +55,7 @@ Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]
 
 
 class Transaction:
-    """A group of reads and writes that is committed as a unit. Made by `space.transaction()`.
-
-    It takes its snapshot of a document at the first read of it. Its own writes are visible inside it at once.
-    """
+    """A group of reads and writes that is committed as a unit. Made by `space.transaction()`."""
 
     # A transaction is made for every run, and most change none of these: so they are class attributes. `__init__` sets
     # those that every run reads, because a class attribute takes five times as long to read.
@@ -212,35 +208,9 @@ class Transaction:
         seen = self._seen if self.ended_with is None else self.ended_with[1]
         return seen[doc].value
 
-    def fresh_copy(self) -> Transaction:
-        """A new transaction for the same work, with the same snapshots and without the writes."""
-        other = Transaction(self.replica, self.name, read_only=self.read_only, cause=self.cause)
-        other.node, other.triggers, other.surface = self.node, self.triggers, self.surface
-        other._seen = dict(self._seen)
-        return other
-
     def written(self) -> list[tuple[DocKey, Maybe]]:
         """The written documents, with their new values."""
         return [(doc, draft.value) for doc, draft in self._drafts.items() if draft.whole or draft.ops]
-
-    def span_reads(self, members: Members, kind: str) -> SpanReads:
-        """The reads in indexes, before one of this kind. What writes such documents is made current first."""
-        if self.status is not _OPEN:
-            raise self._ended("read")
-        found = self.spans
-        if found is None:
-            found = self.spans = SpanReads(self.replica, members, self.read)
-        if kind not in found.kinds:
-            found.kinds[kind] = None
-            if self.gate is not None:
-                for doc in self.replica.written_docs(kind):
-                    self.gate(doc)
-        return found
-
-    @property
-    def drafts(self) -> Mapping[DocKey, Draft]:
-        """The documents that it has written, or begun to write."""
-        return self._drafts
 
     @property
     def docs(self) -> KeysView[DocKey]:
@@ -474,12 +444,7 @@ class Transaction:
         """End a transaction without writes: there is nothing to decide."""
         self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
-    def _submit(
-        self,
-        operations: Sequence[Operation],
-        versions: Mapping[ReadKey, Mark | None],
-        spans: tuple[SpanRead, ...] = (),
-    ) -> None:
+    def _submit(self, operations: Sequence[Operation], versions: Versions, spans: tuple[SpanRead, ...] = ()) -> None:
         replica = self.replica
         observed: Seen | None = None
         if self.observes is not None:

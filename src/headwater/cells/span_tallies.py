@@ -12,7 +12,7 @@ from hashlib import blake2b
 from math import inf, isfinite, isnan, nan
 from typing import Final, TypeAlias, cast
 
-from headwater.cells.span_records import Question
+from headwater.cells.span_records import SpanQuestion
 from headwater.errors import InvariantError
 from headwater.values.sortkey import Elapsed, Ordered, encode_field
 from headwater.values.tree import ABSENT
@@ -207,8 +207,8 @@ class BagTally(Tally):
 class GroupTally(Tally):
     """One tally for each value of a field."""
 
-    def __init__(self, question: Question) -> None:
-        self._each = Question(question.kind, question.field)
+    def __init__(self, question: SpanQuestion) -> None:
+        self._each = SpanQuestion(question.kind, question.field)
         self._groups: dict[bytes, tuple[Ordered, Tally]] = {}
 
     def put(self, key: bytes, value: Ordered, group: Ordered) -> None:
@@ -241,7 +241,7 @@ def _single(tally: Tally) -> Scalar:
     return cast("Scalar", tally.answer())  # of no groups
 
 
-def tally_of(question: Question) -> Tally:
+def tally_of(question: SpanQuestion) -> Tally:
     """An empty tally for a question."""
     if question.by is not None:
         if question.kind == "exists":
