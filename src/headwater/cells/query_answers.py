@@ -14,7 +14,7 @@ from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
 from headwater.cells.indexed_fields import NONE, VALUES, OrderedField
 from headwater.cells.query_rows import Asked, Evaluation
-from headwater.cells.span_records import Question, Span
+from headwater.cells.span_records import SpanQuestion, Span
 from headwater.cells.spans import answer
 from headwater.errors import QueryError, UsageError
 from headwater.values.ids import DocKey
@@ -43,7 +43,7 @@ class Answers(Generic[D]):
     def _cls(self) -> str:
         return self._asked.source.cls.__qualname__
 
-    def _of_spans(self, evaluation: Evaluation[D], question: Question) -> list[Any]:
+    def _of_spans(self, evaluation: Evaluation[D], question: SpanQuestion) -> list[Any]:
         """The answers of all spans."""
         name = evaluation.plan.named.name
         return [answer(evaluation.space, Span(name, lo, hi), question) for lo, hi, _ in evaluation.plan.spans]
@@ -56,7 +56,7 @@ class Answers(Generic[D]):
             return 0
         evaluation = Evaluation(self._asked)
         if evaluation.is_served:
-            return sum(cast("list[int]", self._of_spans(evaluation, Question("count"))))
+            return sum(cast("list[int]", self._of_spans(evaluation, SpanQuestion("count"))))
         return sum(1 for _ in evaluation.taken(()))
 
     def exists(self) -> bool:
@@ -67,7 +67,7 @@ class Answers(Generic[D]):
         if evaluation.is_served:
             name = evaluation.plan.named.name
             spans = [Span(name, lo, hi) for lo, hi, _ in evaluation.plan.spans]
-            return any(answer(evaluation.space, span, Question("exists")) for span in spans)
+            return any(answer(evaluation.space, span, SpanQuestion("exists")) for span in spans)
         return any(True for _ in evaluation.taken((), most=1))
 
     def sum(self, field: DocField) -> int | float:
@@ -75,7 +75,7 @@ class Answers(Generic[D]):
         ordered = self._numeric(field)
         evaluation = self._over(ordered, "sum")
         if evaluation.is_served and (ordered.stored.form != "float" or len(evaluation.plan.spans) == 1):
-            found = cast("list[int | float]", self._of_spans(evaluation, Question("sum", ordered.stored)))
+            found = cast("list[int | float]", self._of_spans(evaluation, SpanQuestion("sum", ordered.stored)))
             return _as(ordered, sum(found))
         return _sum_of(self._values(evaluation, ordered), ordered)
 
@@ -123,7 +123,7 @@ class Answers(Generic[D]):
     def _extreme_of(self, evaluation: Evaluation[D], field: OrderedField, *, is_last: bool) -> object:
         kind: GroupKind = "max" if is_last else "min"
         if evaluation.is_served and field.is_exact:
-            found = self._of_spans(evaluation, Question(kind, field.stored))
+            found = self._of_spans(evaluation, SpanQuestion(kind, field.stored))
             best = _extreme(found, is_last=is_last)
             return None if best is None else field.loaded(best)
         places: dict[bytes, DocKey] = {}
@@ -142,7 +142,7 @@ class Answers(Generic[D]):
         evaluation = self._by(ordered, None)
         if evaluation.is_served and ordered.is_exact:
             codes: dict[bytes, Ordered] = {}
-            for values in self._of_spans(evaluation, Question("distinct", ordered.stored)):
+            for values in self._of_spans(evaluation, SpanQuestion("distinct", ordered.stored)):
                 codes.update((encode_field(value), value) for value in values)
             return list(_loadable(ordered, (codes[code] for code in sorted(codes))))
         return [group for group, _ in self._grouped(evaluation, ordered, None)]
@@ -155,7 +155,7 @@ class Answers(Generic[D]):
         evaluation = self._by(by, ordered)
         is_exact = by.is_exact and (ordered is None or ordered.is_exact)
         if evaluation.is_served and is_exact and len(evaluation.plan.spans) == 1:
-            question = Question(kind, None if ordered is None else ordered.stored, by.stored)
+            question = SpanQuestion(kind, None if ordered is None else ordered.stored, by.stored)
             found: list[tuple[Ordered, Any]] = list(self._of_spans(evaluation, question)[0])
         else:
             return self._answered(self._grouped(evaluation, by, ordered), kind, ordered)

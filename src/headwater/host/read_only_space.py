@@ -48,11 +48,6 @@ class ReadOnlyFile:
         with self._lock:
             return self._checked().span(MAIN, index, lo, hi, limit=limit, reverse=reverse, through=through)
 
-    def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
-        """The keys of a span as of a sequence number."""
-        with self._lock:
-            return self._held().span(MAIN, index, lo, hi, limit=limit, reverse=reverse, through=through)
-
     def submit(self, submission: Submission) -> NoReturn:
         """Nothing is written."""
         del submission
