@@ -34,6 +34,7 @@ from headwater.cells.gathered_documents import GATHERED, Gathered
 from headwater.cells.linked_spaces import LinkedSpace
 from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import BREADTH
+from headwater.cells.unique_values import check_unique
 from headwater.errors import DeclarationError, HeadwaterError, SchemaError
 from headwater.store.commit import SetDoc
 from headwater.values.address import address_text, doc_key
@@ -224,6 +225,8 @@ class Doc(HandleCopies):
             WRITE_SPACE.reset(token)
         doc, scope = space.mint(kind_of_id(cls), tx), cls._hw_made_in
         key = doc_key(doc) if scope == "space" else space.key(doc, scope)
+        if space.replica.members is not None:
+            check_unique(space, key, value)
         self._hw_bind(space, doc, scope, key)
         space.handles[key, cls] = self
         if tx is None:

@@ -16,7 +16,8 @@ from headwater.cells.query_rows import Asked
 from headwater.cells.query_source import QuerySource
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.errors import NameRefusedError, NotFoundError, UsageError
+from headwater.cells.unique_values import check_unique
+from headwater.errors import DuplicateError, NameRefusedError, NotFoundError, UsageError
 from headwater.store.collection_record import CollectionRecord, kind_of
 from headwater.values.author_text import add_note, safe_repr
 from headwater.values.ids import DocKey
@@ -161,11 +162,12 @@ class Collection(Query[D]):
         iterator, done = iter(cast("Iterable[object]", rows)), 0
         try:
             if tx is not None:
-                done = self._insert(space, tx, self._trees(iterator, gathered, 0))
+                done = self._insert(space, tx, self._trees(iterator, gathered, 0), 0)
             else:
                 while True:
                     with space.transaction() as own:
-                        count = self._insert(space, own, islice(self._trees(iterator, gathered, done), batch))
+                        rows_now = islice(self._trees(iterator, gathered, done), batch)
+                        count = self._insert(space, own, rows_now, done)
                     done += count
                     if count < batch:
                         break
@@ -178,12 +180,17 @@ class Collection(Query[D]):
             raise
         return done
 
-    def _insert(self, space: SpacePort, tx: Transaction, trees: Iterable[Value]) -> int:
+    def _insert(self, space: SpacePort, tx: Transaction, trees: Iterable[Value], before: int) -> int:
         source, count = self._source, 0
         for tree in trees:
-            doc = space.mint(source.kind, tx)
-            tx.make(space.key(doc, source.scope), tree)
+            doc = space.key(space.mint(source.kind, tx), source.scope)
             count += 1
+            try:
+                check_unique(space, doc, tree)
+            except DuplicateError as error:
+                message = f"insert_many(...): row {before + count}: {error.message}"
+                raise DuplicateError(message, **error.facts, row=before + count) from None
+            tx.make(doc, tree)
         return count
 
     def _trees(self, rows: Iterator[object], gathered: Gathered, before: int) -> Iterator[Value]:
