@@ -65,16 +65,12 @@ _Found: TypeAlias = dict[Node, tuple[ObservationRow, Observation]]
 SINCE: Final = "while not open"
 """The cause of a node that is restored as invalid: a change while the space was not open."""
 
-
 _NEVER_RAN: Final = NodeStatus.NEVER_RAN
 _RESTORED: Final = NodeSignal.RESTORED
 
-_UNWRITTEN: Final = (NEVER, False)
-"""The head of a document that was never written."""
-
+_UNWRITTEN: Final = (NEVER, False)  # the head of a document that was never written
 CALLS_KEY: Final = b"\xa1c"
 """The key of `Extra.calls` as stored: it is in every body with calls, and in few others."""
-
 
 ADOPTED: Final = "adopted"
 """The outcome of a node that need not run because another runtime has run it."""
