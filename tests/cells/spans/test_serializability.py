@@ -48,7 +48,7 @@ def act(space: SpacePort, tx: Transaction, seed: int) -> list[object]:
             if with_note:
                 seen += [get(document(space, span, key, fields), ("note",)) for key in found]
             saw.append(seen)
-            total += sum(sum(each) if isinstance(each, bytes) else int(each) for each in seen)  # type: ignore[call-overload]
+            total += sum(sum(each) if isinstance(each, bytes) else int(each) for each in seen)  # type: ignore[misc, call-overload]
             for _ in range(rng.randrange(3)):
                 number = rng.randrange(DOCS) if not found or rng.random() < 0.6 else int(numbers(found)[0])
                 how = (total + number) % 4
@@ -58,7 +58,9 @@ def act(space: SpacePort, tx: Transaction, seed: int) -> list[object]:
                 if how == 0 and is_there:
                     tx.delete(doc)
                 elif how == 1 and is_there:
-                    # An edit: on another version of the document it leads to another key.
+                    # An edit: on another version of the document it leads to another key. One without effect is no
+                    # write, so what it replaces is read.
+                    tx.read(doc, ("state",))
                     tx.patch(doc, Replace(("state",), STATES[total % 3]))
                 else:
                     tx.put(doc, value(STATES[total % 3], (total * 7 + number) % 6, note=total % 5))
