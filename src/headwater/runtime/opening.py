@@ -31,6 +31,7 @@ from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.machine import machine
 from headwater.runtime.block_commit import commit_block
 from headwater.runtime.by_address import ByAddress
+from headwater.runtime.collection_records import CollectionHost
 from headwater.runtime.connection import Connection
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.entered_space import EnteredSpace
@@ -49,6 +50,7 @@ from headwater.runtime.run_counts import RunCounts
 from headwater.runtime.server_rules import left
 from headwater.runtime.space_runtime import RuntimeOpening, RuntimePart, SpaceRuntime
 from headwater.runtime.stats import Stats
+from headwater.runtime.storage_port import LocalStorage
 from headwater.runtime.sync_wait import raise_lost
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
@@ -76,6 +78,7 @@ class Opening(
     PieceHost,
     RunHost,
     InspectedSpace,
+    CollectionHost,
     RuntimeOpening,
 ):
     """An app that is open at a space, plain or async."""
@@ -463,6 +466,11 @@ class Opening(
     def explain_resume(self) -> Resumption:
         """What this opening restored from earlier ones: which functions need not run, which must, and why."""
         return self.restorer.explain()
+
+    @property
+    def local_storage(self) -> LocalStorage:
+        """The storage in this process. Raises UsageError if a server has it."""
+        return self._lease.local
 
     def wait_for_disk(self, timeout: float | None = None) -> None:
         """Return when everything written so far is decided."""
