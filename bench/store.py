@@ -269,6 +269,11 @@ class Nowhere:
     def load(self, _doc: DocKey, _through: Seq) -> StoredDocument:
         return StoredDocument(self._value, Seq(1))
 
+    def span(
+        self, _index: str, _lo: bytes, _hi: bytes, *, limit: int | None, reverse: bool, through: Seq
+    ) -> list[bytes]:
+        return []
+
     def submit(self, submission: Submission) -> None:
         self._taken.append(submission)
 

@@ -6,8 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 
 from headwater.cells.drafts import Draft
-from headwater.cells.member_shifts import id_of
-from headwater.store.collection_record import CollectionRecord, NamedIndex, kind_of, scope_prefix
+from headwater.store.collection_record import CollectionRecord, NamedIndex, id_of, kind_of, scope_prefix
 from headwater.values.ids import DocKey
 from headwater.values.tree import ABSENT, Maybe
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headwater.store.collection_record import CollectionRecord, KeyMove, NamedIndex, scope_prefix
+from headwater.store.collection_record import CollectionRecord, KeyMove, NamedIndex, id_of, scope_prefix
 from headwater.values.ids import DocId, DocKey
 from headwater.values.tree import ABSENT, Maybe, child, same
 
@@ -67,11 +67,6 @@ class VisibleShift:
         before, after = move.before, move.after
         is_inside = (before is not None and lo <= before < hi) or (after is not None and lo <= after < hi)
         return is_inside and (before != after or (bool(fields) and self.touches(fields)))
-
-
-def id_of(doc: DocKey) -> DocId:
-    """The id of a document, without its scope."""
-    return DocId(doc[doc.find("/") + 1 :])
 
 
 class ShiftLog:

@@ -10,10 +10,10 @@ from typing import Final
 
 from headwater.cells.layered_keys import LayeredKeys
 from headwater.cells.loaded_document import Document
-from headwater.cells.member_shifts import ShiftLog, VisibleShift, id_of
+from headwater.cells.member_shifts import ShiftLog, VisibleShift
 from headwater.cells.visible_step import VisibleStep
 from headwater.errors import QueryError
-from headwater.store.collection_record import CollectionRecord, NamedIndex, kind_of, scope_prefix
+from headwater.store.collection_record import CollectionRecord, NamedIndex, id_of, kind_of, scope_prefix
 from headwater.store.commit import Effect, SpanRead
 from headwater.values.ids import DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe

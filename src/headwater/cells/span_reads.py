@@ -43,6 +43,12 @@ def _nothing(_doc: DocKey, _path: Path) -> None:
     """Of a transaction that has ended, and of plain code."""
 
 
+def span_reads_now(replica: Replica, keys: Iterable[SpanKey]) -> tuple[SpanRead, ...]:
+    """Reads as a commit names them, as of now. The lock of the replica is held."""
+    members = replica.members
+    return () if members is None else tuple([named_now(replica, members, key) for key in keys])
+
+
 def values_of(question: SpanQuestion, tree: Maybe) -> tuple[Ordered, Ordered]:
     """The values of a document in the two fields of a question."""
     return _ordered(question.field, tree), _ordered(question.by, tree)

@@ -10,12 +10,13 @@ from headwater.cells.context import CONTEXT
 from headwater.cells.context_frame import ContextFrame
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import RuntimePort, SpacePort
-from headwater.cells.span_records import SpanQuestion, Span
+from headwater.cells.span_records import Span, SpanQuestion
 from headwater.cells.transaction import Transaction
-from headwater.store.collection_record import CollectionRecord, Index, IndexField, doc_of, keys_of
+from headwater.store.collection_record import CollectionRecord, Index, IndexField, doc_of
 from headwater.store.commit import DeleteDoc, SetDoc
+from headwater.store.declaring import declare
 from headwater.values.address import doc_key
-from headwater.values.ids import DocKey, Seq, SessionId
+from headwater.values.ids import MAIN, DocKey, Seq, SessionId
 from headwater.values.sortkey import AFTER, encode_field
 from headwater.values.tree import freeze
 from tests.cells.replica.desk import Desk
@@ -36,27 +37,14 @@ class SpanDesk(Desk):
 
     def __init__(self) -> None:
         super().__init__()
-        self.members: dict[DocKey, None] = {}
+        # How often a replica has asked for keys.
         self.spans = 0
-
-    def submit(self, submission: Any) -> None:
-        for operation in submission.commit.operations:
-            if keys_of(ORDER, operation.doc, freeze({})):
-                self.members[operation.doc] = None
-        super().submit(submission)
+        declare(self.engine, ORDER)
 
     def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
-        """The confirmed keys, of every document there is."""
+        """The confirmed keys."""
         self.spans += 1
-        found = [
-            key
-            for doc in self.members
-            for name, key in keys_of(ORDER, doc, self.engine.documents.at(self.branch, doc, through).value)
-            if name == index and lo <= key < hi
-        ]
-        return sorted(found, reverse=reverse)[:limit]
-
-    branch = "main"
+        return self.engine.collections.span(MAIN, index, lo, hi, limit=limit, reverse=reverse, through=through)
 
     def replica(self, name: str) -> Replica:
         replica = super().replica(name)
@@ -83,11 +71,11 @@ def order(number: int | str) -> DocKey:
     return doc_key(f"order:{number}")
 
 
-def value(state: str = "open", cents: int | float = 100, **rest: object) -> Any:
+def value(state: str = "open", cents: float = 100, **rest: object) -> Any:
     return freeze({"state": state, "cents": cents, **rest})
 
 
-def put(replica: Replica, number: int | str, state: str = "open", cents: int | float = 100, **rest: object) -> None:
+def put(replica: Replica, number: int | str, state: str = "open", cents: float = 100, **rest: object) -> None:
     """Write an order, in a commit of its own."""
     replica.commit((SetDoc(order(number), value(state, cents, **rest)),))
 

@@ -98,6 +98,11 @@ class Invalidation:
             if notification.shifts:
                 self._match_shifts(notification, own, group)
 
+    @property
+    def has_shifts(self) -> bool:
+        """Whether changes in indexes wait to be matched."""
+        return any(isinstance(each, Notification) and each.shifts for each in list(self.inbox))
+
     def _match_shifts(self, notification: Notification, own: object, group: str | None) -> None:
         """Match changes in indexes with the nodes that read these, by the same rules."""
         spans, hit = self._graph.spans, dict[Node, DocKey]()
