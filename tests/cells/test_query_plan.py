@@ -13,7 +13,7 @@ import pytest
 import headwater as hw
 from headwater.cells.conditions import Condition
 from headwater.cells.indexed_fields import OrderedField, field_of
-from headwater.cells.query_plan import Plan, Wanted, by_field, planned
+from headwater.cells.query_plan import QueryPlan, Wanted, by_field, planned
 from headwater.errors import DeclarationError, QueryError, SchemaError, UsageError
 from headwater.store.collection_record import BY_ID, Index, NamedIndex
 from headwater.values.sortkey import AFTER, encode_field
@@ -53,7 +53,7 @@ def plan(
     *,
     scan: bool = False,
     prefix: bytes = b"",
-) -> Plan:
+) -> QueryPlan:
     tests = by_field([(of(each.field.name), each) for each in conditions])
     wanted = Wanted(tests, tuple(of(name) for name in order), prefix, scan)
     return planned(wanted, [NamedIndex(BY_ID.name("order"), BY_ID), *map(index, indexes)], "the query", "Order")

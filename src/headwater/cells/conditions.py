@@ -95,7 +95,7 @@ _INFIX: Final = frozenset(
 
 def compare(field: QueryField, operator: Operator, other: object) -> Condition:
     """The condition of an operator. Raises UsageError for an operand that is never less or more."""
-    if isinstance(other, Condition | Column):
+    if isinstance(other, Condition | QueryColumn):
         raise UsageError(f"{_name(field)} {operator.value} ...: a field is compared with a value, not with {other!r}")
     if other is None:
         if operator is Operator.EQUAL:
@@ -110,7 +110,7 @@ def _name(field: QueryField) -> str:
     return f"{field.owner.__qualname__}.{field.name}"
 
 
-class Column(Generic[T]):
+class QueryColumn(Generic[T]):
     """A field for conditions that plain operators cannot express. Made by `hw.col`.
 
     Example:
@@ -202,7 +202,7 @@ class Column(Generic[T]):
         """
         return Condition(self.field, Operator.IS_NONE, ())
 
-    def starts_with(self: Column[str], prefix: str) -> Condition:
+    def starts_with(self: QueryColumn[str], prefix: str) -> Condition:
         """The text of the field begins with a prefix. Upper and lower case differ.
 
         Args:
@@ -223,7 +223,7 @@ class Column(Generic[T]):
         return f"hw.col({_name(self.field)})"
 
 
-def col(field: T | None) -> Column[T]:
+def col(field: T | None) -> QueryColumn[T]:
     """A field for conditions that plain operators cannot express: prefixes, several values, fields that may be None.
 
     To a type checker, a field that may be None has no `<`. `hw.col(Order.due) < now` is the same comparison.
@@ -254,12 +254,12 @@ def col(field: T | None) -> Column[T]:
         ```
     """
     given: object = field
-    if isinstance(given, Column):
-        return cast("Column[T]", given)
+    if isinstance(given, QueryColumn):
+        return cast("QueryColumn[T]", given)
     if not is_field(given):
         message = f"hw.col takes a field of a document class, such as Order.due, and got {safe_repr(given)}"
         raise DeclarationError(message)
-    return Column(cast("QueryField", given))
+    return QueryColumn(cast("QueryField", given))
 
 
 def is_field(thing: object) -> bool:

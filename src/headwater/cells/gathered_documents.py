@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
+from headwater.cells.context import Addressed
+from headwater.cells.space_port import SpacePort
 from headwater.errors import UsageError
 from headwater.values.tree import Value
-
-if TYPE_CHECKING:  # of a Doc, which looks here when it is made
-    from headwater.cells.context import Addressed
-    from headwater.cells.space_port import SpacePort
 
 
 class Gathered:

@@ -116,7 +116,7 @@ VALUES: Final[Interval] = (NONE + AFTER, AFTER)
 
 def field_of(kind: type[Doc], given: object, where: str) -> DocField:
     """The field of a class that an author names, as `Order.created`. Raises DeclarationError."""
-    found: object = getattr(given, "field", None) if type(given).__name__ == "Column" else given
+    found: object = getattr(given, "field", None) if type(given).__name__ == "QueryColumn" else given
     known = fields_of_class(kind)
     if is_field(found):
         field = cast("DocField", found)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
-from headwater.cells.conditions import Column, Condition, no_condition
+from headwater.cells.conditions import Condition, QueryColumn, no_condition
 from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
 from headwater.cells.document_operations import delete as delete_document
@@ -376,7 +376,7 @@ class Query(Generic[D]):
         Raises:
             QueryError: HW120. No index serves the query.
         """
-        return Answers(self._asked).exists()
+        return Answers(self._asked).is_found()
 
     def sum(self, field: N) -> N:
         """The sum of a field. Sums of floats are exact, and rounded once.
@@ -537,7 +537,7 @@ class Query(Generic[D]):
 
 
 def _field(asked: Asked[Any], given: object, verb: str) -> DocField:
-    return field_of(asked.source.cls, given.field if isinstance(given, Column) else given, f"{verb}(...)")
+    return field_of(asked.source.cls, given.field if isinstance(given, QueryColumn) else given, f"{verb}(...)")
 
 
 def _check_count(verb: str, count: object, least: int) -> None:

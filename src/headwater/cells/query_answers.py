@@ -59,7 +59,7 @@ class Answers(Generic[D]):
             return sum(cast("list[int]", self._of_spans(evaluation, SpanQuestion("count"))))
         return sum(1 for _ in evaluation.taken(()))
 
-    def exists(self) -> bool:
+    def is_found(self) -> bool:
         """Whether there is one."""
         if self._asked.limit == 0:
             return False

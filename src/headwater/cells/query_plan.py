@@ -46,7 +46,7 @@ class SpanPart(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class QueryPlan:
     """How a query is answered."""
 
     named: NamedIndex
@@ -168,7 +168,7 @@ class _Service(NamedTuple):
     order_at: int | None
 
 
-def planned(wanted: Wanted, indexes: Sequence[NamedIndex], what: str, kind: str) -> Plan:
+def planned(wanted: Wanted, indexes: Sequence[NamedIndex], what: str, kind: str) -> QueryPlan:
     """The plan of a query. Raises QueryError if no index serves it."""
     if wanted.is_scan:
         return _scan(wanted, indexes, what)
@@ -176,7 +176,7 @@ def planned(wanted: Wanted, indexes: Sequence[NamedIndex], what: str, kind: str)
     if not found:
         raise _unserved(wanted, what, kind)
     best = min(found, key=lambda each: (len(each.named.index.fields), each.named.name))
-    return Plan(best.named, _spans(wanted, best, what), (), ())
+    return QueryPlan(best.named, _spans(wanted, best, what), (), ())
 
 
 def _names(named: NamedIndex) -> list[str]:
@@ -201,7 +201,7 @@ def _order_start(wanted: Wanted, names: list[str], count: int) -> int | None:
     return next((at for at in range(count, -1, -1) if names[at : at + len(ordered)] == ordered), None)
 
 
-def _scan(wanted: Wanted, indexes: Sequence[NamedIndex], what: str) -> Plan:
+def _scan(wanted: Wanted, indexes: Sequence[NamedIndex], what: str) -> QueryPlan:
     """The index that serves most conditions; all others are checked."""
     exact, ranged = wanted.exact, wanted.ranged
     found: list[_Service] = []
@@ -216,7 +216,7 @@ def _scan(wanted: Wanted, indexes: Sequence[NamedIndex], what: str) -> Plan:
     )
     served = set(_names(best.named)[: best.compared])
     rest = tuple(test for name, test in wanted.tests.items() if name not in served)
-    return Plan(best.named, _spans(wanted, best, what), rest, wanted.order if best.order_at is None else ())
+    return QueryPlan(best.named, _spans(wanted, best, what), rest, wanted.order if best.order_at is None else ())
 
 
 def _spans(wanted: Wanted, service: _Service, what: str) -> tuple[SpanPart, ...]:

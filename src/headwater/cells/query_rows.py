@@ -14,7 +14,7 @@ from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
 from headwater.cells.indexed_fields import Interval, OrderedField
 from headwater.cells.page_cursor import read_cursor
-from headwater.cells.query_plan import FieldCondition, Plan, Wanted, by_field, planned
+from headwater.cells.query_plan import FieldCondition, QueryPlan, Wanted, by_field, planned
 from headwater.cells.query_source import QuerySource
 from headwater.cells.span_records import Span
 from headwater.cells.spans import keys
@@ -79,7 +79,7 @@ class Evaluation(Generic[D]):
         indexes = source.named()
         if has_field:
             indexes = tuple(each for each in indexes if has_field in [field.name for field in each.index.fields])
-        self.plan: Plan = planned(wanted, indexes, str(asked), source.cls.__qualname__)
+        self.plan: QueryPlan = planned(wanted, indexes, str(asked), source.cls.__qualname__)
         source.check_indexed(self.space, str(asked))
         if self.tx is None and self.space.inbox:
             self.space.runtime.catch_up()

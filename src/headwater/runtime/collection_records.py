@@ -6,7 +6,6 @@ another program has declared with another type is refused, with both types.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
@@ -16,6 +15,7 @@ from headwater.errors import DeclarationError
 from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.event_service import EventHost
+from headwater.runtime.lease import Lease
 from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.storage_port import LocalStorage
 from headwater.store.collection_record import CollectionRecord, record_of
@@ -38,11 +38,12 @@ class CollectionHost(EventHost):
 
     runtime: SpaceRuntime
     branch: BranchId
+    _lease: Lease
 
     @property
-    @abstractmethod
     def local_storage(self) -> LocalStorage:
-        """Its storage, which is in this process."""
+        """The storage in this process. Raises UsageError if a server has it."""
+        return self._lease.local
 
 
 def declare_collections(opened: CollectionHost, records: Sequence[CollectionRecord]) -> None:

@@ -50,7 +50,6 @@ from headwater.runtime.run_counts import RunCounts
 from headwater.runtime.server_rules import left
 from headwater.runtime.space_runtime import RuntimeOpening, RuntimePart, SpaceRuntime
 from headwater.runtime.stats import Stats
-from headwater.runtime.storage_port import LocalStorage
 from headwater.runtime.sync_wait import raise_lost
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
@@ -466,11 +465,6 @@ class Opening(
     def explain_resume(self) -> Resumption:
         """What this opening restored from earlier ones: which functions need not run, which must, and why."""
         return self.restorer.explain()
-
-    @property
-    def local_storage(self) -> LocalStorage:
-        """The storage in this process. Raises UsageError if a server has it."""
-        return self._lease.local
 
     def wait_for_disk(self, timeout: float | None = None) -> None:
         """Return when everything written so far is decided."""

@@ -66,7 +66,7 @@ class Collection(Query[D]):
         return self._asked.source
 
     def record(self) -> CollectionRecord:
-        """What the space is told of it. Raises DeclarationError for a field without an order."""
+        """The record that is stored in the space. Raises DeclarationError for a field without an order."""
         return self._source.record()
 
     @property
