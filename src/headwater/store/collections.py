@@ -2,6 +2,8 @@
 
 The engine asks for the shifts of each commit that it is about to append: they say whether a unique index would have two
 equal keys, they conflict with spans that other commits have read, and the indexes follow them.
+
+Length: records, feed and indexes change together with each commit, and are undone together.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from headwater.errors import CorruptError, DuplicateError, HistoryError, LocalProtocolError, NotFoundError, UsageError
+from headwater.errors import CorruptError, HistoryError, LocalProtocolError, NotFoundError, UsageError
 from headwater.store.applying import apply_operation
 from headwater.store.backend import Backend, EntryFold, Fold, IndexRow
 from headwater.store.collection_record import (
@@ -20,7 +22,6 @@ from headwater.store.collection_record import (
     NamedIndex,
     Shift,
     changed_fields,
-    doc_of,
     id_of,
     kind_of,
     kind_of_index,
@@ -35,15 +36,14 @@ from headwater.store.entries import Entries, Undone
 from headwater.store.features import COLLECTIONS, parse
 from headwater.store.sessions import Session, Sessions
 from headwater.store.shifts import Feed
+from headwater.store.span_conflicts import SpanView, first_hit
 from headwater.store.state_cache import StateCache
-from headwater.values.address import address_text
+from headwater.store.unique_keys import duplicate_in
 from headwater.values.ids import BranchId, DocKey, Seq
-from headwater.values.sortkey import AFTER, doc_id_of, encode_id, fields_of
 from headwater.values.tree import ABSENT, Maybe
 
 _RECORDS: Final = f"space/{RECORD_KIND}:"
 _PAGE: Final = 512
-_RIVALS: Final = 8
 _NO_SHIFTS: Final[list[Shift]] = []
 _NO_RECORDS: Final[Mapping[str, CollectionRecord]] = {}
 
@@ -161,7 +161,7 @@ class Collections:
                 except CorruptError as error:
                     return Refused(error.message, doc, code=UsageError.code)
         if shifts:
-            refused = self._duplicate(commit.branch, records, shifts)
+            refused = duplicate_in(shifts, records, lambda index: self._current(commit.branch, index))
             if refused is not None:
                 return refused
         return shifts
@@ -254,46 +254,6 @@ class Collections:
 
     # -- checks --------------------------------------------------------------------------------------------
 
-    def _duplicate(
-        self, branch: BranchId, records: Mapping[str, CollectionRecord], shifts: Sequence[Shift]
-    ) -> Refused | None:
-        """The refusal of a commit that gives two documents the same values of a unique index. Its net counts."""
-        for record in {shift.doc: records[kind_of(shift.doc)] for shift in shifts}.values():
-            for named in record.named:
-                if named.index.unique:
-                    found = self._duplicate_in(branch, record, named, shifts)
-                    if found is not None:
-                        return found
-        return None
-
-    def _duplicate_in(
-        self, branch: BranchId, record: CollectionRecord, named: NamedIndex, shifts: Sequence[Shift]
-    ) -> Refused | None:
-        moves = [move for shift in shifts for move in shift.moves if move.index == named.name]
-        left = {move.before for move in moves}
-        taken: dict[bytes, bytes] = {}
-        for move in moves:
-            key = move.after
-            if key is None:
-                continue
-            start = unique_part(record, key)
-            if start is None:
-                continue
-            rival = taken.get(start)
-            if rival is None:
-                stored = self._current(branch, named.name).span(
-                    start, start + AFTER, _RIVALS, reverse=False, undone=None
-                )
-                rival = next((each for each in stored if each not in left and each != key), None)
-            if rival is not None:
-                doc = doc_of(record, key)
-                reason = (
-                    f"{address_text(doc)} has the same {described(named, key)} as {address_text(doc_of(record, rival))}"
-                )
-                return Refused(reason, doc_of(record, rival), code=DuplicateError.code)
-            taken[start] = key
-        return None
-
     def objection(self, commit: Commit, session: Session) -> Verdict | None:
         """The verdict against the spans that a commit has read; None if all of them are current."""
         for span in commit.spans:
@@ -319,38 +279,7 @@ class Collections:
         later = None if span.seq < declared else self.shifts_after(commit.branch, span.seq)
         if later is None:
             return Conflict(f"{span.index} was read so long ago that it is not known what has changed since")
-        for shift in later:
-            if self._hits(commit, record, named, span, shift):
-                reason = f"{address_text(shift.doc)} was written since {span.index} was read"
-                return Conflict(reason, shift.doc, seq=shift.seq)
-        return None
-
-    def _hits(self, commit: Commit, record: CollectionRecord, named: NamedIndex, span: SpanRead, shift: Shift) -> bool:
-        """Whether a later commit changed what was read of a span."""
-        is_own = shift.session == commit.session
-        if is_own and any(first <= shift.local_seq <= last for first, last in span.layers):
-            return False
-        for move in shift.moves:
-            if move.index == span.index and (_is_in(move.before, span) or _is_in(move.after, span)):
-                return True
-        if is_own:
-            # It was read with all own commits before it. One that has no key in the span did not matter.
-            return False
-        return shift.doc in span.layered or self._changes_field(commit.branch, record, named, span, shift)
-
-    def _changes_field(
-        self, branch: BranchId, record: CollectionRecord, named: NamedIndex, span: SpanRead, shift: Shift
-    ) -> bool:
-        """Whether it changed one of the fields that were read of each document in the span."""
-        if not span.fields or kind_of(shift.doc) != record.kind:
-            return False
-        if shift.fields is not None and not any(field in shift.fields for field in span.fields):
-            return False
-        # Its key is still the one it had then, or a later shift has moved it out of the span and is found itself.
-        prefix = scope_prefix(record, shift.doc)
-        value = self._states.get(branch, shift.doc).value
-        is_here = prefix is not None and value is not ABSENT
-        return is_here and _is_in(named.key(prefix or b"", value, id_of(shift.doc)), span)
+        return first_hit(later, SpanView(commit, span, record, named, self._states))
 
     # -- queries -------------------------------------------------------------------------------------------
 
@@ -534,25 +463,6 @@ def _shift_of(record: CollectionRecord, commit: Commit, effect: Effect, seq: Seq
     if not moves and fields == ():
         return None
     return Shift(commit.branch, seq, commit.session, commit.local_seq, doc, moves, fields)
-
-
-def _is_in(key: bytes | None, span: SpanRead) -> bool:
-    return key is not None and span.lo <= key < span.hi
-
-
-def unique_part(record: CollectionRecord, key: bytes) -> bytes | None:
-    """The part of a key that no other document may have; None if a field is None: such documents are not compared."""
-    fields = fields_of(key)[1 if record.scope == "user" else 0 :]
-    if any(field is None or field is ABSENT for field in fields):
-        return None
-    return key[: -len(encode_id(doc_id_of(key, record.kind)))]
-
-
-def described(named: NamedIndex, key: bytes) -> str:
-    """The fields of a unique index with their values, for people."""
-    names = [field.name for field in named.index.fields]
-    values = fields_of(key)[-len(names) :]
-    return ", ".join(f"{name} {value!r}" for name, value in zip(names, values, strict=True))
 
 
 def _by_seq(item: tuple[DocKey, Seq]) -> Seq:
