@@ -72,8 +72,8 @@ class Collections:
         self._records: dict[BranchId, dict[str, CollectionRecord]] = {}
         self._stored: dict[IndexKey, IndexRow] = {}
         self._entries: dict[IndexKey, Entries] = {}
-        # Indexes whose keys are written with the next commits, one at a time.
-        self._due: dict[IndexKey, None] = {}
+        # Indexes whose keys are written with the next commits, one at a time. No property: each batch looks at it.
+        self.due: dict[IndexKey, None] = {}
         self._feed = Feed(backend, documents.folded)
         # Whether the shifts of the log after the last fold are in the feed.
         self._is_complete = True
@@ -83,7 +83,7 @@ class Collections:
     def _start(self) -> None:
         self._stored = {(row.branch, row.name): row for row in self._backend.index_rows()}
         # After a crash, indexes may lag behind the other caches.
-        self._due = {key: None for key, row in self._stored.items() if row.through < self._documents.folded}
+        self.due = {key: None for key, row in self._stored.items() if row.through < self._documents.folded}
         self._feed = Feed(self._backend, max(self._documents.folded, self._backend.shift_floor()))
         self._is_complete = False
 
@@ -197,7 +197,7 @@ class Collections:
             for key in [key for key, entries in self._entries.items() if entries.through > head]:
                 del self._entries[key]
             for entries in fold.entries if fold is not None else ():
-                self._due[entries.row.branch, entries.row.name] = None
+                self.due[entries.row.branch, entries.row.name] = None
 
     def _complete(self) -> None:
         """After an opening, make the shifts of the log after the last fold, from its documents as of that fold."""
@@ -366,7 +366,7 @@ class Collections:
         self.rebuilt.append(index)
         named = self.index(branch, index)
         assert named is not None
-        self._due[branch, index] = None
+        self.due[branch, index] = None
         return self.made(branch, named)
 
     def made(self, branch: BranchId, named: NamedIndex, record: CollectionRecord | None = None) -> Entries:
@@ -399,17 +399,12 @@ class Collections:
         """Take the keys of a new index. They are written with the next fold."""
         key = (entries.branch, entries.name)
         self._entries[key] = entries
-        self._due[key] = None
+        self.due[key] = None
 
     @property
     def stored(self) -> list[IndexRow]:
         """The indexes in the table."""
         return list(self._stored.values())
-
-    @property
-    def has_due(self) -> bool:
-        """Whether keys of an index should be written."""
-        return bool(self._due)
 
     def add_to_fold(self, fold: Fold, *, is_last: bool) -> None:
         """Add rows to a fold of the log; the keys of all indexes only if no commits follow soon."""
@@ -420,27 +415,26 @@ class Collections:
         tail = self._documents.tail.by_document()
         for key, row in self._stored.items():
             if key in moved or record_doc(kind_of_index(row.name)) in tail.get(row.branch, ()):
-                self._due[key] = None
-            elif key not in self._due:
+                self.due[key] = None
+            elif key not in self.due:
                 fold.entries.append(EntryFold(msgspec.structs.replace(row, through=fold.through), [], []))
         for key, entries in self._entries.items():
             if entries.unfolded or key in moved:
-                self._due[key] = None
-        fold.shift_floor = min([fold.through, *(row.through for key, row in self._stored.items() if key in self._due)])
-        while is_last and self._due:
+                self.due[key] = None
+        fold.shift_floor = min([fold.through, *(row.through for key, row in self._stored.items() if key in self.due)])
+        while is_last and self.due:
             self.add_entries(fold)
 
     def add_entries(self, fold: Fold) -> None:
         """Add the keys of one index: those of all at once would hold up the commits for too long."""
-        key = next(iter(self._due))
-        del self._due[key]
+        key = next(iter(self.due))
+        del self.due[key]
         if self.index(*key) is not None:
             fold.entries.append(self._current(*key).build_fold(self._head()))
 
-    def after_fold(self, fold: Fold, *, is_of_log: bool) -> None:
+    def after_fold(self, fold: Fold) -> None:
         """The fold is written."""
-        if is_of_log:
-            self._feed.after_fold(fold.through)
+        self._feed.after_fold(fold.through)
         for folded in fold.entries:
             key = (folded.row.branch, folded.row.name)
             self._stored[key] = folded.row

@@ -515,11 +515,10 @@ class Engine:
             append = self._host_append or self.backend.append
             append(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
-            is_of_log = batch.fold.through > self.documents.folded
-            if is_of_log:
+            if batch.fold.through > self.documents.folded:
                 self.documents.after_fold(batch.fold)
                 self._sessions.folded(batch.fold.through)
-            self.collections.after_fold(batch.fold, is_of_log=is_of_log)
+            self.collections.after_fold(batch.fold)
         self._advance(batch.rows, batch.entries)
 
     def _write_or_undo(self, batch: _Batch) -> None:
@@ -571,7 +570,7 @@ class Engine:
         tail = self.documents.tail
         if len(tail.entries) >= FOLD_COMMITS or tail.weight >= FOLD_BYTES:
             return self._build_fold(is_last=False)
-        if not self.collections.has_due:
+        if not self.collections.due:
             return None
         # Of an index alone.
         fold = Fold(self.documents.folded)
@@ -594,7 +593,7 @@ class Engine:
     def fold_entries(self) -> None:
         """Write the keys of the indexes that are due."""
         fold = Fold(self.documents.folded)
-        while self.collections.has_due:
+        while self.collections.due:
             self.collections.add_entries(fold)
         if fold.entries:
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))
