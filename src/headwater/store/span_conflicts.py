@@ -43,10 +43,7 @@ def _is_hit(view: SpanView, shift: Shift) -> bool:
     for move in shift.moves:
         if move.index == span.index and (_is_in(move.before, span) or _is_in(move.after, span)):
             return True
-    if is_own:
-        # It was read with all own commits before it. One that has no key in the span did not matter.
-        return False
-    return shift.doc in span.layered or _changes_field(view, shift)
+    return (shift.doc in span.layered and not is_own) or _changes_field(view, shift)
 
 
 def _changes_field(view: SpanView, shift: Shift) -> bool:
