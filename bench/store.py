@@ -270,7 +270,14 @@ class Nowhere:
         return StoredDocument(self._value, Seq(1))
 
     def span(
-        self, _index: str, _lo: bytes, _hi: bytes, *, limit: int | None, reverse: bool, through: Seq
+        self,
+        _index: str,
+        _lo: bytes,
+        _hi: bytes,
+        *,
+        limit: int | None,  # noqa: ARG002  # no keys, however they are asked for
+        reverse: bool,  # noqa: ARG002
+        through: Seq,  # noqa: ARG002
     ) -> list[bytes]:
         return []
 

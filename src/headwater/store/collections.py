@@ -2,6 +2,8 @@
 
 The engine asks for the shifts of each commit that it is about to append: they say whether a unique index would have two
 equal keys, they conflict with spans that other commits have read, and the indexes follow them.
+
+Length: records, feed and indexes change together with each commit, and are undone together.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from headwater.errors import CorruptError, DuplicateError, HistoryError, LocalProtocolError, NotFoundError, UsageError
+from headwater.errors import CorruptError, HistoryError, LocalProtocolError, NotFoundError, UsageError
 from headwater.store.applying import apply_operation
 from headwater.store.backend import Backend, EntryFold, Fold, IndexRow
 from headwater.store.collection_record import (
@@ -20,7 +22,6 @@ from headwater.store.collection_record import (
     NamedIndex,
     Shift,
     changed_fields,
-    doc_of,
     id_of,
     kind_of,
     kind_of_index,
@@ -35,15 +36,14 @@ from headwater.store.entries import Entries, Undone
 from headwater.store.features import COLLECTIONS, parse
 from headwater.store.sessions import Session, Sessions
 from headwater.store.shifts import Feed
+from headwater.store.span_conflicts import SpanView, first_hit
 from headwater.store.state_cache import StateCache
-from headwater.values.address import address_text
+from headwater.store.unique_keys import duplicate_in
 from headwater.values.ids import BranchId, DocKey, Seq
-from headwater.values.sortkey import AFTER, doc_id_of, encode_id, fields_of
 from headwater.values.tree import ABSENT, Maybe
 
 _RECORDS: Final = f"space/{RECORD_KIND}:"
 _PAGE: Final = 512
-_RIVALS: Final = 8
 _NO_SHIFTS: Final[list[Shift]] = []
 _NO_RECORDS: Final[Mapping[str, CollectionRecord]] = {}
 
@@ -72,8 +72,8 @@ class Collections:
         self._records: dict[BranchId, dict[str, CollectionRecord]] = {}
         self._stored: dict[IndexKey, IndexRow] = {}
         self._entries: dict[IndexKey, Entries] = {}
-        # Indexes whose keys are written with the next commits, one at a time.
-        self._due: dict[IndexKey, None] = {}
+        # Indexes whose keys are written with the next commits, one at a time. No property: each batch looks at it.
+        self.due: dict[IndexKey, None] = {}
         self._feed = Feed(backend, documents.folded)
         # Whether the shifts of the log after the last fold are in the feed.
         self._is_complete = True
@@ -83,7 +83,7 @@ class Collections:
     def _start(self) -> None:
         self._stored = {(row.branch, row.name): row for row in self._backend.index_rows()}
         # After a crash, indexes may lag behind the other caches.
-        self._due = {key: None for key, row in self._stored.items() if row.through < self._documents.folded}
+        self.due = {key: None for key, row in self._stored.items() if row.through < self._documents.folded}
         self._feed = Feed(self._backend, max(self._documents.folded, self._backend.shift_floor()))
         self._is_complete = False
 
@@ -161,7 +161,7 @@ class Collections:
                 except CorruptError as error:
                     return Refused(error.message, doc, code=UsageError.code)
         if shifts:
-            refused = self._duplicate(commit.branch, records, shifts)
+            refused = duplicate_in(shifts, records, lambda index: self._current(commit.branch, index))
             if refused is not None:
                 return refused
         return shifts
@@ -197,7 +197,7 @@ class Collections:
             for key in [key for key, entries in self._entries.items() if entries.through > head]:
                 del self._entries[key]
             for entries in fold.entries if fold is not None else ():
-                self._due[entries.row.branch, entries.row.name] = None
+                self.due[entries.row.branch, entries.row.name] = None
 
     def _complete(self) -> None:
         """After an opening, make the shifts of the log after the last fold, from its documents as of that fold."""
@@ -254,46 +254,6 @@ class Collections:
 
     # -- checks --------------------------------------------------------------------------------------------
 
-    def _duplicate(
-        self, branch: BranchId, records: Mapping[str, CollectionRecord], shifts: Sequence[Shift]
-    ) -> Refused | None:
-        """The refusal of a commit that gives two documents the same values of a unique index. Its net counts."""
-        for record in {shift.doc: records[kind_of(shift.doc)] for shift in shifts}.values():
-            for named in record.named:
-                if named.index.unique:
-                    found = self._duplicate_in(branch, record, named, shifts)
-                    if found is not None:
-                        return found
-        return None
-
-    def _duplicate_in(
-        self, branch: BranchId, record: CollectionRecord, named: NamedIndex, shifts: Sequence[Shift]
-    ) -> Refused | None:
-        moves = [move for shift in shifts for move in shift.moves if move.index == named.name]
-        left = {move.before for move in moves}
-        taken: dict[bytes, bytes] = {}
-        for move in moves:
-            key = move.after
-            if key is None:
-                continue
-            start = unique_part(record, key)
-            if start is None:
-                continue
-            rival = taken.get(start)
-            if rival is None:
-                stored = self._current(branch, named.name).span(
-                    start, start + AFTER, _RIVALS, reverse=False, undone=None
-                )
-                rival = next((each for each in stored if each not in left and each != key), None)
-            if rival is not None:
-                doc = doc_of(record, key)
-                reason = (
-                    f"{address_text(doc)} has the same {described(named, key)} as {address_text(doc_of(record, rival))}"
-                )
-                return Refused(reason, doc_of(record, rival), code=DuplicateError.code)
-            taken[start] = key
-        return None
-
     def objection(self, commit: Commit, session: Session) -> Verdict | None:
         """The verdict against the spans that a commit has read; None if all of them are current."""
         for span in commit.spans:
@@ -319,38 +279,7 @@ class Collections:
         later = None if span.seq < declared else self.shifts_after(commit.branch, span.seq)
         if later is None:
             return Conflict(f"{span.index} was read so long ago that it is not known what has changed since")
-        for shift in later:
-            if self._hits(commit, record, named, span, shift):
-                reason = f"{address_text(shift.doc)} was written since {span.index} was read"
-                return Conflict(reason, shift.doc, seq=shift.seq)
-        return None
-
-    def _hits(self, commit: Commit, record: CollectionRecord, named: NamedIndex, span: SpanRead, shift: Shift) -> bool:
-        """Whether a later commit changed what was read of a span."""
-        is_own = shift.session == commit.session
-        if is_own and any(first <= shift.local_seq <= last for first, last in span.layers):
-            return False
-        for move in shift.moves:
-            if move.index == span.index and (_is_in(move.before, span) or _is_in(move.after, span)):
-                return True
-        if is_own:
-            # It was read with all own commits before it. One that has no key in the span did not matter.
-            return False
-        return shift.doc in span.layered or self._changes_field(commit.branch, record, named, span, shift)
-
-    def _changes_field(
-        self, branch: BranchId, record: CollectionRecord, named: NamedIndex, span: SpanRead, shift: Shift
-    ) -> bool:
-        """Whether it changed one of the fields that were read of each document in the span."""
-        if not span.fields or kind_of(shift.doc) != record.kind:
-            return False
-        if shift.fields is not None and not any(field in shift.fields for field in span.fields):
-            return False
-        # Its key is still the one it had then, or a later shift has moved it out of the span and is found itself.
-        prefix = scope_prefix(record, shift.doc)
-        value = self._states.get(branch, shift.doc).value
-        is_here = prefix is not None and value is not ABSENT
-        return is_here and _is_in(named.key(prefix or b"", value, id_of(shift.doc)), span)
+        return first_hit(later, SpanView(commit, span, record, named, self._states))
 
     # -- queries -------------------------------------------------------------------------------------------
 
@@ -437,7 +366,7 @@ class Collections:
         self.rebuilt.append(index)
         named = self.index(branch, index)
         assert named is not None
-        self._due[branch, index] = None
+        self.due[branch, index] = None
         return self.made(branch, named)
 
     def made(self, branch: BranchId, named: NamedIndex, record: CollectionRecord | None = None) -> Entries:
@@ -470,17 +399,12 @@ class Collections:
         """Take the keys of a new index. They are written with the next fold."""
         key = (entries.branch, entries.name)
         self._entries[key] = entries
-        self._due[key] = None
+        self.due[key] = None
 
     @property
     def stored(self) -> list[IndexRow]:
         """The indexes in the table."""
         return list(self._stored.values())
-
-    @property
-    def has_due(self) -> bool:
-        """Whether keys of an index should be written."""
-        return bool(self._due)
 
     def add_to_fold(self, fold: Fold, *, is_last: bool) -> None:
         """Add rows to a fold of the log; the keys of all indexes only if no commits follow soon."""
@@ -491,27 +415,26 @@ class Collections:
         tail = self._documents.tail.by_document()
         for key, row in self._stored.items():
             if key in moved or record_doc(kind_of_index(row.name)) in tail.get(row.branch, ()):
-                self._due[key] = None
-            elif key not in self._due:
+                self.due[key] = None
+            elif key not in self.due:
                 fold.entries.append(EntryFold(msgspec.structs.replace(row, through=fold.through), [], []))
         for key, entries in self._entries.items():
             if entries.unfolded or key in moved:
-                self._due[key] = None
-        fold.shift_floor = min([fold.through, *(row.through for key, row in self._stored.items() if key in self._due)])
-        while is_last and self._due:
+                self.due[key] = None
+        fold.shift_floor = min([fold.through, *(row.through for key, row in self._stored.items() if key in self.due)])
+        while is_last and self.due:
             self.add_entries(fold)
 
     def add_entries(self, fold: Fold) -> None:
         """Add the keys of one index: those of all at once would hold up the commits for too long."""
-        key = next(iter(self._due))
-        del self._due[key]
+        key = next(iter(self.due))
+        del self.due[key]
         if self.index(*key) is not None:
             fold.entries.append(self._current(*key).build_fold(self._head()))
 
-    def after_fold(self, fold: Fold, *, is_of_log: bool) -> None:
+    def after_fold(self, fold: Fold) -> None:
         """The fold is written."""
-        if is_of_log:
-            self._feed.after_fold(fold.through)
+        self._feed.after_fold(fold.through)
         for folded in fold.entries:
             key = (folded.row.branch, folded.row.name)
             self._stored[key] = folded.row
@@ -534,25 +457,6 @@ def _shift_of(record: CollectionRecord, commit: Commit, effect: Effect, seq: Seq
     if not moves and fields == ():
         return None
     return Shift(commit.branch, seq, commit.session, commit.local_seq, doc, moves, fields)
-
-
-def _is_in(key: bytes | None, span: SpanRead) -> bool:
-    return key is not None and span.lo <= key < span.hi
-
-
-def unique_part(record: CollectionRecord, key: bytes) -> bytes | None:
-    """The part of a key that no other document may have; None if a field is None: such documents are not compared."""
-    fields = fields_of(key)[1 if record.scope == "user" else 0 :]
-    if any(field is None or field is ABSENT for field in fields):
-        return None
-    return key[: -len(encode_id(doc_id_of(key, record.kind)))]
-
-
-def described(named: NamedIndex, key: bytes) -> str:
-    """The fields of a unique index with their values, for people."""
-    names = [field.name for field in named.index.fields]
-    values = fields_of(key)[-len(names) :]
-    return ", ".join(f"{name} {value!r}" for name, value in zip(names, values, strict=True))
 
 
 def _by_seq(item: tuple[DocKey, Seq]) -> Seq:

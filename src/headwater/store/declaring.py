@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import groupby
 from typing import Final
 
 import msgspec
 
-from headwater.errors import DeclarationError, DuplicateError, RejectedError
+from headwater.errors import DeclarationError, RejectedError
 from headwater.store.backend import Progress
-from headwater.store.collection_record import CollectionRecord, NamedIndex, doc_of
-from headwater.store.collections import described, unique_part
+from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import Commit, CommitOutcome, Committed, SetDoc, Submission
 from headwater.store.engine import Engine
 from headwater.store.entries import Entries
-from headwater.values.address import address_text
+from headwater.store.unique_keys import check_unique
 from headwater.values.ids import MAIN, BranchId, LocalSeq, SessionId
 
 _SESSION: Final = SessionId("collections")
@@ -61,7 +58,7 @@ def declare(
         progress(number, len(new))
         entries = collections.made(branch, named, record)
         if named.index.unique:
-            _check_unique(record, named, entries)
+            check_unique(record, named, entries)
         built.append(entries)
     outcome = None
     if known is None or record != known:
@@ -77,25 +74,3 @@ def declare(
     engine.fold_entries()
     progress(len(new), len(new))
     return record, outcome
-
-
-def _check_unique(record: CollectionRecord, named: NamedIndex, entries: Entries) -> None:
-    pairs = _duplicates(record, entries)
-    found = [(first, second) for (first, second), _ in zip(pairs, range(_SHOWN), strict=False)]
-    if found:
-        docs = [tuple(address_text(doc_of(record, key)) for key in pair) for pair in found]
-        lines = "; ".join(
-            f"{first} and {second} have the same {described(named, pair[0])}"
-            for (first, second), pair in zip(docs, found, strict=True)
-        )
-        message = f"cannot make a unique index of {record.kind!r}: {lines}; change or delete one of each pair"
-        raise DuplicateError(message, kind=record.kind, documents=docs)
-
-
-def _duplicates(record: CollectionRecord, entries: Entries) -> Iterator[tuple[bytes, bytes]]:
-    """Pairs of neighbouring keys whose documents have the same values."""
-    keys = entries.all_keys()
-    for part, group in groupby(keys, key=lambda key: unique_part(record, key)):
-        if part is not None:
-            first, *others = group
-            yield from ((first, other) for other in others)

@@ -22,7 +22,6 @@ from headwater.errors import (
     LimitError,
     LocalProtocolError,
     NotFoundError,
-    PreconditionError,
     StoreError,
     UnavailableError,
 )
@@ -32,7 +31,6 @@ from headwater.store.collection_record import Shift
 from headwater.store.collections import Collections
 from headwater.store.commit import (
     UNNUMBERED,
-    Absent,
     Commit,
     CommitEntry,
     CommitOutcome,
@@ -43,14 +41,11 @@ from headwater.store.commit import (
     ForkEntry,
     NewObservation,
     Operation,
-    OriginCommitted,
     PendingRead,
-    Precondition,
     Read,
     Refused,
     Submission,
     TableTransaction,
-    ValueIs,
     Verdict,
     encode_entry,
 )
@@ -60,15 +55,14 @@ from headwater.store.decided_commit import Recent
 from headwater.store.document import Documents, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.folding import build_fold
+from headwater.store.preconditions import unmet_by
 from headwater.store.same_reads import is_same_pending_read, is_same_read
 from headwater.store.sessions import NO_SESSION, Session, Sessions
 from headwater.store.state_cache import DocState, StateCache, are_all_writes, ends_with_whole_layer, layered_writes
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.values.address import address_text
-from headwater.values.codec import digest
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 from headwater.values.seams import Clock
-from headwater.values.tree import ABSENT
 from headwater.values.value_limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
 
 Append: TypeAlias = Callable[[Sequence[LogRow], Fold | None, Sequence[tuple[BranchId, ObservationRow]]], None]
@@ -347,7 +341,7 @@ class Engine:
         if commit.branch not in self.documents.branches:
             return Refused(f"there is no branch {commit.branch!r}", code=NotFoundError.code)
         for precondition in commit.preconditions:
-            unmet = self._unmet(precondition, commit.branch, session)
+            unmet = unmet_by(precondition, commit.branch, session, self.states, self._sessions)
             if unmet is not None:
                 return unmet
         found = self._outdated(commit, session) if commit.reads or commit.pending_reads else None
@@ -379,22 +373,6 @@ class Engine:
             f"it says to have read {address_text(doc)} as of commit {seq}, and the log ends with commit {self.head}"
         )
         return Refused(reason, doc, code=LocalProtocolError.code)
-
-    def _unmet(self, precondition: Precondition, branch: BranchId, session: Session) -> Refused | None:
-        match precondition:
-            case Absent(doc):
-                if self.states.get(branch, doc).seq:
-                    reason = "the document exists already, or was deleted: its id was used before"
-                    return Refused(reason, doc, precondition, PreconditionError.code)
-            case ValueIs(doc, expected):
-                value = self.states.get(branch, doc).value
-                if (b"" if value is ABSENT else digest(value)) != expected:
-                    return Refused("the document holds another value", doc, precondition, PreconditionError.code)
-            case OriginCommitted(local_seq):
-                if self._sessions.seq_of(session, local_seq) is None:
-                    reason = f"commit {local_seq}, which it follows from, was not accepted"
-                    return Refused(reason, None, precondition, PreconditionError.code)
-        return None
 
     def _overwritten(self, branch: BranchId, state: DocState, read: Read) -> Conflict | None:
         """Check a confirmed read against every later write of the document."""
@@ -493,8 +471,7 @@ class Engine:
     ) -> Verdict:
         """Append the commit to the batch and update the documents."""
         shifts: Sequence[Shift] = ()
-        is_collected = self.collections.is_used
-        if is_collected:
+        if self.collections.is_used:
             found = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1))
             if isinstance(found, Refused):
                 return found
@@ -515,7 +492,7 @@ class Engine:
         seq = self._link(batch, body, entry)
         if commit.session != self._author:
             self._author, self._others = commit.session, Seq(seq - 1)
-        if is_collected:
+        if self.collections.is_used:
             self.collections.add(commit, effects, shifts)
         for index, state in enumerate(states):
             state.write(seq, commit, effects[index], size)
@@ -538,11 +515,10 @@ class Engine:
             append = self._host_append or self.backend.append
             append(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
-            is_of_log = batch.fold.through > self.documents.folded
-            if is_of_log:
+            if batch.fold.through > self.documents.folded:
                 self.documents.after_fold(batch.fold)
                 self._sessions.folded(batch.fold.through)
-            self.collections.after_fold(batch.fold, is_of_log=is_of_log)
+            self.collections.after_fold(batch.fold)
         self._advance(batch.rows, batch.entries)
 
     def _write_or_undo(self, batch: _Batch) -> None:
@@ -594,7 +570,7 @@ class Engine:
         tail = self.documents.tail
         if len(tail.entries) >= FOLD_COMMITS or tail.weight >= FOLD_BYTES:
             return self._build_fold(is_last=False)
-        if not self.collections.has_due:
+        if not self.collections.due:
             return None
         # Of an index alone.
         fold = Fold(self.documents.folded)
@@ -617,7 +593,7 @@ class Engine:
     def fold_entries(self) -> None:
         """Write the keys of the indexes that are due."""
         fold = Fold(self.documents.folded)
-        while self.collections.has_due:
+        while self.collections.due:
             self.collections.add_entries(fold)
         if fold.entries:
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))

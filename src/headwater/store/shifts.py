@@ -96,5 +96,8 @@ class Feed:
 
     def after_fold(self, through: Seq) -> None:
         """Everything up to here is in the table. What the fold before had written leaves the memory."""
+        if through <= self._folded:
+            # Of indexes alone.
+            return
         self._floor, self._folded = self._folded, through
         del self._recent[: bisect_right(self._recent, self._floor, key=_seq_of)]

@@ -19,8 +19,10 @@ from headwater.cells.span_entries import SpanEntry
 from headwater.cells.span_records import Span
 from headwater.cells.spans import document, keys
 from headwater.cells.transaction import Transaction
-from headwater.store.collections import Collections
+from headwater.store import span_conflicts
+from headwater.store.collection_record import Shift
 from headwater.store.commit import CommitOutcome, Committed, SpanRead
+from headwater.store.span_conflicts import SpanView
 from headwater.values.address import Depth
 from headwater.values.ids import LocalSeq, SessionId
 from headwater.values.patch import Replace
@@ -169,13 +171,13 @@ def test_a_history_with_a_mistake_fails(mistake: str, monkeypatch: pytest.Monkey
         case "one key short":
             monkeypatch.setattr(SpanEntry, "covered", property(_short))
         case "only keys after":
-            right = Collections._hits
+            right = span_conflicts._is_hit
 
-            def hits(self: Any, commit: Any, record: Any, named: Any, span: Any, shift: Any) -> bool:
+            def hit(view: SpanView, shift: Shift) -> bool:
                 moves = tuple(msgspec.structs.replace(move, before=None) for move in shift.moves)
-                return right(self, commit, record, named, span, msgspec.structs.replace(shift, moves=moves))
+                return right(view, msgspec.structs.replace(shift, moves=moves))
 
-            monkeypatch.setattr(Collections, "_hits", hits)
+            monkeypatch.setattr(span_conflicts, "_is_hit", hit)
         case "no layers":
             monkeypatch.setattr(span_reads, "named_now", _change_named(layers=(), layered=()))
         case _:
