@@ -23,12 +23,14 @@ from headwater.store.backend import (
     Fold,
     HeadRow,
     Horizon,
+    IndexRow,
     LogRow,
     ObservationRow,
     Progress,
+    ShiftRow,
     SnapshotRow,
 )
-from headwater.store.backends import sqlite_file
+from headwater.store.backends import sqlite_entries, sqlite_file
 from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum, log_values, sum_of
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
@@ -45,7 +47,7 @@ from headwater.store.backends.sqlite_damage import DamageCheck, lower_bound
 from headwater.store.backends.sqlite_tables import SqliteTables
 from headwater.store.backends.sqlite_wal import cut_off
 from headwater.store.backends.sqlite_wal_room import WalRoom
-from headwater.store.features import with_feature
+from headwater.store.features import COLLECTIONS, parse, with_feature
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 INSERT: Final = "insert into log values (?, ?, ?, ?)"
@@ -85,6 +87,9 @@ class SqliteBackend:
             # For the links of revisions.
             self._horizon = int(self.meta("horizon") or 0)
             self._store_durability(durability)
+            self._has_collections = COLLECTIONS in parse(self.features())
+            if self._has_collections and not sqlite_entries.have_tables(self._read_once):
+                self.make_collections(self.folded())
         except BaseException:
             sqlite_file.abandon(self._db, path)
             raise
@@ -407,6 +412,36 @@ class SqliteBackend:
     def last_local(self, session: SessionId) -> LocalSeq:
         return LocalSeq(self._damage.session(session))
 
+    # -- collections ---------------------------------------------------------------------------------------
+
+    def make_collections(self, newest: Seq) -> None:
+        def work(db: apsw.Connection) -> None:
+            sqlite_entries.make_tables(db, newest)
+            set_meta(db, "features", with_feature(self.features(), COLLECTIONS))
+
+        self._write(work)
+        self._has_collections = True
+
+    def index_rows(self) -> list[IndexRow]:
+        return sqlite_entries.read_rows(self._read) if self._has_collections else []
+
+    def entries(self, branch: BranchId, name: str, lo: bytes, hi: bytes, limit: int, *, reverse: bool) -> list[bytes]:
+        return sqlite_entries.read_entries(self._read, branch, name, (lo, hi), limit, reverse=reverse)
+
+    def entry_sums(self, branch: BranchId, name: str) -> tuple[int, int]:
+        return sqlite_entries.read_sums(self._read, branch, name)
+
+    def entry_count(self, branch: BranchId, name: str) -> int:
+        return sqlite_entries.read_count(self._read, branch, name)
+
+    def shift_floor(self) -> Seq:
+        return Seq(int(self.meta(sqlite_entries.FLOOR) or 0))
+
+    def shifts(self, after: Seq, through: Seq) -> list[ShiftRow] | None:
+        if after < self.shift_floor():
+            return None
+        return sqlite_entries.read_shifts(self._read, after, through, Seq(int(self.meta(sqlite_entries.LAST) or 0)))
+
     # -- maintenance ---------------------------------------------------------------------------------------
 
     def shrink(self) -> None:
@@ -498,6 +533,8 @@ def _append_all(
         db.execute(*_insert_rows(rows))
     if fold is not None:
         write_fold(db, fold)
+        if fold.entries or fold.shifts or fold.shift_floor is not None:
+            sqlite_entries.write_collections(db, fold.entries, fold.shifts, fold.shift_floor)
     if observed:
         observe(db, observed)
 
