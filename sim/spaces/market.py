@@ -7,6 +7,7 @@ from typing import Final
 
 import headwater as hw
 from headwater.errors import ClosedError, ConflictError, NotOpen
+from headwater.machine import machine
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 from headwater.values.tree import Maybe
@@ -34,6 +35,17 @@ def document(space: int, name: str) -> DocKey:
     return doc_key(f"app{space}.{name}")
 
 
+class Runs:
+    """How often each function has run. Per-process state: what a function uses must not change between its runs."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def note(self, name: str) -> None:
+        """A function runs."""
+        self.counts[name] += 1
+
+
 class Market:
     """The code as one process imports it, and what its functions have done since."""
 
@@ -53,7 +65,7 @@ class Market:
             for other in range(count)
             if other != space
         }
-        self.ran: dict[str, int] = dict.fromkeys(self.functions, 0)
+        machine().state(Runs).counts = dict.fromkeys(self.functions, 0)
         self.shown: dict[str, int] = {}
         # A handler compares what it has read with what it should have read.
         self.compare: Callable[[str, int], None] = lambda _name, _found: None
@@ -64,14 +76,19 @@ class Market:
         self.deals = [self._dealing(space) for space in range(count)]
         self.asks = [self._asking(space) for space in range(count)]
 
+    @property
+    def ran(self) -> dict[str, int]:
+        """How often each function has run since the last look."""
+        return machine().state(Runs).counts
+
     def _declare(self, function: Function) -> Callable[[], int]:
         # Nothing that changes: a function that uses it would not be restored.
         cells = tuple(self.cells[at] for at in function.cells)
         calls = tuple(self.computed[name] for name in function.calls)
-        name, modulus, app, ran = function.name, function.modulus, self.apps[function.space], self.ran
+        name, modulus, app = function.name, function.modulus, self.apps[function.space]
 
         def body() -> int:
-            ran[name] += 1
+            machine().state(Runs).note(name)
             return sum([cell.value for cell in cells] + [call() for call in calls]) % modulus
 
         if function.is_delayed:

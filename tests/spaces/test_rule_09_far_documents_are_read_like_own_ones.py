@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.cells.far import FarReads
 from headwater.values.address import far_key, is_far, split_far
 from headwater.values.ids import DocKey
 from tests.app.holding import in_thread
@@ -172,3 +174,29 @@ def test_far_keys_are_told_from_all_others() -> None:
         far = far_key("7k3q9d4m2x8v1n6p0c5r", DocKey(key))
         assert is_far(far)
         assert split_far(far) == ("7k3q9d4m2x8v1n6p0c5r", key)
+
+
+def test_a_run_with_far_reads_is_released_without_the_collector() -> None:
+    near, far = hw.App("near"), hw.App("far")
+    n = far.cell("n", 1)
+
+    @near.computed
+    def above() -> int:
+        return n.value + 1
+
+    near.sink(name="show")(above)
+    with far.open("memory:") as there, near.open("memory:") as here:
+        n.value = 2
+        for space in (there, here):
+            space.sync()
+        gc.collect()
+        gc.disable()
+        try:
+            for value in range(50):
+                n.value = value
+            for space in (there, here):
+                space.sync()
+            left = [each for each in gc.get_objects() if isinstance(each, FarReads)]
+        finally:
+            gc.enable()
+    assert not left

@@ -126,3 +126,37 @@ def test_an_event_parks_while_something_above_a_far_function_waits_for_its_time(
                 for space in (third, second, first):
                     space.settle()
             assert ticket.result() == expected
+
+
+def test_an_event_gets_what_is_due_there_though_no_pass_of_that_space_was_first() -> None:
+    """The time of a delayed function has come, and its space has not looked at its clock since."""
+    near, middle, far = hw.App("near"), hw.App("middle"), hw.App("far")
+    n = far.cell("n", 1)
+    now = [0.0]
+
+    @far.computed(debounce="1m")
+    def slow() -> int:
+        return n.value * 10
+
+    @middle.computed
+    def above() -> int:
+        return slow() + 1
+
+    @near.handler
+    def ask() -> int:
+        return above()
+
+    middle.sink(name="show")(above)
+    options = Options(now=lambda: now[0])
+    with (
+        far.open_with("memory:", options),
+        middle.open_with("memory:", options),
+        near.open_with("memory:", options) as first,
+    ):
+        n.value = 2
+        ticket = ask.send()
+        first.settle()
+        assert not ticket.is_done
+        now[0] += 120_000
+        first.settle()
+        assert ticket.result() == 21

@@ -66,7 +66,10 @@ class FarReads(Transaction):
 
     def is_undecided(self) -> bool:
         """Whether something that was read here has no verdict yet."""
-        return any(mark.count for mark in self._seen.values())
+        for mark in self._seen.values():
+            if mark.count:
+                return True
+        return False
 
     def is_outdated(self) -> bool:
         """Whether something that was read here is another value now."""

@@ -59,7 +59,7 @@ class _Reader:
 def _reads_of(tx: Transaction, members: Members, kind: str) -> SpanReads:
     """The reads of a transaction, before one of this kind. What writes such documents is made current first (I4)."""
     if not tx.is_open:
-        raise tx._ended("read")
+        raise ended_error(tx.name, "read", tx.status)
     found = tx.spans
     if found is None:
         found = tx.spans = SpanReads(tx.replica, members, tx.read)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, KeysView, Sequence
 from typing import Final, TypeAlias
 
+from headwater.cells.attribute_table import reserve
 from headwater.cells.context import CONTEXT, PEEKING
 from headwater.cells.context_frame import ContextFrame, is_within
 from headwater.cells.drafts import Draft, Versions, operations_of, overtaken, versions_of
@@ -28,20 +29,18 @@ from headwater.cells.kept_reads import Keeping
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, call_all
 from headwater.cells.replica import Replica
 from headwater.cells.span_reads import SpanReads
-from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
-from headwater.errors import ClosedError, HeadwaterError, WriteError
+from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal, ended_error
+from headwater.errors import HeadwaterError, WriteError
 from headwater.store.commit import (
     Committed,
     Conflict,
     Operation,
     Precondition,
     Seen,
-    SetDoc,
     SpanRead,
     TableTransaction,
     Verdict,
 )
-from headwater.store.wellformed import check_operation
 from headwater.values.address import Depth, address_text, is_prefix
 from headwater.values.ids import DocKey, LocalSeq
 from headwater.values.patch import Add, Move, PatchOp, Replace
@@ -223,7 +222,7 @@ class Transaction:
     def _see(self, doc: DocKey, verb: str = "read") -> Mark:
         """The first use of a document, for reading or writing: a write builds on it, and may be read back."""
         if self.status is not _OPEN:
-            raise self._ended(verb)
+            raise ended_error(self.name, verb, self.status)
         if self.gate is not None:
             self.gate(doc)
         record = self.replica._documents.get(doc)
@@ -254,7 +253,6 @@ class Transaction:
             there = get(draft.value, path)
             self._apply(draft, Add(path, value) if there is ABSENT else Replace(path, value))
         elif draft.value != value or not (same(draft.value, value) and self._is_elidable(draft, path)):
-            # Mostly the first: what is not equal is not the same, and costs no call.
             self._put(draft, value)
 
     def put(self, doc: DocKey, value: Value) -> None:
@@ -287,28 +285,22 @@ class Transaction:
     def require(self, precondition: Precondition) -> None:
         """Add a precondition: if it does not hold, the store refuses the whole transaction."""
         if self.status is not _OPEN:
-            raise self._ended("be given a precondition")
+            raise ended_error(self.name, "be given a precondition", self.status)
         self._preconditions = (*self._preconditions, precondition)
 
     def _begin_write(self, doc: DocKey, path: Path) -> Draft:
-        if (self.read_only or self.guarded) and (refused := self._refusal(doc, path)):
+        if (self.read_only or self.guarded) and (refused := self.refusal(doc, path)):
             reason, _, advice = refused.replace("{run}", self.name, 1).partition(" {}")
             self.refused = f"{reason} {address_text(doc, path)}{advice}"
             raise WriteError(self.refused, doc=doc, path=path)
         draft = self._draft(doc)
         if self._writers is not None:
             self._writers.append(CONTEXT.get())
-        # As `Journal.record`, without a call.
-        journal = self.journal
-        journal.is_plain = False
-        journal.entries[doc, path, ATTEMPTED_WRITE] = draft.mark
+        self.journal.is_plain = False  # as `Journal.record`
+        self.journal.entries[doc, path, ATTEMPTED_WRITE] = draft.mark
         return draft
 
     def refusal(self, doc: DocKey, path: Path = ()) -> str:
-        """Why this code may not write to the address; empty if it may."""
-        return self._refusal(doc, path) if self.read_only or self.guarded else ""
-
-    def _refusal(self, doc: DocKey, path: Path) -> str:
         """Why this code may not write to the address, with {} for the address; empty if it may."""
         frame = CONTEXT.get() if self.guarded else None
         while frame is not None and frame.tx is self:
@@ -417,11 +409,9 @@ class Transaction:
         Raises what the replica raises (a limit, a closed space): then it is rejected, too.
         """
         if self.status is not _OPEN:
-            raise self._ended("commit")
+            raise ended_error(self.name, "commit", self.status)
         if self.is_running:
             self.ended_with = self.journal, self._seen
-        elif len(self._drafts) == 1 and not self._has_read and self.spans is None and self._commit_alone():
-            return
         operations = operations_of(self._seen, self._drafts) if self.wrote else []
         if not operations and not self._preconditions and self.table_transaction is None:
             self.end()
@@ -445,48 +435,13 @@ class Transaction:
         else:
             self._submit(operations, {})
 
-    def _commit_alone(self) -> bool:
-        """Commit a single document that was replaced as a whole, and nothing else: the commonest block of plain code.
-
-        As the general way would. Returns whether it was that, and differs from what is there.
-        """
-        if self._preconditions or self.table_transaction is not None or self.keeping is not None:
-            return False
-        ((doc, draft),) = self._drafts.items()
-        value, replica = draft.value, self.replica
-        if not draft.whole or value is ABSENT or self.observes is not None:
-            return False
-        operation = SetDoc(doc, value)
-        try:
-            with replica.lock:
-                record = replica._documents.get(doc)
-                if record is None or (record.visible == value and same(record.visible, value)):
-                    return False
-                check_operation(operation)
-                pending = replica.put(operation, record, {}, self)
-        except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
-            self._send_failed(error)
-        else:
-            self._sent(pending)
-        return True
-
     def reject(self, conflict: Conflict) -> None:
         """End it like a commit that was overtaken: nothing is sent."""
         self._settle(TransactionSignal.REJECTED, conflict, None)
 
     def end(self) -> None:
         """End a transaction without writes: there is nothing to decide."""
-        if self.callbacks or self.followers or self.launched or self._preconditions:
-            self._settle(_ACCEPTED, Committed(self.replica.seq), None)
-            return
-        # `_settle` without what most of them do not have.
-        self.status = TRANSITIONS[self.status, _ACCEPTED]
-        self.verdict = Committed(self.replica.seq)
-        if self.memo:
-            self.memo.clear()
-        if self.spans is not None:
-            self.spans.end()
-        self._seen, self._drafts, self.memo, self.journal = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, NOTHING_NOTED
+        self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
     def _submit(self, operations: Sequence[Operation], versions: Versions, spans: tuple[SpanRead, ...] = ()) -> None:
         replica = self.replica
@@ -524,12 +479,8 @@ class Transaction:
         # Before it is visible as pending: later commits name it by this number.
         self.local_seq = pending.commit.local_seq
         self.status = TRANSITIONS[self.status, _SENT]
-        if self.memo:
-            # Others may hold it.
-            self.memo.clear()
-        self._seen, self._drafts, self.memo = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED
-        # Released here: a long pass has many commits on their way, and each object of theirs is visited by collections.
-        self.observes = None
+        self.memo.clear()
+        self._seen, self._drafts, self.memo, self.observes = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, None
         if self.spans is not None:
             self.spans.end()
         if pending.verdict is None and pending.error is None and not pending.callbacks:
@@ -563,7 +514,7 @@ class Transaction:
         if self.status is Status.ABORTED:
             return
         if self.status is not _OPEN:
-            raise self._ended("abort")
+            raise ended_error(self.name, "abort", self.status)
         if self.is_running:
             self.ended_with = self.journal, self._seen
         self._settle(TransactionSignal.ABORTED, None, None)
@@ -608,10 +559,8 @@ class Transaction:
         self._seen, self._drafts, self.memo = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED
         if self.spans is not None:
             self.spans.end()
-        if self._preconditions:
-            self._preconditions = ()
-        if self.launched:
-            self.launched = ()
+        if self._preconditions or self.launched:
+            self._preconditions = self.launched = ()
         self.journal = NOTHING_NOTED
         callbacks = self.callbacks
         if self.followers:
@@ -623,28 +572,18 @@ class Transaction:
             else:
                 call_all(callbacks, self)
 
-    def _ended(self, verb: str) -> ClosedError:
-        whose = f"transaction {self.name}" if self.name else "this transaction"
-        message = (
-            f"{whose} cannot {verb}: it is {self.status.value}. Code that goes on after its block has ended, such as a "
-            "task or thread started in it, needs a transaction of its own"
-        )
-        return ClosedError(message, status=self.status.value)
-
 
 def _decided(pending: PendingCommit) -> None:
     """The store has decided the commit of a transaction. A function, since a method would be an object for each."""
     tx = pending.source
     assert isinstance(tx, Transaction)
     verdict, callbacks = pending.verdict, tx.callbacks
-    if type(verdict) is not Committed or len(callbacks) > 1 or tx.followers:
+    if type(verdict) is not Committed or len(callbacks) > 1 or tx.followers or tx._preconditions:
         tx._settle(_ACCEPTED if type(verdict) is Committed else TransactionSignal.REJECTED, verdict, pending.error)
         return
     # The fast path of `_settle`: the snapshots were released when it was sent.
     tx.status = TRANSITIONS[tx.status, _ACCEPTED]
     tx.verdict, tx.journal = verdict, NOTHING_NOTED
-    if tx._preconditions:
-        tx._preconditions = ()
     if callbacks:
         tx.callbacks = ()
         callbacks[0](tx)
@@ -652,26 +591,9 @@ def _decided(pending: PendingCommit) -> None:
 
 _ON_DECIDED: Final = (_decided,)
 NOTHING_NOTED: Final = Journal()
-"""The journal of all transactions that need theirs no more."""
 _NOTHING_SEEN: Final[dict[DocKey, Mark]] = {}
 _NO_DRAFTS: Final[dict[DocKey, Draft]] = {}
 """Of all ended transactions, and of those that have not written: never added to."""
 
 
-def _reserve() -> None:
-    """Reserve places for the attributes that a run or a block sets after `__init__`.
-
-    The instances of a class share one table of the names of their attributes, which Python closes after the first few
-    instances. An instance with another attribute has a dict of its own: slower, and larger by 300 bytes.
-    """
-    try:
-        first: Transaction = object.__new__(Transaction)
-    except TypeError:
-        # Compiled: it has no such table.
-        return
-    first.node, first.triggers, first.is_running = None, (), False
-    first.local_seq = first.verdict = first.change_group = None
-    first.read_only, first.cause, first.surface = "", None, ()
-
-
-_reserve()
+reserve(Transaction, ("node", "triggers", "is_running", "local_seq", "verdict", "change_group", "surface"))

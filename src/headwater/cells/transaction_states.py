@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from headwater.errors import ClosedError
 from headwater.values.transition_table import Transitions
 
 
@@ -51,3 +52,13 @@ TRANSITIONS: Final = Transitions[Status, TransactionSignal](
 )
 
 SETTLED: Final = frozenset({Status.COMMITTED, Status.REJECTED, Status.ABORTED})
+
+
+def ended_error(name: str, verb: str, status: Status) -> ClosedError:
+    """The error for a use of a transaction that has ended."""
+    whose = f"transaction {name}" if name else "this transaction"
+    message = (
+        f"{whose} cannot {verb}: it is {status.value}. Code that goes on after its block has ended, such as a "
+        "task or thread started in it, needs a transaction of its own"
+    )
+    return ClosedError(message, status=status.value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from headwater.cells.single_write import commit_alone
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.scheduler.runs.seen_failures import called_in
@@ -18,7 +19,12 @@ from headwater.store.commit import Conflict
 def commit_block(home: FunctionPort, tx: Transaction) -> None:
     """Commit or reject a transaction."""
     scheduler, replica = home.scheduler, home.replica
-    called = called_in(tx, scheduler.graph) if tx.wrote else ()
+    if not tx.wrote or tx.docs.isdisjoint(scheduler.graph.writers.keys()):
+        # It has read no result, or depends on none: most blocks.
+        if not commit_alone(tx):
+            tx.commit()
+        return
+    called = called_in(tx, scheduler.graph)
     if not called:
         tx.commit()
         return

@@ -64,6 +64,9 @@ class BridgeEnds(Protocol):
     def detach(self, bridge: Bridge) -> None:
         """They do so no more."""
 
+    def look(self) -> None:
+        """Let the other spaces take in what they were notified of."""
+
     def found(self, space: BridgedSpace) -> None:
         """Another space was opened. The caller holds the lock."""
 
@@ -271,6 +274,7 @@ class Bridge(FarSpace):
             None,
         )
         self.proxies[doc] = node
+        scheduler.runner.look = self.here.bridges.look
         node.signal(NodeSignal.RESTORED)
         scheduler.invalidation.forget(node)
         if not self._is_current(doc):

@@ -52,9 +52,9 @@ class Bridges:
 
     def to(self, other: BridgedSpace) -> Bridge:
         """The bridge to another space."""
-        other = other.bridges.acting
         found = self.out.get(other)
         if found is None:
+            other = other.bridges.acting
             with other.replica.lock:
                 found = self.out.get(other)
                 if found is None:
@@ -140,15 +140,22 @@ class Bridges:
     def keys_of(tx: Transaction, reads: Iterable[ReadKey]) -> tuple[object, ...]:
         """What a run has read: equal to that of its last run if it has read the same, in the same order."""
         found: list[object] = [tuple(reads)]
-        for view, bridge in _views(tx):
-            tx.reads_outside = tx.reads_outside or view.reads_outside
-            # Two spaces may have documents with the same keys, as copies of a file have.
-            found += (bridge, tuple(view.reads_there()))
+        views = tx.views
+        for view in () if views is None else views.values():
+            if isinstance(view, FarReads) and isinstance(view.far, Bridge):
+                tx.reads_outside = tx.reads_outside or view.reads_outside
+                journal = view.journal
+                # Two spaces may have documents with the same keys, as copies of a file have.
+                found += (view.far, tuple(journal.entries if journal.is_plain else journal.reads()))
         return tuple(found)
 
     def is_outdated(self, tx: Transaction) -> bool:
         """Whether something that a run has read in another space is another value now, or another error."""
-        for view, bridge in _views(tx):
+        views = tx.views
+        for view in () if views is None else views.values():
+            if not isinstance(view, FarReads) or not isinstance(view.far, Bridge):
+                continue
+            bridge = view.far
             is_same = view.version == view.replica.version and view.called is None
             if is_same and view.failures == bridge.there.scheduler.invalidation.failures:
                 continue
@@ -362,6 +369,8 @@ class BridgedRuntime(RuntimePort):
 
     attached: AttachedReplica
     bridges: Bridges | None = None
+    passing: int = 0
+    """The thread of the pass."""
     only_turns: bool = False
     """There is work for other spaces only."""
 
@@ -426,7 +435,7 @@ class SpaceWithBridges(BridgedSpace):
         if thread != self._home_thread:
             # With its next read.
             self.runtime.attached.poke()
-        elif not self.is_passing:
+        elif runtime.passing != thread:
             self._turns.add(self, thread)
             source.give_turns()
 

@@ -33,8 +33,8 @@ class Preflight:
 
     def blockers(self, docs: Iterable[DocKey]) -> list[Node]:
         """The nodes above these documents that are not current, or suspended; sources first."""
-        if self._runner.far is not None:
-            self._runner.far.look()
+        if self._runner.look is not None:
+            self._runner.look()
         self._invalidation.drain()
         last = self._writers_of(docs)
         if not last:

@@ -273,8 +273,8 @@ class Settle:
             self._replica.confirm()
             self._confirming_at = self._runner.runs + _RUNS_BEFORE_CONFIRMING
         while True:
-            if self._runner.far is not None:
-                self._runner.far.look()
+            if self._runner.look is not None:
+                self._runner.look()
             if self._invalidation.inbox:
                 self._invalidation.drain()
             if self._gates.heap:

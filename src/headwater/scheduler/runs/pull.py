@@ -119,8 +119,8 @@ class Puller:
         if node.running:
             raise circular(node)
         stack = self._runner.stack
-        if self._runner.far is not None:
-            self._runner.far.look()
+        if self._runner.look is not None:
+            self._runner.look()
         self._invalidation.drain()
         if len(stack) >= NESTED_MAX and self._has_to_run(node):
             raise TooDeep(node)
@@ -136,10 +136,14 @@ class Puller:
         if node.commit is not None and self._runner.is_hidden(node):
             return False
         if self._invalidation.invalid and (
-            not node.live_refs or node.rare.cycle or self._graph.envelopes or self._queue.is_before(node.rank)
+            not node.live_refs
+            or node.rare.cycle
+            or self._graph.envelopes
+            or self._queue.is_before(node.rank)
+            or (self._gates.heap and self._gates.is_due(self._gates.heap[0][0]))
         ):
             # Everything above a live node is live, and queued with a lower rank if it has to run; except
-            # materializers, which run after the others.
+            # materializers, which run after the others, and nodes whose time has come since the last pass.
             return False
         for other in self._runner.stack:
             # A node without readers is above no other node.

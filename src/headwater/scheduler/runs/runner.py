@@ -109,6 +109,8 @@ class Runner:
         self.reach: Callable[[Node], None] | None = None
         # The other spaces that runs read; None in a program with one space.
         self.far: Far | None = None
+        # Called where it has to be known which proxy nodes are current; None while there are none.
+        self.look: Callable[[], None] | None = None
 
     @property
     def innermost(self) -> Node | None:
@@ -373,6 +375,9 @@ class Runner:
 
     def _done(self, attempt: Attempt, *, changed: bool) -> None:
         node = attempt.node
+        if attempt.tx.views is not None:
+            # Each holds the other: released here, both go without the collector.
+            attempt.tx.views = None
         now = self._now()
         ms = node.last_ms = now - attempt.started
         node.total_ms += ms
@@ -458,6 +463,7 @@ class Runner:
 
     def _discard(self, attempt: Attempt, reason: str, *, undone: bool = False) -> None:
         node = attempt.node
+        attempt.tx.views = None
         self._invalidation.discard(node, attempt.causes, undone=undone)
         if self._trace.on:
             self._trace.emit(RunDiscarded(self._now(), node.id, node.runs, reason))
