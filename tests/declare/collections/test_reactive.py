@@ -111,18 +111,17 @@ def test_query_is_a_source_of_lists() -> None:
 
 def test_restart_runs_nothing_and_goes_on(tmp_path: Any) -> None:
     made = shop()
+    orders = made.orders
 
     @made.app.computed
     def count() -> int:
-        return made.orders.where(Order.state == "open").count()
+        return orders.where(Order.state == "open").count()
 
     @made.app.sink
     def show() -> None:
         count()
 
     with made.open({"number": 1}, url=tmp_path / "x.db"):
-        pass
-    with made.app.open(tmp_path / "x.db"):
         assert count() == 1
     with made.app.open(tmp_path / "x.db") as space:
         assert (count(), space.runs(count)) == (1, 0)
