@@ -59,7 +59,7 @@ class Collection(Query[D]):
 
     def __init__(self, source: QuerySource[D], name: str) -> None:
         super().__init__(Asked(source))
-        self.declared_name = name
+        self.declared_name: str = name
 
     @property
     def _source(self) -> QuerySource[D]:
