@@ -14,7 +14,7 @@ from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
 from headwater.cells.indexed_fields import NONE, VALUES, OrderedField
 from headwater.cells.query_rows import Asked, Evaluation
-from headwater.cells.span_records import SpanQuestion, Span
+from headwater.cells.span_records import Span, SpanQuestion
 from headwater.cells.spans import answer
 from headwater.errors import QueryError, UsageError
 from headwater.values.ids import DocKey
