@@ -9,12 +9,12 @@ Length: reading, writing and ending share every field; separate parts are in `dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import Callable, KeysView, Sequence
 from typing import Final, TypeAlias
 
 from headwater.cells.context import CONTEXT, PEEKING
 from headwater.cells.context_frame import ContextFrame, is_within
-from headwater.cells.drafts import Draft, operations_of, overtaken, versions_of
+from headwater.cells.drafts import Draft, Versions, operations_of, overtaken, versions_of
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
@@ -24,8 +24,9 @@ from headwater.cells.journal import (
     Journal,
 )
 from headwater.cells.kept_reads import Keeping
-from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, ReadKey, call_all
+from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, call_all
 from headwater.cells.replica import Replica
+from headwater.cells.span_reads import SpanReads
 from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal
 from headwater.errors import ClosedError, HeadwaterError, WriteError
 from headwater.store.commit import (
@@ -34,6 +35,7 @@ from headwater.store.commit import (
     Operation,
     Precondition,
     Seen,
+    SpanRead,
     TableTransaction,
     Verdict,
 )
@@ -53,10 +55,7 @@ Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]
 
 
 class Transaction:
-    """A group of reads and writes that is committed as a unit. Made by `space.transaction()`.
-
-    It takes its snapshot of a document at the first read of it. Its own writes are visible inside it at once.
-    """
+    """A group of reads and writes that is committed as a unit. Made by `space.transaction()`."""
 
     # A transaction is made for every run, and most change none of these: so they are class attributes. `__init__` sets
     # those that every run reads, because a class attribute takes five times as long to read.
@@ -88,6 +87,8 @@ class Transaction:
     reads_outside: bool = False
     # Its reads in other spaces (`far.FarReads`): of a run by the app, of plain code by the opening.
     views: dict[object, Transaction] | None = None
+    # Its reads in indexes of collections.
+    spans: SpanReads | None = None
     # Writes to other tables of the database, applied if and only if it is accepted.
     table_transaction: TableTransaction | None = None
     # Called when it is sent: what it has launched may start.
@@ -206,13 +207,6 @@ class Transaction:
         """A document as of its first read here, without this transaction's own writes."""
         seen = self._seen if self.ended_with is None else self.ended_with[1]
         return seen[doc].value
-
-    def fresh_copy(self) -> Transaction:
-        """A new transaction for the same work, with the same snapshots and without the writes."""
-        other = Transaction(self.replica, self.name, read_only=self.read_only, cause=self.cause)
-        other.node, other.triggers, other.surface = self.node, self.triggers, self.surface
-        other._seen = dict(self._seen)
-        return other
 
     def written(self) -> list[tuple[DocKey, Maybe]]:
         """The written documents, with their new values."""
@@ -428,14 +422,17 @@ class Transaction:
             self.reject(Conflict("a read that it has reused may have changed", seq=self.replica.seq))
             return
         checked = self.journal.conflicts() if self._has_read else []
-        if checked:
+        if checked or self.spans is not None:
             # Under one lock: the reads that are found unchanged must still be so when the commit is added.
             with self.replica.lock:
                 versions = versions_of(self._seen, checked, self.replica)
+                spans = () if self.spans is None else self.spans.checked(self._drafts)
                 if isinstance(versions, Conflict):
                     self.reject(versions)
+                elif isinstance(spans, Conflict):
+                    self.reject(spans)
                 else:
-                    self._submit(operations, versions)
+                    self._submit(operations, versions, spans)
         else:
             self._submit(operations, {})
 
@@ -447,7 +444,7 @@ class Transaction:
         """End a transaction without writes: there is nothing to decide."""
         self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
-    def _submit(self, operations: Sequence[Operation], versions: Mapping[ReadKey, Mark | None]) -> None:
+    def _submit(self, operations: Sequence[Operation], versions: Versions, spans: tuple[SpanRead, ...] = ()) -> None:
         replica = self.replica
         observed: Seen | None = None
         if self.observes is not None:
@@ -457,7 +454,7 @@ class Transaction:
         try:
             with replica.lock:
                 pending = replica._commit(
-                    operations, (), self._preconditions, self, observed, self.table_transaction, versions
+                    operations, (), self._preconditions, self, observed, self.table_transaction, versions, spans
                 )
         except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             self._send_failed(error)
@@ -485,6 +482,8 @@ class Transaction:
         self.status = TRANSITIONS[self.status, _SENT]
         self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
         self.memo.clear()
+        if self.spans is not None:
+            self.spans.end()
         if pending.verdict is None and pending.error is None and not pending.callbacks:
             pending.callbacks = (self._decided,)
         else:
@@ -571,6 +570,8 @@ class Transaction:
         self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
         if self.memo:
             self.memo.clear()
+        if self.spans is not None:
+            self.spans.end()
         if self._preconditions:
             self._preconditions = ()
         self.journal, self.launched = _EMPTY, ()

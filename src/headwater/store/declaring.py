@@ -31,7 +31,8 @@ def widened(known: CollectionRecord | None, wanted: CollectionRecord) -> Collect
         raise DeclarationError(message, kind=wanted.kind, scope=known.scope)
     names = {each.name for each in known.named}
     added = tuple(each.index for each in wanted.named if each.name not in names)
-    rest = {**dict(known.rest), **{name: value for name, value in wanted.rest if name not in dict(known.rest)}}
+    # The caller has merged what both have.
+    rest = {**dict(known.rest), **dict(wanted.rest)}
     return msgspec.structs.replace(known, indexes=known.indexes + added, rest=tuple(sorted(rest.items())))
 
 

@@ -163,6 +163,10 @@ class RangeIndex(Generic[R]):
         self.visits += len(found)
         return found
 
+    def entries(self) -> list[tuple[bytes, bytes, R]]:
+        """All ranges with their readers: for the checks of invariants."""
+        return [(lo, hi, reader) for (lo, hi), readers in self._readers.items() for reader in readers]
+
     def readers(self, lo: bytes, hi: bytes) -> list[R]:
         """The readers of exactly this range."""
         return list(self._readers.get((lo, hi), ()))

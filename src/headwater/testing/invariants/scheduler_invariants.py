@@ -19,8 +19,9 @@ from typing import Final
 from headwater.cells.kept_reads import RunReads
 from headwater.cells.pending_commit import ReadKey
 from headwater.scheduler.graph.node import NOTHING_RARE, Node, NodeKind, NodeStatus, RareFields, titled
-from headwater.scheduler.runs.persistence import ADOPTED, FAILED
+from headwater.scheduler.runs.persistence import ADOPTED
 from headwater.scheduler.runs.pull import MADE_ROOM
+from headwater.scheduler.runs.resumed_node import FAILED
 from headwater.scheduler.runs.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_LONGEST, RUNS_MAX
