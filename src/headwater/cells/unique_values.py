@@ -13,7 +13,7 @@ from headwater.cells.span_records import Span
 from headwater.cells.spans import keys
 from headwater.errors import DuplicateError
 from headwater.store.collection_record import NamedIndex, doc_of, id_of, kind_of, scope_prefix
-from headwater.store.collections import described, unique_part
+from headwater.store.unique_keys import described, unique_part
 from headwater.values.address import address_text
 from headwater.values.ids import DocKey
 from headwater.values.sortkey import AFTER
