@@ -18,6 +18,8 @@ NOT_CHOSEN = {
     "needs_event_loop": "for tools and for Headwater itself",
     "made_opening": "a step of app.open, for Headwater itself",
     "note_types_in": "a step of app.open, for Headwater itself",
+    "declare_in": "a step of app.open, for Headwater itself",
+    "has_collections": "for Headwater itself",
     "opened": "app.open, for callers inside the package",
     "opening": "for hw.together, which opens several apps at once",
     "register_in": "a step of app.open, for Headwater itself",

@@ -104,7 +104,10 @@ def test_unique_index_over_duplicates_is_refused_at_the_opening(tmp_path: Any) -
     before, after = Shop(Order.state), shop()
     with before.open(*[{"number": number % 2} for number in range(4)], url=tmp_path / "x.db"):
         pass
-    with pytest.raises(DuplicateError, match="change or delete one of each pair"), after.open(url=tmp_path / "x.db"):
+    with (
+        pytest.raises(DuplicateError, match="change or delete one document of each"),
+        after.open(url=tmp_path / "x.db"),
+    ):
         pass
     with before.open(url=tmp_path / "x.db"):
         before.orders.where(Order.state == "open").limit(2).delete()
