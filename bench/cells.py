@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import islice
 from typing import Final
 
 import headwater as hw
+from bench.counting import calls_of
 from bench.store import RECORD, Nowhere, apply_us, forget
-from bench.table import Table, best_us
+from bench.table import Table, best_us, is_compiled
 from headwater.cells.cell import Cell
 from headwater.cells.context import CONTEXT
 from headwater.cells.context_frame import ContextFrame
@@ -19,7 +22,8 @@ from headwater.machine import machine
 from headwater.values.address import doc_key
 from headwater.values.hints import schema_of
 from headwater.values.ids import SessionId
-from headwater.values.tree import Value, freeze
+from headwater.values.link import link_to
+from headwater.values.tree import ABSENT, Value, array_of, freeze
 
 READS: Final = 20_000
 CELLS: Final = 1_000
@@ -46,6 +50,7 @@ def measure(table: Table) -> None:
     _writes(table)
     _one_field(table)
     _appends(table)
+    _parts(table)
 
 
 def _home(value: Value) -> SpacePort:
@@ -212,3 +217,48 @@ def _appends(table: Table) -> None:
     ratio = us[1] / us[0]
     figure = f"{us[0]:.2f} us, {us[1]:.2f} us: {ratio:.1f}x"
     table.add("1,000 appends to an empty list, to one of 100,000", figure, "<= 2x", ratio <= 2)
+
+
+def _parts(table: Table) -> None:
+    lists = [_linked(size) for size in (100, 100_000)]
+    last = [open_doc(Item, home, name, doc_key(name)) for home, _, name in lists]
+    looks: dict[str, Callable[[int], object]] = {
+        "a slice of 50": lambda number: lists[number][1][50:100],
+        "the last 50": lambda number: lists[number][1][-50:],
+        "a loop that is left after 10": lambda number: list(islice(lists[number][1], 10)),
+        "in, with the last document": lambda number: last[number] in lists[number][1],
+    }
+    for name, look in looks.items():
+        us: list[float] = []
+        counts: list[tuple[int, int]] = []
+        for number, (home, _, _) in enumerate(lists):
+
+            def read(number: int = number, home: SpacePort = home, look: Callable[[int], object] = look) -> None:
+                with home.transaction():
+                    look(number)
+
+            us.append(best_us(read, 1, rounds=15))
+            with home.transaction() as tx:
+                calls = 0 if is_compiled() else calls_of(partial(look, number), 3)
+                counts.append((len(tx.journal), calls))
+        (entries, calls), (more_entries, more_calls) = counts
+        figure = f"{us[0] / 1000:.2f} ms, {us[1] / 1000:.2f} ms"
+        table.add(
+            f"list of 100, of 100,000 documents, {name}: places noted, Python calls",
+            f"{entries}, {more_entries}; {calls:,}, {more_calls:,}",
+            "equal; <= 1.25x",
+            entries == more_entries and more_calls <= calls * 1.25,
+        )
+        held = name.startswith(("a slice", "the last"))
+        table.add("the same, time", figure, "<= 1.5 ms" if held else "", us[1] <= 1500 if held else None)
+
+
+def _linked(size: int) -> tuple[SpacePort, hw.List[Item], str]:
+    """A list of so many documents, of which only the links are stored, and the id of the last."""
+    names = [f"item:{number:032d}" for number in range(size)]
+    home = _home(array_of([link_to(doc_key(name)).to_value() for name in names]))
+    key = doc_key("n")
+    rows: hw.List[Item] = hw.List.bound(
+        home, "n", (), schema=schema_of(list[Item]), default=ABSENT, scope="space", key=key
+    )
+    return home, rows, names[-1]

@@ -16,7 +16,9 @@ import msgspec
 
 from sim.plan import Outcome, Plan
 
-KINDS: Final = tuple(kind for kind in ("program", "shared", "storage", "workflow") if find_spec(f"sim.kinds.{kind}"))
+KINDS: Final = tuple(
+    kind for kind in ("program", "shared", "spaces", "storage", "workflow") if find_spec(f"sim.kinds.{kind}")
+)
 """Those that are played unless one is asked for."""
 
 SMALL: Final = "small-"

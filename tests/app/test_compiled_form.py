@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+import headwater
 from headwater._sources import SourceFinder, is_wanted
-from headwater.errors import UsageError
+from headwater.core import freeze
+from headwater.errors import AddressError
 from headwater.host.libraries import core_form
 from headwater.runtime.tracebacks import author_calls
 from tests.app.holding import SAFETY_S
 
 FORM = "from headwater.host.libraries import core_form; print(core_form())"
-INSIDE = "from headwater.errors import UsageError\ndef fail():\n    raise UsageError('no')\n"
 
 
 def form_of_another_process(**variables: str) -> str:
@@ -63,14 +64,13 @@ def test_finder_leaves_other_packages_and_missing_modules_to_others(tmp_path: Pa
     assert finder.find_spec("box") is None
 
 
-@pytest.mark.parametrize(("module", "is_hidden"), [("headwater.cells.replica", True), ("__main__", False)])
-def test_calls_of_compiled_modules_are_hidden_and_those_of_a_folder_of_that_name_are_not(
-    module: str, is_hidden: bool
-) -> None:
-    """A compiled module names its source from the package on, as a script in a folder `headwater` may, too."""
-    names: dict[str, object] = {"__name__": module}
-    exec(compile(INSIDE, "headwater/cells/replica.py", "exec"), names)  # noqa: S102  # as the compiler names it
-    with pytest.raises(UsageError) as caught:
-        names["fail"]()  # type: ignore[operator]
-    shown = [frame.name for frame in traceback.extract_tb(author_calls(caught.value))]
-    assert ("fail" not in shown) is is_hidden
+def test_a_call_of_the_core_names_the_file_of_its_source_in_either_form() -> None:
+    """So a traceback shows the line, and `author_calls` knows whose call it is."""
+    with pytest.raises(AddressError) as caught:
+        freeze({"price": float("nan")})
+    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    assert Path(last.filename) == Path(headwater.__file__).parent / "values" / "tree.py"
+    assert last.name == "freeze"
+    assert str(last.line).startswith("raise ")
+    shown = traceback.extract_tb(author_calls(caught.value))
+    assert [frame.filename for frame in shown] == [__file__]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench import pattern_counts as counts
+from bench.counting import calls_by_name
 from bench.pattern_counts import Cost, Listing
+from bench.table import is_compiled
+from headwater.scheduler.scheduler_limits import UNREAD_MAX
 
 
 def shown(cost: Cost) -> tuple[int, int, dict[str, int]]:
@@ -52,3 +57,14 @@ def test_pieces_that_were_stopped_leave_nothing_behind_in_memory() -> None:
         before, during, after = counts.rounds(60, keys=keys)
         assert during.pieces == before.pieces + 1
         assert after == before
+
+
+@pytest.mark.skipif(is_compiled(), reason="calls of compiled functions are not seen")
+def test_a_list_around_a_thousand_elements_is_not_looked_through_at_each_that_comes() -> None:
+    listing = Listing()
+    with listing.open(UNREAD_MAX):
+        listing.insert()
+        del listing.board.items[0]
+        again = calls_by_name(listing.insert)
+    assert again["scheduler/graph/node.py Node.is_live"] < 10
+    assert again.total() < UNREAD_MAX

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 import headwater as hw
+from headwater.errors import ClosedError, NotOpen
 from headwater.runtime.bridge import Bridge
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler import Scheduler
@@ -101,6 +104,49 @@ def test_closing_the_far_space_leaves_readers_their_values() -> None:
         assert not any(node.spec.is_proxy for node in scheduler(near).registry.nodes)
         assert near._opening.nodes[c.mirror].is_clean
         assert near.runs(c.mirror) == 1
+
+
+def test_a_far_space_that_is_opened_again_is_read_from_there_whatever_happened_meanwhile() -> None:
+    """Also by runs around which the closed opening is still that of the `with` block."""
+    near, far = hw.App("near"), hw.App("far")
+    n, m = near.cell("n", 1), far.cell("m", 1)
+    shown: list[int] = []
+
+    @far.computed
+    def double() -> int:
+        return m.value * 2
+
+    @near.sink
+    def show() -> None:
+        shown.append(double() + n.value)
+
+    errors: list[hw.UserCodeError] = []
+    with far.open("memory:") as first, near.open("memory:", on_error=errors.append):
+        first.close()
+        n.value = 2
+        assert shown == [3]
+        assert [type(error.__cause__) for error in errors] == [NotOpen]
+        with far.open("memory:"):
+            assert shown == [3, 4]
+            m.value = 5
+            assert shown == [3, 4, 12]
+
+
+def test_a_run_that_met_a_closed_space_runs_again_when_it_is_opened() -> None:
+    near, far = hw.App("near"), hw.App("far")
+    m = far.cell("m", 1)
+
+    @near.computed
+    def seen() -> int:
+        return far_space.cell("far.m", int).value if far_space.closed else m.value
+
+    with near.open("memory:", on_error="log"):
+        with far.open("memory:") as far_space:
+            pass
+        with pytest.raises(ClosedError):
+            seen()
+        with far.open("memory:") as far_space:
+            assert seen() == 1
 
 
 def test_closing_the_near_space_ends_its_demand() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import headwater as hw
+from headwater.runtime.options import Options
 
 
 def test_a_dormant_far_function_runs_before_the_handler_reads_it() -> None:
@@ -71,3 +72,57 @@ def test_a_handler_and_a_computed_that_call_the_same_far_function_agree() -> Non
         assert (total(), via()) == (10, 11)
         n.value = 2
         assert (ask.send().result("5s"), via()) == (20, 21)
+
+
+def test_an_event_parks_while_something_above_a_far_function_waits_for_its_time() -> None:  # noqa: C901  # three apps
+    """What it reads is clean: it is below a function that is not, in that space or in a third one."""
+    near, middle, far = hw.App("near"), hw.App("middle"), hw.App("far")
+    n = middle.cell("n", 1)
+    now = [0.0]
+
+    @far.computed(debounce="1m")
+    def slow() -> int:
+        return n.value * 10
+
+    @middle.computed(debounce="1m")
+    def slow_here() -> int:
+        return n.value * 100
+
+    @middle.computed
+    def above() -> int:
+        return slow() + 1
+
+    @middle.computed
+    def above_here() -> int:
+        return slow_here() + 1
+
+    @near.handler
+    def ask() -> int:
+        return above()
+
+    @near.handler
+    def ask_there() -> int:
+        return above_here()
+
+    middle.sink(name="show")(lambda: (above(), above_here()))
+    options = Options(now=lambda: now[0])
+    with (
+        far.open_with("memory:", options) as third,
+        middle.open_with("memory:", options) as second,
+        near.open_with("memory:", options) as first,
+    ):
+        for question, expected in ((ask, 21), (ask_there, 201)):
+            n.value = 1
+            now[0] += 120_000
+            for space in (third, second, first):
+                space.settle()
+            n.value = 2
+            ticket = question.send()
+            first.sync()
+            first.settle()
+            assert not ticket.is_done
+            now[0] += 120_000
+            for _ in range(3):
+                for space in (third, second, first):
+                    space.settle()
+            assert ticket.result() == expected

@@ -84,6 +84,43 @@ def test_closing_delivers_what_open_spaces_can_handle(mail: Mail) -> None:
         assert near.stats.undelivered == 0
 
 
+@pytest.mark.parametrize("hops", range(6))
+def test_nothing_is_handed_to_a_space_that_is_being_closed(tmp_path: Path, hops: int) -> None:
+    """It would never answer: closing the sender would wait for that, and a later opening would not get it."""
+    one, two = hw.App("one"), hw.App("two")
+    passed = {app: app.cell("passed", 0) for app in (one, two)}
+    posted = {app: app.cell("posted", 0) for app in (one, two)}
+
+    def pass_on(app: hw.App, other: hw.App, left: int) -> None:
+        passed[app].value += 1
+        if left and not closed:
+            takes[other].send(left - 1)
+            posted[other].post.increment(1)
+            sent.append(left)
+
+    takes = {
+        one: one.handler(name="take")(lambda left: pass_on(one, two, left)),
+        two: two.handler(name="take")(lambda left: pass_on(two, one, left)),
+    }
+    one.sink(name="show")(lambda: shown.append(passed[two].value))
+    shown: list[int] = []
+    sent: list[int] = []
+    closed: list[hw.Space] = []
+    urls = [(one, tmp_path / "one.db"), (two, tmp_path / "two.db")]
+    with hw.together(*(app.opening(url) for app, url in urls)) as (near, far):
+        takes[one].send(hops)
+        closed.append(far)
+        far.close()
+        closed.clear()
+        assert not near._opening.delivery.is_moving
+        with two.open(urls[1][1]) as again:
+            for _ in range(hops + 1):
+                near.delivered(timeout="20s")
+                again.delivered(timeout="20s")
+            assert passed[one].value + passed[two].value == 1 + len(sent)
+            assert posted[one].value + posted[two].value == len(sent)
+
+
 def test_what_waits_is_tried_again_every_five_seconds(mail: Mail) -> None:
     now = [0.0]
     options = Options(now=lambda: now[0], on_error=mail.errors.append)

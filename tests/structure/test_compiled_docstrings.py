@@ -74,6 +74,18 @@ def test_parameters_of_public_functions_and_methods_are_those_of_the_source() ->
     assert seen > 60
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_parameters_of_classes_are_those_of_the_source(name: str) -> None:
+    """Not those of a class that they extend."""
+    module = importlib.import_module("headwater." + name.removesuffix(".py").replace("/", "."))
+    for path, node in definitions(ast.parse((PACKAGE / name).read_text(encoding="utf-8")).body):
+        making = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+        if isinstance(node, ast.ClassDef) and making and "." not in path:
+            arguments = making[-1].args
+            written = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)][1:]
+            assert list(inspect.signature(vars(module)[path]).parameters) == written
+
+
 def _public() -> list[object]:
     found = [getattr(core, name) for name in core.__all__]
     return [each for each in found if inspect.isclass(each) or inspect.isroutine(each) or isinstance(each, Enum)]

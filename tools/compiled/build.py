@@ -30,6 +30,7 @@ from setuptools.command.build_ext import build_ext
 
 from tools.compiled.docstrings import add_docstrings
 from tools.compiled.modules import IMPORTED, compiled_modules
+from tools.compiled.source_paths import add_source_path
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = ROOT / "src" / "headwater"
@@ -42,8 +43,9 @@ def compile_into(target: Path, work: Path, *, opt_level: str = "3") -> None:
     target = target.resolve()
     extensions = _extensions(work, opt_level)
     for name in compiled_modules(SOURCES):
-        code = "__native_headwater___" + name.removesuffix(".py").replace("/", "___") + ".c"
-        add_docstrings(SOURCES / name, Path("c", code))
+        code = Path("c", "__native_headwater___" + name.removesuffix(".py").replace("/", "___") + ".c")
+        add_docstrings(SOURCES / name, code)
+        add_source_path(code)
     distribution = Distribution({"name": "headwater", "ext_modules": extensions})
     command = _BuildExtensions(distribution)
     command.build_lib = str(target)
@@ -72,7 +74,7 @@ def _extensions(work: Path, opt_level: str) -> list[Any]:
     work.mkdir(parents=True, exist_ok=True)
     _copy(SOURCES, work / "headwater")
     _open_limits(work / "headwater")
-    os.chdir(work)  # the paths in tracebacks are relative to here: `headwater/cells/replica.py`
+    os.chdir(work)  # the paths that mypyc writes are relative to here: `headwater/cells/replica.py`
     from mypyc.build import mypycify  # noqa: PLC0415  # it must come after setuptools
 
     # Optional libraries need not be here: no compiled module imports them.

@@ -34,8 +34,7 @@ def add_docstrings(source: Path, code: Path) -> None:
             functions = _functions(node.body)
             text = _in_table(text, rf"static PyMethodDef {name}_methods\[\]", functions, is_class=True)
             text = _in_properties(text, rf"static PyGetSetDef {name}_getseters\[\]", functions)
-            if (docstring := _docstring(node)) is not None:
-                text = _in_type(text, rf"static PyTypeObject CPyType_{name}_template_", docstring)
+            text = _in_type(text, rf"static PyTypeObject CPyType_{name}_template_", node)
     code.write_text(_in_fillers(text, tree, code.name), encoding="utf-8")
 
 
@@ -73,6 +72,14 @@ def _signature(node: _Function, *, is_method: bool) -> str:
     return f"{node.name}({ast.unparse(given)})\n--\n\n"
 
 
+def _class_signature(name: str, making: _Function) -> str:
+    """As of `__init__`, without `self`."""
+    given = copy.deepcopy(making)
+    given.name = name
+    del (given.args.posonlyargs or given.args.args)[0]
+    return _signature(given, is_method=False)
+
+
 def _literal(default: ast.expr) -> ast.expr:
     try:
         ast.literal_eval(default)
@@ -106,10 +113,18 @@ def _in_properties(text: str, header: str, functions: dict[str, _Function]) -> s
     return _in_block(text, header, lambda block: re.sub(r'(\{"(\w+)",[^{}]*?)NULL, NULL\}', complete, block))
 
 
-def _in_type(text: str, header: str, docstring: str) -> str:
+def _in_type(text: str, header: str, node: ast.ClassDef) -> str:
+    """The docstring, and the signature where mypyc gives none, as for defaults that are no literals."""
+    making = _functions(node.body).get("__init__")
+    docstring = _docstring(node)
+
     def complete(found: re.Match[str]) -> str:
-        signature = "" if found[1] == "NULL" else found[1]
-        return f".tp_doc = PyDoc_STR({signature} {c_literal(docstring)})"
+        signature = found[1]
+        if signature == "NULL":
+            if making is None and docstring is None:
+                return found[0]
+            signature = c_literal(_class_signature(node.name, making)) if making is not None else ""
+        return f".tp_doc = PyDoc_STR({signature} {c_literal(docstring or '')})"
 
     return _in_block(text, header, lambda block: re.sub(rf"\.tp_doc = PyDoc_STR\({_LITERAL}\)", complete, block))
 

@@ -69,6 +69,7 @@ PURE: Final[dict[str, str]] = {
             "cells/linked_documents.py",
             "cells/linked_spaces.py",
             "cells/list_and_map.py",
+            "cells/list_reads.py",
             "cells/page_cursor.py",
             "cells/post.py",
             "cells/query.py",
@@ -105,7 +106,9 @@ PURE: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(["scheduler/scheduler_limits.py", "store/store_limits.py", "values/value_limits.py"], _LIMITS),
     **dict.fromkeys(["values/causal.py"], _RECURSIVE),
-    **dict.fromkeys(["values/chunked.py", "values/frozen.py", "values/transition_table.py"], _BUILTINS),
+    **dict.fromkeys(
+        ["cells/ended_memo.py", "values/chunked.py", "values/frozen.py", "values/transition_table.py"], _BUILTINS
+    ),
     **dict.fromkeys(
         [
             "cells/display.py",

@@ -56,6 +56,9 @@ def find(owner: Owner, what: str | Addressed, use: str = READ) -> tuple[SpacePor
         space = frame.space
         if space.owner is owner or space is owner:
             if frame is not first and frame.tx is not (first.tx if first is not None else None):
+                if space.closed and _is_around_run(frame, first):
+                    frame = frame.outer
+                    continue
                 return _leave(first, frame, space, what, use)
             if space.needs_check:
                 space.check(what)
@@ -70,6 +73,11 @@ def find(owner: Owner, what: str | Addressed, use: str = READ) -> tuple[SpacePor
             return beside, frame.tx
         frame = frame.outer
     return _find_without_frame(first, owner, what, use)
+
+
+def _is_around_run(frame: ContextFrame, first: ContextFrame | None) -> bool:
+    """A frame belongs to plain code that happened to start this run: a later opening of the app may be meant."""
+    return frame.tx is None and first is not None and first.tx is not None and bool(first.tx.name)
 
 
 def _find_without_frame(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from headwater.cells.binding import WRITE_SPACE
 from headwater.cells.journal import Flags
 from headwater.cells.reading import MISSING
 from headwater.cells.slot import Slot
@@ -72,6 +73,14 @@ class DetachedValue(Slot):
     def to_tree(self, given: object) -> Value:
         """The stored form. Raises SchemaError, AddressError or LimitError, naming this value."""
         return self._stored(self._schema, given)
+
+    def to_tree_in(self, space: SpacePort, given: object) -> Value:
+        """The same for a space that is known, whatever is around the code that asks."""
+        token = WRITE_SPACE.set(space)
+        try:
+            return self._stored(self._schema, given)
+        finally:
+            WRITE_SPACE.reset(token)
 
     def from_tree(self, space: SpacePort, source: ReadSource, tree: Value) -> object:
         """The loaded value: of its type, frozen, documents as handles. Raises SchemaError."""

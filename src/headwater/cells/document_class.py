@@ -51,6 +51,8 @@ T = TypeVar("T")
 D = TypeVar("D", bound="Doc")
 
 _NONE: Final = type(None)
+_NEVER_EQUAL: Final = frozenset({_NONE, bool, int, float, str, bytes, list, dict, tuple, set})
+"""Types whose values are equal to no document."""
 
 
 class Link(Generic[T]):
@@ -422,6 +424,16 @@ class DocHandle(Handle):
             )
             raise RefusedError(f"expected {self.expected}, got {shorten(what)}")
         return value.__headwater_value__()
+
+    def sought(self, value: object, space: object) -> DocKey | None:
+        """The document, if it is of this space; None for a value with an equality of its own."""
+        if not isinstance(value, Doc):
+            return DocKey("") if type(value) in _NEVER_EQUAL and self.kind.__eq__ is Doc.__eq__ else None
+        if type(value).__eq__ is not Doc.__eq__ or self.kind.__eq__ is not Doc.__eq__:
+            return None
+        key = value._hw_key
+        is_here = key is not None and key.startswith("space/") and same_space(value._hw_owner, space)
+        return key if is_here else DocKey("")
 
     def load(self, value: Value, binder: object) -> object:
         """The document."""

@@ -55,6 +55,11 @@ class Journal:
             self.is_plain = False
         self.entries[doc, path, flags if depth is _DEEP_READ else flags | SHALLOW_BIT] = mark
 
+    def drop(self, doc: DocKey, paths: Iterable[Path]) -> None:
+        """Remove deep reads without flags, which another read subsumes."""
+        for path in paths:
+            self.entries.pop((doc, path, 0), None)
+
     def reads(self) -> dict[ReadKey, Mark | None]:
         """The dependencies of the run as keys of the reader index. Read-only for the caller."""
         if self.is_plain:

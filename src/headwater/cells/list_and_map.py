@@ -1,7 +1,7 @@
 """Lists and maps in a document: changed in place, element by element, each change a patch.
 
-They behave like `list` and `dict`. A reader depends only on what it read: the length, one element, one key, or, if it
-iterated, everything.
+They behave like `list` and `dict`. A reader depends only on what it read: the length, one element or a slice, one key,
+or, if it iterated, everything.
 
 Length: two classes of the same kind, each method with its text for the reference.
 """
@@ -18,6 +18,7 @@ from headwater.cells.context import find
 from headwater.cells.cross_space import WRITTEN
 from headwater.cells.display import shorten
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
+from headwater.cells.list_reads import links_at, read_slice
 from headwater.cells.reading import MISSING
 from headwater.cells.slot import Slot
 from headwater.cells.traverse import Traverse
@@ -40,7 +41,7 @@ class List(Container, MutableSequence[T], Generic[T]):
     """A list in a document, changed in place. It behaves like `list`.
 
     Declare it in a document class: `items: hw.List[Item] = hw.List()`. A reader depends only on what it has read: the
-    length, one element, or everything.
+    length, one element, a slice, or everything.
 
     Args:
         items: The default elements.
@@ -89,7 +90,10 @@ class List(Container, MutableSequence[T], Generic[T]):
         return len(shape) if is_array(shape) else 0
 
     def __iter__(self) -> Iterator[T]:
-        return iter(cast("list[T]", self._read(0)))
+        return cast("Iterator[T]", iter(links_at(self) or cast("list[object]", self._read(0))))
+
+    def __reversed__(self) -> Iterator[T]:
+        return cast("Iterator[T]", reversed(links_at(self) or cast("list[object]", self._read(0))))
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -97,7 +101,7 @@ class List(Container, MutableSequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
-            return cast("list[T]", self._read(0))[index]
+            return cast("list[T]", read_slice(self, index))
         position = self._index(index, len(self) if type(index) is int and index < 0 else None)
         item = self._schema.child(position)
         found = MISSING if item is None else self._read_part(position, item)
@@ -115,7 +119,8 @@ class List(Container, MutableSequence[T], Generic[T]):
         return index if length is None else index + length
 
     def __contains__(self, item: object) -> bool:
-        return item in cast("list[T]", self._read(0))
+        links = links_at(self)
+        return item in cast("list[T]", self._read(0)) if links is None else links.holds(item)
 
     def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
         """The index of the first equal element, as `list.index`.
@@ -131,7 +136,22 @@ class List(Container, MutableSequence[T], Generic[T]):
         Raises:
             ValueError: There is no equal element.
         """
-        return cast("list[object]", self._read(0)).index(value, start, stop)
+        links = links_at(self)
+        if links is None:
+            return cast("list[object]", self._read(0)).index(value, start, stop)
+        return links.index(value, start, stop)
+
+    def count(self, value: object) -> int:
+        """The number of equal elements, as `list.count`.
+
+        Args:
+            value: The element.
+
+        Returns:
+            The number.
+        """
+        links = links_at(self)
+        return cast("list[object]", self._read(0)).count(value) if links is None else links.count(value)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -245,7 +265,9 @@ class List(Container, MutableSequence[T], Generic[T]):
         assert schema is not None
         with suppress(RefusedError):  # a value that does not fit the type is not in the list
             stored = schema.store(value)
-            found = [index for index, item in enumerate(there if is_array(there) else ()) if same(item, stored)]
+            # The comparison in C first: it calls nothing for each of the others.
+            items = enumerate(there if is_array(there) else ())
+            found = [index for index, item in items if item == stored and same(item, stored)]
         if not found:
             raise ValueError(f"{shorten(safe_repr(value))} is not in {self.address}")
         if len(found) == 1:

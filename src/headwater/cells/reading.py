@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from headwater.cells.binding import Binder, HandleCopies, with_handle_links
@@ -218,9 +219,7 @@ class Readable(HandleCopies):
             message = f"cannot read {address_text(doc, self._path)}: expected {schema.expected}, got a malformed link"
             raise SchemaError(message, doc=doc, path=self._path) from None
         except RefusedError as refused:
-            where = address_text(doc, (*self._path, *reversed(refused.steps)))
-            message = f"cannot read {where}: {refused.reason}{FIX_ADVICE}"
-            raise SchemaError(message, doc=doc, path=self._path, reason=refused.reason) from None
+            raise misread(doc, self._path, refused.reason, refused.steps) from None
         if not linked:
             self._last = read if loaded is read else (read, loaded)
         return loaded
@@ -312,6 +311,12 @@ class Readable(HandleCopies):
             return schema.load(there, space)
         except (LinkFound, RefusedError):
             return MISSING
+
+
+def misread(doc: DocKey, path: Path, reason: str, steps: Sequence[Step] = ()) -> SchemaError:
+    """The error for a stored value that does not fit its type. `steps`: the place below, from the inside out."""
+    where = address_text(doc, (*path, *reversed(steps)))
+    return SchemaError(f"cannot read {where}: {reason}{FIX_ADVICE}", doc=doc, path=path, reason=reason)
 
 
 def schema_at(resolved: Readable) -> Schema:

@@ -91,6 +91,11 @@ class ReplicaView:
             mark = record.mark = Mark(record.seq, record.layers, len(record.layers), record.visible)
         return mark
 
+    def is_absent(self, doc: DocKey) -> bool:
+        """Whether the visible document does not exist. No version is made of it, as `snapshot` does."""
+        record = self._documents.get(doc)
+        return (self.snapshot(doc).value if record is None else record.visible) is ABSENT
+
     def is_unchanged(self, doc: DocKey, mark: Mark) -> bool:
         """Whether the document is still the version of a snapshot."""
         record = self._documents.get(doc)

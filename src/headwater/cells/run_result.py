@@ -6,7 +6,7 @@ from typing import Final
 
 from headwater.cells.journal import ATTEMPTED_WRITE
 from headwater.cells.pending_commit import PendingCommit
-from headwater.cells.transaction import Transaction
+from headwater.cells.transaction import NOTHING_NOTED, Transaction
 from headwater.store.commit import SetDoc
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
@@ -50,6 +50,8 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
             tx._send_failed(error)
         else:
             tx._sent(pending)
+            # Its reads are registered, and those that the store may check are with the commit.
+            tx.journal = NOTHING_NOTED
         return True
 
 

@@ -230,7 +230,10 @@ class SpacePort:
             made = derive_id(kind, self.entropy.token())
             self.replica.expect_new(doc_key(made))
             return made
-        if tx.cause is None:
+        if tx.cause is None and tx.node is not None:
+            # Of a run. Few create documents, so the runner does not make it for each.
+            tx.cause = tx.node.cause  # type: ignore[attr-defined]  # a node, which this package does not know
+        elif tx.cause is None:
             tx.cause = self.entropy.token()
             tx.is_first = True
         tx.minted += 1
@@ -311,7 +314,8 @@ class TransactionBlock:
                 # Integrate first: a change that has already arrived must not cause a rejection.
                 space.runtime.catch_up()
             tx = space.begin()
-            tx.change_group = self._group
+            if self._group is not None:
+                tx.change_group = self._group
             if space.gate is not None:
                 tx.gate = space.gate
         self._tx = tx

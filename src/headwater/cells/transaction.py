@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from headwater.cells.context import CONTEXT, PEEKING
 from headwater.cells.context_frame import ContextFrame, is_within
 from headwater.cells.drafts import Draft, Versions, operations_of, overtaken, versions_of
+from headwater.cells.ended_memo import NOTHING_REMEMBERED
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
@@ -35,10 +36,12 @@ from headwater.store.commit import (
     Operation,
     Precondition,
     Seen,
+    SetDoc,
     SpanRead,
     TableTransaction,
     Verdict,
 )
+from headwater.store.wellformed import check_operation
 from headwater.values.address import Depth, address_text, is_prefix
 from headwater.values.ids import DocKey, LocalSeq
 from headwater.values.patch import Add, Move, PatchOp, Replace
@@ -250,7 +253,8 @@ class Transaction:
         if path:
             there = get(draft.value, path)
             self._apply(draft, Add(path, value) if there is ABSENT else Replace(path, value))
-        elif not (same(draft.value, value) and self._is_elidable(draft, path)):
+        elif draft.value != value or not (same(draft.value, value) and self._is_elidable(draft, path)):
+            # Mostly the first: what is not equal is not the same, and costs no call.
             self._put(draft, value)
 
     def put(self, doc: DocKey, value: Value) -> None:
@@ -294,7 +298,10 @@ class Transaction:
         draft = self._draft(doc)
         if self._writers is not None:
             self._writers.append(CONTEXT.get())
-        self.journal.record(doc, path, _DEEP, ATTEMPTED_WRITE, draft.mark)
+        # As `Journal.record`, without a call.
+        journal = self.journal
+        journal.is_plain = False
+        journal.entries[doc, path, ATTEMPTED_WRITE] = draft.mark
         return draft
 
     def refusal(self, doc: DocKey, path: Path = ()) -> str:
@@ -413,6 +420,8 @@ class Transaction:
             raise self._ended("commit")
         if self.is_running:
             self.ended_with = self.journal, self._seen
+        elif len(self._drafts) == 1 and not self._has_read and self._commit_alone():
+            return
         operations = operations_of(self._seen, self._drafts) if self.wrote else []
         if not operations and not self._preconditions and self.table_transaction is None:
             self.end()
@@ -436,13 +445,51 @@ class Transaction:
         else:
             self._submit(operations, {})
 
+    def _commit_alone(self) -> bool:
+        """Commit a single document that was replaced as a whole, and nothing else: the commonest block of plain code.
+
+        As the general way would. Returns whether it was that, and differs from what is there.
+        """
+        if (
+            self._preconditions
+            or self.table_transaction is not None
+            or self.keeping is not None
+            or self.spans is not None
+        ):
+            return False
+        ((doc, draft),) = self._drafts.items()
+        value, replica = draft.value, self.replica
+        if not draft.whole or value is ABSENT or self.observes is not None:
+            return False
+        operation = SetDoc(doc, value)
+        try:
+            with replica.lock:
+                record = replica._documents.get(doc)
+                if record is None or (record.visible == value and same(record.visible, value)):
+                    return False
+                check_operation(operation)
+                pending = replica.put(operation, record, {}, self)
+        except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
+            self._send_failed(error)
+        else:
+            self._sent(pending)
+        return True
+
     def reject(self, conflict: Conflict) -> None:
         """End it like a commit that was overtaken: nothing is sent."""
         self._settle(TransactionSignal.REJECTED, conflict, None)
 
     def end(self) -> None:
         """End a transaction without writes: there is nothing to decide."""
-        self._settle(_ACCEPTED, Committed(self.replica.seq), None)
+        if self.callbacks or self.followers or self.launched or self._preconditions or self.spans is not None:
+            self._settle(_ACCEPTED, Committed(self.replica.seq), None)
+            return
+        # `_settle` without what most of them do not have.
+        self.status = TRANSITIONS[self.status, _ACCEPTED]
+        self.verdict = Committed(self.replica.seq)
+        if self.memo:
+            self.memo.clear()
+        self._seen, self._drafts, self.memo, self.journal = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, NOTHING_NOTED
 
     def _submit(self, operations: Sequence[Operation], versions: Versions, spans: tuple[SpanRead, ...] = ()) -> None:
         replica = self.replica
@@ -480,14 +527,18 @@ class Transaction:
         # Before it is visible as pending: later commits name it by this number.
         self.local_seq = pending.commit.local_seq
         self.status = TRANSITIONS[self.status, _SENT]
-        self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
-        self.memo.clear()
+        if self.memo:
+            # Others may hold it.
+            self.memo.clear()
+        self._seen, self._drafts, self.memo = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED
+        # Released here: a long pass has many commits on their way, and each object of theirs is visited by collections.
+        self.observes = None
         if self.spans is not None:
             self.spans.end()
         if pending.verdict is None and pending.error is None and not pending.callbacks:
-            pending.callbacks = (self._decided,)
+            pending.callbacks = _ON_DECIDED
         else:
-            pending.on_settled(self._decided)
+            pending.on_settled(_decided)
         for tell in self.on_sent:
             tell()
 
@@ -549,32 +600,22 @@ class Transaction:
         else:
             self.callbacks = (*self.callbacks, callback)
 
-    def _decided(self, pending: PendingCommit) -> None:
-        verdict, callbacks = pending.verdict, self.callbacks
-        if type(verdict) is not Committed or len(callbacks) > 1 or self.followers:
-            self._settle(
-                _ACCEPTED if type(verdict) is Committed else TransactionSignal.REJECTED, verdict, pending.error
-            )
-            return
-        # The fast path of `_settle`: the snapshots were released when it was sent.
-        self.status = TRANSITIONS[self.status, _ACCEPTED]
-        self.verdict, self.journal, self._preconditions = verdict, _EMPTY, ()
-        if callbacks:
-            self.callbacks = ()
-            callbacks[0](self)
-
     def _settle(self, signal: TransactionSignal, verdict: Verdict | None, error: HeadwaterError | None) -> None:
         """The only way to end. Resources are released before the callbacks, which may start new work."""
         self.status = TRANSITIONS[self.status, signal]
-        self.verdict, self.error = verdict, error
-        self._seen, self._drafts = _NOTHING_SEEN, _NO_DRAFTS
+        self.verdict = verdict
+        if error is not None:
+            self.error = error
         if self.memo:
             self.memo.clear()
         if self.spans is not None:
             self.spans.end()
+        self._seen, self._drafts, self.memo = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED
         if self._preconditions:
             self._preconditions = ()
-        self.journal, self.launched = _EMPTY, ()
+        if self.launched:
+            self.launched = ()
+        self.journal = NOTHING_NOTED
         callbacks = self.callbacks
         if self.followers:
             callbacks, self.followers = (*self.followers, *callbacks), ()
@@ -594,7 +635,46 @@ class Transaction:
         return ClosedError(message, status=self.status.value)
 
 
-_EMPTY: Final = Journal()
+def _decided(pending: PendingCommit) -> None:
+    """The store has decided the commit of a transaction. A function, since a method would be an object for each."""
+    tx = pending.source
+    assert isinstance(tx, Transaction)
+    verdict, callbacks = pending.verdict, tx.callbacks
+    if type(verdict) is not Committed or len(callbacks) > 1 or tx.followers:
+        tx._settle(_ACCEPTED if type(verdict) is Committed else TransactionSignal.REJECTED, verdict, pending.error)
+        return
+    # The fast path of `_settle`: the snapshots were released when it was sent.
+    tx.status = TRANSITIONS[tx.status, _ACCEPTED]
+    tx.verdict, tx.journal = verdict, NOTHING_NOTED
+    if tx._preconditions:
+        tx._preconditions = ()
+    if callbacks:
+        tx.callbacks = ()
+        callbacks[0](tx)
+
+
+_ON_DECIDED: Final = (_decided,)
+NOTHING_NOTED: Final = Journal()
+"""The journal of all transactions that need theirs no more."""
 _NOTHING_SEEN: Final[dict[DocKey, Mark]] = {}
 _NO_DRAFTS: Final[dict[DocKey, Draft]] = {}
 """Of all ended transactions, and of those that have not written: never added to."""
+
+
+def _reserve() -> None:
+    """Reserve places for the attributes that a run or a block sets after `__init__`.
+
+    The instances of a class share one table of the names of their attributes, which Python closes after the first few
+    instances. An instance with another attribute has a dict of its own: slower, and larger by 300 bytes.
+    """
+    try:
+        first: Transaction = object.__new__(Transaction)
+    except TypeError:
+        # Compiled: it has no such table.
+        return
+    first.node, first.triggers, first.is_running = None, (), False
+    first.local_seq = first.verdict = first.change_group = None
+    first.read_only, first.cause, first.surface = "", None, ()
+
+
+_reserve()

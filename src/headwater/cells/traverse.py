@@ -300,7 +300,7 @@ class Traverse(msgspec.Struct, frozen=True):
         """An absolute link for a handle at this address. The target is not read."""
         if schema.always_link:
             slot = self.read(doc, path, _DEEP, self.flags | LINK_PROBE)
-            return self._pointer(slot, doc, path, schema)
+            return self.pointer(slot, doc, path, schema)
         value = get(self.document(doc), path)
         if not schema.has_default and (value is None or value is ABSENT):
             self.record(doc, path, _SHALLOW, self.flags | LINK_PROBE)
@@ -314,10 +314,10 @@ class Traverse(msgspec.Struct, frozen=True):
         value = self.read(doc, path, _DEEP, self.flags)
         if not is_array(value):
             return value
-        found = [self._pointer(item, doc, (*path, index), schema) for index, item in enumerate(value)]
+        found = [self.pointer(item, doc, (*path, index), schema) for index, item in enumerate(value)]
         return array_of([None if item is ABSENT else item for item in found])
 
-    def _pointer(self, slot: Maybe, doc: DocKey, path: Path, schema: Handle) -> Maybe:
+    def pointer(self, slot: Maybe, doc: DocKey, path: Path, schema: Handle) -> Maybe:
         """The link as an absolute one. Any other value is left for the schema to refuse."""
         if own_link(slot) is None:
             link = parse_link(slot)

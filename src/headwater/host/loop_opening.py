@@ -212,6 +212,9 @@ class LoopOpening(Opening):
         end = self.now() + CLOSE_MS
         while self.delivery.is_moving and self.connection and not self.closed and self.now() < end:
             await self._move_on()
+            if self.delivery.is_moving:
+                # As in plain code: it is being handled there, or waits for its time.
+                await asyncio.sleep(PAUSE_MIN_S)
 
     async def _drain(self) -> None:
         """Handle events that wait only for a short time, and wait for coroutines that run after a commit."""

@@ -243,6 +243,9 @@ class PlainOpening(Opening):
         end = self.now() + CLOSE_MS
         while self.delivery.is_moving and self.connection and not self.is_passing and self.now() < end:
             self._move_on((end - self.now()) / 1000)
+            if self.delivery.is_moving:
+                # It is being handled there, or waits for its time: asking again at once would change nothing.
+                self._pause(PAUSE_MIN_S)
 
     def close_after(self, *, failed: bool) -> None:
         """End a `with` block. After an error in the block, errors of closing are logged: they must not hide it."""

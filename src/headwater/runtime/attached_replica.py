@@ -165,7 +165,10 @@ class AttachedReplica(Replica):
         """Take in what was decided first, as far as nothing but the own commits learns of it."""
         inbox = self._port.inbox
         with self._turn:
-            while inbox and all(self._is_silent(each) for each in inbox[0]):
+            while inbox:
+                for each in inbox[0]:
+                    if not self._is_silent(each):
+                        return
                 self.integrate(inbox.popleft())
 
     def _is_silent(self, outcome: CommitOutcome | Failure | Pulled) -> bool:

@@ -278,6 +278,8 @@ class Bridge(FarSpace):
         return node
 
     def _is_current(self, doc: DocKey) -> bool:
+        if self._not_current(doc):
+            return False
         return all(self.there.scheduler.is_valid(writer) for writer in self.writers(doc))
 
     def _invalidate(self, node: Node) -> None:
@@ -332,7 +334,7 @@ class Bridge(FarSpace):
         """A proxy node has run. If the far functions are not current nevertheless, it waits until they may be."""
         far, gates = self.there, self.there.scheduler.gates
         until = 0.0
-        for writer in self.writers(doc):
+        for writer in self._not_current(doc):
             if writer in self._postponed or (writer.attempt is not None and writer.spec.is_async):
                 until = max(until, RETRY_MS)
             elif not writer.is_clean and gates.is_held(writer):
@@ -340,6 +342,19 @@ class Bridge(FarSpace):
         if until:
             self.here.scheduler.gates.hold(node, self.here.now() + until)
             self._invalidate(node)
+
+    def _not_current(self, doc: DocKey) -> list[Node]:
+        """The far functions above a document that are not current, or suspended: a clean one may be below these."""
+        scheduler, writers = self.there.scheduler, self.writers(doc)
+        found = dict.fromkeys(writers)
+        todo = list(writers) if scheduler.invalidation.invalid or scheduler.runner.in_flight else []
+        while todo:
+            node = todo.pop()
+            for above in (*scheduler.graph.sources(node), *scheduler.graph.materializers(node)):
+                if above not in found:
+                    found[above] = None
+                    todo.append(above)
+        return [node for node in found if not node.is_clean or node.attempt is not None or node in self._postponed]
 
     # -- liveness there ------------------------------------------------------------------------------------
 
@@ -365,6 +380,10 @@ class Bridge(FarSpace):
         for writer in self._wanted.pop(doc, ()):
             if not writer.removed:
                 self.there.scheduler.graph.liveness.release(writer)
+
+    def demand_for(self, node: Node) -> int:
+        """How many documents that are wanted here a far function writes."""
+        return sum(node in writers for writers in self._wanted.values())
 
     def _there(self, work: Callable[[], None]) -> None:
         """Change something in the other scheduler: now, if its lock is free, or after its next pass."""

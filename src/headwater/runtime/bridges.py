@@ -15,7 +15,7 @@ from headwater.cells.far import FarReads, FarSpace
 from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.cells.space_port import RuntimePort, SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.errors import HeadwaterError, NotOpen
+from headwater.errors import ClosedError, HeadwaterError, NotOpen
 from headwater.machine import machine
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.bridge import Bridge, BridgedSpace
@@ -198,6 +198,10 @@ class Bridges:
             if bridge.proxies.get(doc) is proxy:
                 bridge.await_current(proxy, doc)
 
+    def demand_from(self, node: Node) -> int:
+        """How many documents that live functions of other spaces read it writes: each is a reason to be live."""
+        return sum(bridge.demand_for(node) for bridge in self.readers)
+
     @staticmethod
     def take_invalid(notice: FarInvalid) -> None:
         """Functions of another space are not current."""
@@ -327,7 +331,7 @@ class Bridges:
                 if node.status is NodeStatus.NEVER_RAN and not node.removed:
                     here.restorer.take_over_one(node)
         scheduler = here.scheduler
-        met = [node for node in scheduler.registry.nodes if isinstance(node.error, NotOpen)]
+        met = [node for node in scheduler.registry.nodes if isinstance(node.error, NotOpen | ClosedError)]
         for node in met:
             scheduler.invalidation.mark(node, (node.outputs[0] if node.outputs else DocKey("space/?"), ()), SINCE)
         lost = {key for key in scheduler.graph.index.docs if is_far(key) and split_far(key)[0] == space.space_id}

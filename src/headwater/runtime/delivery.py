@@ -24,6 +24,7 @@ from headwater.cells.space_port import RuntimePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
 from headwater.errors import (
+    ClosedError,
     DeliveryError,
     EventTimeoutError,
     HeadwaterError,
@@ -353,6 +354,9 @@ class SpaceDelivery:
             except LimitError:
                 # Too many events wait there.
                 break
+            except ClosedError:
+                # It is closed just now: the entry waits for the next opening.
+                continue
             except HeadwaterError as refused:
                 self._fail(route, entry, far, refused)
             reached[far] = None
@@ -572,5 +576,8 @@ def _at(target: DeliveryTarget) -> list[DeliveringSpace]:
     return [
         home
         for home in openings_with_delivery()
-        if home.space_id == target.space and home.branch == target.branch and home.delivery.is_ready and not home.closed
+        if home.space_id == target.space
+        and home.branch == target.branch
+        and home.delivery.is_ready
+        and not (home.closed or home.events.has_left)
     ]

@@ -15,7 +15,7 @@ from headwater.cells.context import CONTEXT, open_spaces
 from headwater.cells.context_frame import ContextFrame
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
-from headwater.errors import EventTimeoutError, NotFoundError, UsageError, UserCodeError
+from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UsageError, UserCodeError
 from headwater.machine import Lock
 from headwater.runtime.connection import Connection
 from headwater.runtime.error_report import log
@@ -91,6 +91,8 @@ class EventService:
         self.built_in: dict[str, Callable[[], HandlerSpec]] = {}
         # To be called: the transactions that they waited for are on disk.
         self.due: deque[Callable[[], object]] = deque()
+        # The space is being closed: it takes no event of another space any more.
+        self.has_left = False
 
     # -- handlers ------------------------------------------------------------------------------------------
 
@@ -276,9 +278,14 @@ class EventService:
         sender: SendingSpace,
         ended: Callable[[EventRecord], None],
     ) -> EventRecord:
-        """Queue an event that another space delivers; `ended` is called once, also if this space is closed first."""
+        """Queue an event that another space delivers; `ended` is called once, also if this space is closed first.
+
+        Raises ClosedError if this space is being closed.
+        """
         self._build_in(stream)
         with self._space.replica.lock, self._lock:
+            if self.has_left:
+                raise ClosedError(f"space {self._space.name!r} is being closed", space=self._space.name)
             return self._space.scheduler.streams.send(stream, payload, outside=outside, sender=sender, on_commit=ended)
 
     def _build_in(self, stream: str) -> None:
@@ -405,6 +412,8 @@ class EventService:
 
     def leave(self) -> None:
         """Stop handling events. Waiting events are stored, and handled after the next opening."""
+        with self._lock:
+            self.has_left = True
         dispatcher = self._space.scheduler.events
         left = dispatcher.close() if self._space.is_sole else dispatcher.close_handlers(list(self.handlers.values()))
         if left:

@@ -507,9 +507,14 @@ class Opening(
 
     def commit_block(self, tx: Transaction) -> None:
         """Commit a transaction of plain code."""
-        if self.scheduler.streams.sending:
-            self.scheduler.streams.restamp(tx)
-        commit_block(self, tx)
+        scheduler = self.scheduler
+        if scheduler.streams.sending:
+            scheduler.streams.restamp(tx)
+        if not tx.wrote or tx.docs.isdisjoint(scheduler.graph.writers.keys()):
+            # It has read no result, or depends on none: most blocks.
+            tx.commit()
+        else:
+            commit_block(self, tx)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"open, at {self.replica.seq}"

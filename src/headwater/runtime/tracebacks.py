@@ -20,8 +20,6 @@ from headwater.values.author_text import calls_of, with_calls
 VARIABLE: Final = "HEADWATER_DEBUG"
 
 _ENGINE: Final = str(Path(__file__).parents[1]) + os.sep
-_COMPILED: Final = "headwater/"
-"""Compiled modules name their sources from the folder of the package on."""
 _STDLIB: Final = str(Path(os.__file__).parent) + os.sep
 _PACKAGES: Final = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _CHAIN_MAX: Final = 100
@@ -61,14 +59,10 @@ def _frames(calls: TracebackType | None) -> Iterator[TracebackType]:
 
 def _kind(call: TracebackType) -> str:
     name = call.tb_frame.f_code.co_filename
-    if name.startswith(_ENGINE) or (name.startswith(_COMPILED) and _module(call).startswith("headwater.")):
+    if name.startswith(_ENGINE):
         return "engine"
     is_library = name.startswith(("<frozen ", _STDLIB)) and not any(part in name for part in _PACKAGES)
     return "library" if is_library else "author"
-
-
-def _module(call: TracebackType) -> str:
-    return str(call.tb_frame.f_globals.get("__name__", ""))
 
 
 def _hidden(kinds: list[str]) -> list[bool]:

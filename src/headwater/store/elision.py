@@ -22,12 +22,11 @@ from headwater.values.ids import DocKey, Seq
 
 def is_elided(commit: Commit, effects: Iterable[Effect]) -> bool:
     """Whether it is the result of a run, without preconditions, and already stored."""
-    return (
-        commit.seen is not None
-        and not commit.preconditions
-        and commit.seen[0] < len(commit.operations)
-        and not any(effect.touches for effect in effects)
-    )
+    for effect in effects:
+        # First, and without a generator: every commit of a run is asked.
+        if effect.touches:
+            return False
+    return commit.seen is not None and not commit.preconditions and commit.seen[0] < len(commit.operations)
 
 
 def operations_digest(commit: Commit) -> bytes:

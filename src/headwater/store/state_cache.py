@@ -81,10 +81,12 @@ class DocState:
 
     def trim(self, through: Seq) -> None:
         """Drop writes up to here: they are in the log."""
-        if not self.recent or self.recent[-1].seq <= through:
+        recent = self.recent
+        if not recent or recent[-1].seq <= through:
             self.recent = _NONE_RECENT
         else:
-            self.recent = self.recent[bisect_right(self.recent, through, key=_seq_of) :]
+            # In place: a fold trims all documents of the one before, and a new list for each would be looked through.
+            del recent[: bisect_right(recent, through, key=_seq_of)]
         self.floor = max(self.floor, min(through, self.seq))
         self.index, self.indexed = None, 0
 

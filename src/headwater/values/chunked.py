@@ -261,13 +261,22 @@ class ChunkedList(ImmutableList, Sequence["Value"]):
     def __getitem__(self, index: slice) -> list[Value]: ...
     def __getitem__(self, index: int | slice) -> Value | list[Value]:
         if isinstance(index, slice):
-            return self.flat()[index]
+            return self._part(range(*index.indices(self._len)))
         if index < 0:
             index += self._len
         if not 0 <= index < self._len:
             raise IndexError("list index out of range")
         at = bisect_right(self._starts, index) - 1
         return self._chunks[at][index - self._starts[at]]
+
+    def _part(self, places: range) -> list[Value]:
+        if not places:
+            return []
+        low, high = min(places[0], places[-1]), max(places[0], places[-1]) + 1
+        first = bisect_right(self._starts, low) - 1
+        run = list(chain.from_iterable(self._chunks[first : bisect_left(self._starts, high)]))
+        start = self._starts[first]
+        return run[low - start : high - start][:: places.step]
 
     def __iter__(self) -> Iterator[Value]:
         return chain.from_iterable(self._chunks)

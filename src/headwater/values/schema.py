@@ -16,6 +16,7 @@ from headwater.errors import AddressError, LimitError
 from headwater.values.author_text import clean, kind_of
 from headwater.values.chunked import ChunkedList, ChunkedMap
 from headwater.values.frozen import FrozenDict, FrozenList
+from headwater.values.ids import DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.tree import ABSENT, CONTAINERS, AbsentType, Map, Value, freeze, is_link
 from headwater.values.value_limits import CHUNKED_FROM
@@ -250,6 +251,13 @@ class Handle(Schema):
 
     def as_handle(self, *, linked: bool) -> Handle:  # noqa: ARG002
         return self
+
+    def sought(self, value: object, space: object) -> DocKey | None:  # noqa: ARG002  # most do not know
+        """The document that a link of only an id leads to if it is read as an equal of this value; "" if none does.
+
+        None: only the loaded handle knows.
+        """
+        return None
 
     def target(self) -> Schema | type | None:
         """The type of its value, or the class of its document. None: unknown."""

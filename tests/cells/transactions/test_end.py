@@ -212,7 +212,9 @@ def test_nothing_is_kept_when_it_has_ended(end: End) -> None:
     gc.collect()
     assert [ref() for ref in alive] == [None, None]
     assert (len(tx.journal), len(tx.memo), len(tx._seen), tx._preconditions, tx.callbacks) == (0, 0, 0, (), ())
-    assert memo is tx.memo, "whoever holds the memo finds it empty"
+    assert not memo, "code that still holds the memo finds it empty"
+    tx.memo["late"] = 1
+    assert not tx.memo, "all ended transactions share one, to which nothing is added"
     assert not tx.has_writes
 
 
@@ -344,10 +346,11 @@ def test_transaction_cannot_be_decided_twice() -> None:
     stage = ready_stage()
     tx = ready(stage)
     tx.commit()
-    pending = stage.here.commit([put("c", 1)])
+    (pending,) = stage.here._pending.values()
+    (decided,) = pending.callbacks
     stage.settle()
     with pytest.raises(InvariantError):
-        tx._decided(pending)
+        decided(pending)
     assert tx.verdict == Committed(Seq(2))
 
 

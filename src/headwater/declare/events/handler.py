@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
@@ -184,7 +185,8 @@ class Handler(Generic[P, R]):
             fn=lambda sent: payload.call(fn, *space.around(), sent),
             reads=tuple(document_of_read(each, space) for each in self._reads),
             may_link=payload.may_link,
-            store=self.result.to_tree,
+            # Documents in the result belong to this opening. Plain code around a pass may be in another one.
+            store=partial(self.result.to_tree_in, space) if self.result.may_link else self.result.to_tree,
             given=payload.given,
             is_async=is_async(fn),
             timeout_ms=self._timeout_ms,

@@ -35,6 +35,7 @@ from headwater.values.hints import freeze_with, schema_of
 from headwater.values.ids import DocKey
 from headwater.values.schema import ANY, Schema
 from headwater.values.tree import ABSENT, Value
+from headwater.values.value_limits import INT_MAX, INT_MIN
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -150,6 +151,9 @@ class Computed(Generic[P, R]):
 
     def to_stored(self, value: object) -> Value:
         """Convert what the function returned."""
+        if self._type is ANY and type(value) is int and INT_MIN <= value <= INT_MAX:
+            # As below, without a call.
+            return value
         if not self._is_typed:
             check_untyped(self.name, value)
         try:

@@ -59,6 +59,9 @@ class Instances:
         self._calls = 0
         # Runs of removed instances.
         self._runs = 0
+        # How many more can be registered before more than `UNREAD_MAX` are unread: one that loses its last reader is
+        # removed at the end of the pass.
+        self._room = 0
 
     def get(self, key: Key) -> Instance | None:
         """The instance for these arguments."""
@@ -73,7 +76,9 @@ class Instances:
         self._calls += 1
         spec.on_unread, spec.home = lambda: self.release([key]), self._home
         instance = self._found[key] = Instance(self._scheduler.register(spec), cell, self._calls)
-        if len(self._found) > UNREAD_MAX and len(self._found) % UNREAD_MAX == 1:
+        self._room -= 1
+        if self._room < 0 and len(self._found) > UNREAD_MAX and len(self._found) % UNREAD_MAX == 1:
+            # Not at each return to this number: all instances are looked at.
             self._thin_out(instance)
         return instance
 
@@ -82,9 +87,11 @@ class Instances:
         found = self._found
         # A node without a finished run has a caller that waits.
         done = [each.node for each in found.values() if each is not fresh and each.node.runs]
+        waiting = len(found) - len(done)
         unread = self._scheduler.unread(done)
         idle = sorted((key for key, each in found.items() if each.node in unread), key=lambda key: found[key].used)
         self.release(idle[: max(len(idle) - UNREAD_MAX, 0)])
+        self._room = UNREAD_MAX - min(len(idle), UNREAD_MAX) - waiting
         # The nodes that only these have read.
         self._scheduler.sweep()
 

@@ -179,8 +179,8 @@ class Queue:
 
     def __init__(self) -> None:
         # A heap of integers, which compare fastest: tier, rank and order in one. A raised rank is
-        # found when its entry is taken; a lowered rank has a second entry.
-        self._heap: list[int] = []
+        # found when its entry is taken; a lowered rank has a second entry. Without entries, no node is queued.
+        self.heap: list[int] = []
         self._waiting: dict[int, Node] = {}
 
     def __len__(self) -> int:
@@ -193,16 +193,16 @@ class Queue:
             self._waiting[node.position] = node
             # As `_turn`, without the call.
             turn = node.tier << _TIER_SHIFT if node.tier else node.rank << _ORDER_BITS
-            heappush(self._heap, turn | node.position)
+            heappush(self.heap, turn | node.position)
 
     def lowered(self, node: Node) -> None:
         """The rank of a node was lowered: it is due earlier."""
         if node.queued and not node.tier:
-            heappush(self._heap, _turn(node))
+            heappush(self.heap, _turn(node))
 
     def take(self) -> Node | None:
         """The next node; None if the queue is empty."""
-        heap = self._heap
+        heap = self.heap
         while heap:
             turn = heappop(heap)
             node = self._waiting.pop(turn & _ORDER, None)
@@ -220,7 +220,7 @@ class Queue:
 
     def is_before(self, rank: int) -> bool:
         """Whether a computation of a lower rank may be waiting."""
-        heap = self._heap
+        heap = self.heap
         return bool(heap) and heap[0] >> _ORDER_BITS < rank
 
     def nodes(self) -> list[Node]:
@@ -231,7 +231,7 @@ class Queue:
         """Empty the queue."""
         for node in self._waiting.values():
             node.queued = False
-        self._heap.clear()
+        self.heap.clear()
         self._waiting.clear()
 
 

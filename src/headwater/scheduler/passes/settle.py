@@ -148,7 +148,7 @@ class Settle:
             finally:
                 self.settling = False
             if not (events.lanes_by_name or events.inbox or events.unnotified):
-                return self.wake_at()
+                return self.wake_at() if self._gates.heap else None
             # A run has sent an event.
             passed = 1
         return drive(self.steps(perform, passed), perform)
@@ -219,7 +219,8 @@ class Settle:
         exhausted: dict[Node, None] = {}
         try:
             self._run_nodes(exhausted, perform)
-            self._recheck(runs)
+            if self.events.lanes_by_name:
+                self._recheck(runs)
         except BaseException:
             self._queue_again(exhausted)
             raise
@@ -280,7 +281,9 @@ class Settle:
                 for waiting in self._gates.due():
                     if self._is_wanted(waiting):
                         self.offer(waiting)
-            node = self._queue.take()
+            # `queue.heap`: at the end of each pass it is empty, which costs no call.
+            queue = self._queue
+            node = queue.take() if queue.heap else None
             if node is None:
                 # Cleared before the last check: a commit of another thread after the check sets it again.
                 self._tick(False)

@@ -54,3 +54,6 @@ class Far(Protocol):
 
     def take_invalid(self, notice: FarInvalid) -> None:
         """Functions of another space are not current: invalidate the proxy nodes of their results."""
+
+    def demand_from(self, node: Node) -> int:
+        """How many documents that live functions of other spaces read it writes: each is a reason to be live."""

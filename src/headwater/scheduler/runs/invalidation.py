@@ -212,9 +212,10 @@ class Invalidation:
             self.invalid.pop(node, None)
         if not node.invalid_causes:
             return ()
-        causes = tuple(node.invalid_causes)
+        causes, before = tuple(node.invalid_causes), node.last_causes
         node.invalid_causes = NO_CAUSES
-        return causes
+        # The same objects again, if the same has changed: a commit that is on its way keeps them.
+        return before if causes == before else causes
 
     @staticmethod
     def add_causes(node: Node, causes: tuple[DocPath, ...]) -> None:

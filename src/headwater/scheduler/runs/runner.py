@@ -54,7 +54,7 @@ from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
 from headwater.values.author_text import describe, with_calls
 from headwater.values.overlap import touches
-from headwater.values.tree import ABSENT, Value, freeze
+from headwater.values.tree import Value, freeze
 
 _CLEAN: Final = NodeStatus.CLEAN
 _OPEN: Final = TxStatus.OPEN
@@ -121,7 +121,7 @@ class Runner:
         """Begin an attempt in a transaction of its own, with the node and the causes (I8)."""
         spec = node.spec
         causes = self._invalidation.clean(node)
-        tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=("run", node.name, node.order))
+        tx = Transaction(self._replica, node.title, read_only=spec.read_only)
         tx.node, tx.triggers, tx.is_running = node, causes, True
         if self._invalidation.failures:
             tx.failures = self._invalidation.failures
@@ -581,7 +581,7 @@ class Runner:
         """Whether a caller gets a result or an error without a run. The first result may have been rolled back."""
         if node.spec.is_proxy or not node.outputs or node.rare.error is not None:
             return True
-        return self._replica.snapshot(node.outputs[0]).value is not ABSENT
+        return not self._replica.is_absent(node.outputs[0])
 
     def is_hidden(self, node: Node) -> bool:
         """Whether its first result was overtaken and rolled back, and has no verdict yet, which would repeat the run.
@@ -590,7 +590,7 @@ class Runner:
         """
         if node.commit is None or node.attempt is not None or node.rare.error is not None or not node.outputs:
             return False
-        return self._replica.snapshot(node.outputs[0]).value is ABSENT
+        return self._replica.is_absent(node.outputs[0])
 
     def raised(self, node: Node) -> Exception | None:
         """The error for a caller of a computation, with its original traceback."""

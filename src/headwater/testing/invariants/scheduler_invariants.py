@@ -149,17 +149,19 @@ def i1_live_consistency(scheduler: Scheduler) -> None:
 
 
 def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after another
-    """Live nodes have a reason of their own or a live reader. References are counted exactly."""
+    """Live nodes have a reason of their own, a live reader, or one in another space. References are counted exactly."""
     edges = _Edges(scheduler)
     live: set[Node] = set()
     todo: list[Node] = []
     lent = scheduler._settle.lent  # noqa: SLF001  # looked at, not touched
+    far = scheduler.persistence.far
     for node in edges.nodes:
         spec = node.spec
         is_eager = scheduler.registry.is_eager(spec)
         standing = (spec.kind is NodeKind.EFFECT or is_eager or bool(spec.side_write_envelope)) and not node.resting
-        if node.demand != standing + node.provisional:
-            raise broken("I2", f"it has {standing + node.provisional} reasons of its own, not {node.demand}", node)
+        reasons = standing + node.provisional + (far.demand_from(node) if far is not None else 0)
+        if node.demand != reasons:
+            raise broken("I2", f"it has {reasons} reasons of its own, not {node.demand}", node)
         if node.provisional is not (node in lent) or (node.provisional and node.runs and node.attempt is None):
             raise broken("I2", "it is wanted only because of who made it, and that should be over, or noted", node)
         if node.demand:
