@@ -543,6 +543,11 @@ class App(AppNeeds, CollectionVerb):
         for function in list(self._functions.values()):
             function.register(opening)
 
+    @property
+    def has_collections(self) -> bool:
+        """Whether the app declares collections, whose indexes may have to be built when it is opened."""
+        return any(isinstance(each, Collection) for each in self._declared.values())
+
     def declare_in(self, opening: Opening) -> None:
         """Declare the collections, and build indexes that are new."""
         found = [each.record() for each in self._declared.values() if isinstance(each, Collection)]

@@ -6,10 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.cells.span_records import SpanKey
 from headwater.cells.spans import answer, document, keys
 from headwater.cells.transaction import Transaction
+from headwater.scheduler.graph.node import NodeSpec
 from headwater.store.commit import DeleteDoc, SetDoc
+from headwater.testing.invariants.scheduler_invariants import spans_are_exact
+from headwater.values.address import doc_key
+from headwater.values.sortkey import AFTER, encode_field
 from tests.cells.spans.shelf import (
+    BY_STATE,
     COUNT,
     EXISTS,
     SUM,
@@ -45,6 +51,12 @@ class Shop(Workshop):
         self.computation(name, fn)
         self.show(f"{name}_shown", name)
         self.first_runs = self.run()
+
+    def run(self) -> list[str]:
+        """Run, and check the invariants at rest."""
+        ran = super().run()
+        spans_are_exact(self.scheduler)
+        return ran
 
 
 @pytest.fixture
@@ -233,3 +245,18 @@ def test_removed_functions_leave_nothing_in_the_indexes(shop: Shop) -> None:
     assert spans.entries() == []
     assert not spans.kinds
     assert not spans.tallies()
+
+
+def test_a_moved_key_is_matched_without_a_look_at_the_spans_of_others(shop: Shop) -> None:
+    spans = shop.scheduler.graph.spans
+    count = 100_000
+    for number in range(count):
+        node = shop.scheduler.register(NodeSpec(name=f"n{number}", fn=lambda _: 0, outputs=(doc_key(f"n{number}"),)))
+        lo = encode_field(f"user{number}")
+        spans.apply(node, {SpanKey(BY_STATE, lo, lo + AFTER): b""})
+    before = spans.visits
+    put(shop.replica, 0, "user777", 1)
+    shop.scheduler.invalidation.drain()
+    assert 0 < spans.visits - before <= 20
+    hit = [node for node in shop.scheduler.registry.nodes if node.invalidated]
+    assert [node.name for node in hit] == ["n777"]

@@ -20,6 +20,7 @@ from headwater.cells.span_reads import SLICE, SPARE, SpanReads
 from headwater.cells.span_records import Span, SpanKey, SpanQuestion
 from headwater.cells.span_tallies import Answer, ExistsTally, answer_digest
 from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import ended_error
 from headwater.errors import QueryError
 from headwater.store.collection_record import RECORD_KIND, doc_of, kind_of_index
 from headwater.values.address import doc_key, user_scope

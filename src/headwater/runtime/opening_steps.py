@@ -20,6 +20,11 @@ class DeclaringApp(Protocol[O_contra]):
     def register_in(self, opening: O_contra) -> None:
         """Register the functions. Nothing runs."""
 
+    @property
+    def has_collections(self) -> bool:
+        """Whether it declares collections, whose indexes may have to be built."""
+        ...
+
     def declare_in(self, opening: O_contra) -> None:
         """Declare the collections, and build indexes that are new. May wait for the disk."""
 

@@ -41,7 +41,7 @@ def _duplicate_of(
     taken: dict[bytes, bytes] = {}
     for move in moves:
         key = move.after
-        start = None if key is None else _unique_part(record, key)
+        start = None if key is None else unique_part(record, key)
         if key is None or start is None:
             continue
         rival = taken.get(start)
@@ -51,7 +51,7 @@ def _duplicate_of(
         if rival is not None:
             other = doc_of(record, rival)
             mine = address_text(doc_of(record, key))
-            reason = f"{mine} has the same {_described(named, key)} as {address_text(other)}"
+            reason = f"{mine} has the same {described(named, key)} as {address_text(other)}"
             return Refused(reason, other, code=DuplicateError.code)
         taken[start] = key
     return None
@@ -63,7 +63,7 @@ def check_unique(record: CollectionRecord, named: NamedIndex, entries: Entries) 
     if found:
         docs = [(address_text(doc_of(record, first)), address_text(doc_of(record, other))) for first, other in found]
         parts = [
-            f"{first} and {other} have the same {_described(named, pair[0])}"
+            f"{first} and {other} have the same {described(named, pair[0])}"
             for (first, other), pair in zip(docs, found, strict=True)
         ]
         message = (
@@ -75,13 +75,13 @@ def check_unique(record: CollectionRecord, named: NamedIndex, entries: Entries) 
 
 def _duplicates(record: CollectionRecord, entries: Entries) -> Iterator[tuple[bytes, bytes]]:
     """Pairs of keys whose documents have the same values."""
-    for part, group in groupby(entries.all_keys(), key=lambda key: _unique_part(record, key)):
+    for part, group in groupby(entries.all_keys(), key=lambda key: unique_part(record, key)):
         if part is not None:
             first, *others = group
             yield from [(first, other) for other in others]
 
 
-def _unique_part(record: CollectionRecord, key: bytes) -> bytes | None:
+def unique_part(record: CollectionRecord, key: bytes) -> bytes | None:
     """The part of a key that no other document may have; None if a field is None: such documents are not compared."""
     fields = fields_of(key)[1 if record.scope == "user" else 0 :]
     if any(field is None or field is ABSENT for field in fields):
@@ -89,7 +89,7 @@ def _unique_part(record: CollectionRecord, key: bytes) -> bytes | None:
     return key[: -len(encode_id(doc_id_of(key, record.kind)))]
 
 
-def _described(named: NamedIndex, key: bytes) -> str:
+def described(named: NamedIndex, key: bytes) -> str:
     """The fields of a unique index with their values, for people."""
     names = [field.name for field in named.index.fields]
     values = fields_of(key)[-len(names) :]

@@ -84,6 +84,20 @@ def test_row_of_an_insert_is_named() -> None:
         assert numbers(made.orders) == [7]
 
 
+def test_rows_may_take_values_that_the_transaction_has_freed() -> None:
+    made = shop()
+    with made.open() as space:
+        one, two, three = (Order(number=number) for number in (1, 2, 3))
+        with space.transaction():
+            hw.delete(one)
+            two.number = 20
+            assert made.orders.insert_many({"number": number} for number in (1, 2)) == 2
+            with pytest.raises(DuplicateError, match="row 1: "):
+                made.orders.insert_many([{"number": three.number}])
+        space.sync()
+        assert sorted(numbers(made.orders)) == [1, 2, 3, 20]
+
+
 def test_handler_that_makes_a_duplicate_fails_with_it() -> None:
     made = shop()
 
@@ -104,7 +118,10 @@ def test_unique_index_over_duplicates_is_refused_at_the_opening(tmp_path: Any) -
     before, after = Shop(Order.state), shop()
     with before.open(*[{"number": number % 2} for number in range(4)], url=tmp_path / "x.db"):
         pass
-    with pytest.raises(DuplicateError, match="change or delete one of each pair"), after.open(url=tmp_path / "x.db"):
+    with (
+        pytest.raises(DuplicateError, match="change or delete one document of each"),
+        after.open(url=tmp_path / "x.db"),
+    ):
         pass
     with before.open(url=tmp_path / "x.db"):
         before.orders.where(Order.state == "open").limit(2).delete()

@@ -16,7 +16,7 @@ from headwater.cells.query_rows import Asked
 from headwater.cells.query_source import QuerySource
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.cells.unique_values import check_unique
+from headwater.cells.unique_values import UniqueRows
 from headwater.errors import DuplicateError, NameRefusedError, NotFoundError, UsageError
 from headwater.store.collection_record import CollectionRecord, kind_of
 from headwater.values.author_text import add_note, safe_repr
@@ -59,7 +59,7 @@ class Collection(Query[D]):
 
     def __init__(self, source: QuerySource[D], name: str) -> None:
         super().__init__(Asked(source))
-        self.declared_name = name
+        self.declared_name: str = name
 
     @property
     def _source(self) -> QuerySource[D]:
@@ -159,15 +159,15 @@ class Collection(Query[D]):
         source = self._source
         space, tx = source.context(WRITTEN)
         gathered = Gathered(source.cls, space)
-        iterator, done = iter(cast("Iterable[object]", rows)), 0
+        iterator, unique, done = iter(cast("Iterable[object]", rows)), UniqueRows(space, tx), 0
         try:
             if tx is not None:
-                done = self._insert(space, tx, self._trees(iterator, gathered, 0), 0)
+                done = self._insert(tx, self._trees(iterator, gathered, 0), unique, 0)
             else:
                 while True:
                     with space.transaction() as own:
                         rows_now = islice(self._trees(iterator, gathered, done), batch)
-                        count = self._insert(space, own, rows_now, done)
+                        count = self._insert(own, rows_now, unique, done)
                     done += count
                     if count < batch:
                         break
@@ -180,13 +180,13 @@ class Collection(Query[D]):
             raise
         return done
 
-    def _insert(self, space: SpacePort, tx: Transaction, trees: Iterable[Value], before: int) -> int:
-        source, count = self._source, 0
+    def _insert(self, tx: Transaction, trees: Iterable[Value], unique: UniqueRows, before: int) -> int:
+        source, space, count = self._source, unique.space, 0
         for tree in trees:
             doc = space.key(space.mint(source.kind, tx), source.scope)
             count += 1
             try:
-                check_unique(space, doc, tree)
+                unique.check(doc, tree)
             except DuplicateError as error:
                 message = f"insert_many(...): row {before + count}: {error.message}"
                 raise DuplicateError(message, **error.facts, row=before + count) from None

@@ -434,7 +434,7 @@ class Persistence:
                 self.failing.add(node)
             self._tell(node, "fresh", FAILED)
             return None
-        if miss := restore_spans(self._graph, node, observation):
+        if observation.extra is not None and (miss := restore_spans(self._graph, node, observation)):
             self._tell(node, "fresh", miss)
             return None
         far = () if observation.extra is None else observation.extra.far
