@@ -1,6 +1,7 @@
 """Comparisons of fields on their class are conditions; all mistakes with them are refused where they are made."""
 
 import copy
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
@@ -56,7 +57,7 @@ def test_field_is_hashed_by_identity_and_found_in_containers() -> None:
 
 @pytest.mark.parametrize("misuse", ["and", "or", "not", "in", "chained", "if"])
 def test_condition_is_neither_true_nor_false(misuse: str) -> None:
-    attempts = {
+    attempts: dict[str, Callable[[], object]] = {
         "and": lambda: Order.number == 1 and Order.state == "open",
         "or": lambda: Order.number == 1 or Order.state == "open",
         "not": lambda: not Order.number == 1,  # noqa: SIM201  # as authors write it

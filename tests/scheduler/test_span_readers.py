@@ -11,7 +11,7 @@ from headwater.cells.spans import answer, document, keys
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.node import NodeSpec
 from headwater.store.commit import DeleteDoc, SetDoc
-from headwater.testing.invariants.scheduler_invariants import spans_are_exact
+from headwater.testing.invariants.span_invariants import spans_are_exact
 from headwater.values.address import doc_key
 from headwater.values.sortkey import AFTER, encode_field
 from tests.cells.spans.shelf import (

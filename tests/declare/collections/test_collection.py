@@ -150,7 +150,7 @@ def test_type_that_is_declared_later_is_checked_at_the_opening() -> None:
     app = hw.App("later")
 
     class Node(hw.Doc):
-        price: "Price"  # type: ignore[valid-type]  # noqa: F821  # declared later, or never
+        price: "Price"  # type: ignore[name-defined]  # noqa: F821  # declared later, or never
         number: int = 0
 
     Node._hw_locals = {}

@@ -1,6 +1,7 @@
 """Pages follow one another without gaps, and a cursor never leads to a page of another query."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -79,13 +80,13 @@ def test_cursor_of_another_query_is_refused() -> None:
     with made.open(*[{"number": number} for number in range(9)]):
         query = made.orders.where(Order.state == "open").order_by(Order.number)
         cursor = query.page(2).next
-        others = [
+        others: list[hw.Query[Order]] = [
             made.orders.order_by(Order.number),
             made.orders.where(Order.state == "paid").order_by(Order.number),
             made.orders.where(Order.state == "open").order_by(Order.number, descending=True),
             made.orders.where(Order.state == "open", Order.number < 5).order_by(Order.number),
             query.scan(),
-            made.customers,
+            cast("hw.Query[Order]", made.customers),
         ]
         for other in others:
             with pytest.raises(UsageError, match="the cursor is of another query") as caught:

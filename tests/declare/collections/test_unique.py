@@ -20,7 +20,7 @@ def test_duplicate_is_refused_where_it_is_made() -> None:
         with pytest.raises(DuplicateError, match="has number 7 already, and 'number' is unique") as caught:
             Order(number=7)
         assert caught.value.code == "HW215"
-        assert caught.value.facts["doc"].endswith(hw.id_of(first))
+        assert str(caught.value.facts["doc"]).endswith(hw.id_of(first))
         space.sync()
         assert made.orders.count() == 1
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import cast
+from typing import Protocol, cast
 
 from headwater.cells.span_records import SpanKey
 from headwater.cells.span_tallies import Tally
-from headwater.machine import Lock
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.runs.invalidation import Invalidation
+
+
+class TryLock(Protocol):
+    """A lock of the machine, as it is used here."""
+
+    def acquire(self, blocking: bool = True) -> bool:  # noqa: FBT001, FBT002  # as it is declared there
+        """Take the lock; without blocking, only if it is free."""
+
+    def release(self) -> None:
+        """Release it."""
 
 
 class Tallies:
@@ -17,7 +26,7 @@ class Tallies:
 
     def __init__(self, lock: AbstractContextManager[object], invalidation: Invalidation, graph: Graph) -> None:
         # Of the scheduler. Without a lock, one thread uses it.
-        self._lock = cast("Lock", lock) if hasattr(lock, "acquire") else None
+        self._lock = cast("TryLock", lock) if hasattr(lock, "acquire") else None
         self._invalidation = invalidation
         self._graph = graph
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
-from headwater.cells.far import FarReads
+from headwater.cells.far import is_undecided
 from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.span_reads import span_reads_now
@@ -100,7 +100,7 @@ class Persistence:
     def observe(self, node: Node, tx: Transaction) -> None:
         """Attach the observation of a run to its commit. The reads of the run are registered already."""
         body = node.recorded
-        if node in self.late and self.failing.is_empty and node.rare.seen_failures is None and _is_undecided(tx):
+        if node in self.late and self.failing.is_empty and node.rare.seen_failures is None and is_undecided(tx):
             # As after each write in another space: noted later, as its last run.
             node.recorded = None
             return
@@ -250,8 +250,8 @@ class Persistence:
 
     def _far_body(self, node: Node, code: bytes, extra: Extra, tx: Transaction | None = None) -> bytes | None:
         """The stored form of a run that has read other spaces. None if that cannot be stored now: see `note_late`."""
-        is_undecided = tx is not None and _is_undecided(tx)
-        seen = None if self.far is None or is_undecided else self.far.seen(node.reads)
+        waits = tx is not None and is_undecided(tx)
+        seen = None if self.far is None or waits else self.far.seen(node.reads)
         if seen is None:
             self.late[node] = None
             return None
@@ -596,12 +596,3 @@ class Persistence:
 def _key(node: Node) -> DocKey:
     """The key of its row."""
     return node.stored_as or node.outputs[0]
-
-
-def _is_undecided(tx: Transaction) -> bool:
-    """Whether a run has read a commit without a verdict in another space."""
-    views = tx.views
-    for view in () if views is None else views.values():
-        if isinstance(view, FarReads) and view.is_undecided():
-            return True
-    return False

@@ -36,6 +36,7 @@ from headwater.scheduler.runs.function_errors import (
 )
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.outdated_reads import changed_read
 from headwater.scheduler.runs.persistence import Persistence
 from headwater.scheduler.runs.result_scope import commit_own, narrowest
 from headwater.scheduler.runs.seen_failures import has_news, other_outcome
@@ -51,9 +52,8 @@ from headwater.scheduler.trace import (
     Trace,
 )
 from headwater.store.commit import Conflict
-from headwater.values.address import Depth, address_text
+from headwater.values.address import address_text
 from headwater.values.author_text import describe, with_calls
-from headwater.values.overlap import touches
 from headwater.values.tree import Value, freeze
 
 _CLEAN: Final = NodeStatus.CLEAN
@@ -209,7 +209,7 @@ class Runner:
             node.result_scope = narrowest(reads)
         if (
             is_overtaken
-            or (self._replica.version != attempt.version and self._changed_read(tx, reads) is not None)
+            or (self._replica.version != attempt.version and changed_read(self._replica, tx, reads) is not None)
             or (tx.spans is not None and self._changed_span(node, tx) is not None)
             or (tx.views is not None and self.far is not None and self.far.is_outdated(tx))
             or (
@@ -420,15 +420,6 @@ class Runner:
 
     # -- when it does not count ----------------------------------------------------------------------------
 
-    def _changed_read(self, tx: Transaction, reads: Mapping[ReadKey, object]) -> DocPath | None:
-        """A read that has changed. Its own writes are ignored."""
-        read = self._replica.read
-        for doc, path, bits in reads:
-            seen, now = tx.snapshot_of(doc), read(doc)
-            if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
-                return doc, path
-        return None
-
     def _changed_span(self, node: Node, tx: Transaction) -> DocPath | None:
         return span_overtaken(self._graph, tx, partial(self._drain_while_running, node))
 
@@ -570,7 +561,7 @@ class Runner:
         if changed is None and self._replica.version != attempt.looked:
             # Not in `version`: the end is compared with the beginning.
             attempt.looked = self._replica.version
-            changed = self._changed_read(tx, reads)
+            changed = changed_read(self._replica, tx, reads)
         if changed is not None:
             self._invalidation.mark(node, changed, "while it waited")
             return

@@ -19,7 +19,6 @@ from typing import Final
 from headwater.cells.kept_reads import RunReads
 from headwater.cells.pending_commit import ReadKey
 from headwater.scheduler.graph.node import NOTHING_RARE, Node, NodeKind, NodeStatus, RareFields, titled
-from headwater.scheduler.graph.span_readers import LiveTally
 from headwater.scheduler.runs.persistence import ADOPTED
 from headwater.scheduler.runs.pull import MADE_ROOM
 from headwater.scheduler.runs.resumed_node import FAILED
@@ -41,6 +40,7 @@ from headwater.scheduler.trace import (
 )
 from headwater.testing.invariants import event_invariants, restore_invariants
 from headwater.testing.invariants.event_invariants import broken
+from headwater.testing.invariants.span_invariants import spans_are_exact
 from headwater.values.address import is_far
 from headwater.values.ids import DocKey
 
@@ -262,26 +262,6 @@ def edges_are_exact(scheduler: Scheduler) -> None:
             raise broken("edges", f"of what it reads, {sorted(by_others)} is written by others", node)
     if graph.envelopes != envelopes:
         raise broken("edges", "the map of envelopes is not that of the records", None)
-
-
-def spans_are_exact(scheduler: Scheduler) -> None:
-    """The ranges of indexes have exactly the reads of the records; an answer is that of one tally with its readers."""
-    spans = scheduler.graph.spans
-    wanted: set[tuple[object, ...]] = set()
-    answers: dict[object, set[Node]] = {}
-    for node in scheduler.registry.nodes:
-        for key in node.rare.spans:
-            if key.question is not None:
-                answers.setdefault(key, set()).add(node)
-            elif key.lo < key.hi:
-                wanted.add((key.index, key.lo, key.hi, (node, key.fields) if key.fields else node))
-    tallies = {live.key: live for live in spans.tallies()}
-    found = {entry for entry in spans.entries() if not isinstance(entry[3], LiveTally)}
-    if found != wanted:
-        raise broken("spans", f"the ranges and what was read differ by {wanted ^ found}", None)
-    ranged = {entry[3].key for entry in spans.entries() if isinstance(entry[3], LiveTally)}
-    if {key: set(live.readers) for key, live in tallies.items()} != answers or ranged != set(tallies):
-        raise broken("spans", "the tallies, their ranges and the answers that were read differ", None)
 
 
 def index_is_exact(scheduler: Scheduler) -> None:
