@@ -1,7 +1,7 @@
 """Reading indexes of collections: the keys of a span, and answers about its documents, tracked like any other read.
 
 In a transaction a read is recorded, and shows the transaction's own writes. In plain code it is not recorded, and shows
-the span as it was when the read began.
+the span as of the beginning of the read.
 """
 
 from __future__ import annotations

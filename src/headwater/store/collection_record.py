@@ -36,7 +36,7 @@ _DIGEST_LETTERS: Final = 12
 
 
 class IndexField(msgspec.Struct, frozen=True):
-    """A field of an index: its key in the stored map, and what stands for it where it is absent."""
+    """A field of an index: its key in the stored map, and the value in its place where it is absent."""
 
     name: str
     form: Form = "plain"

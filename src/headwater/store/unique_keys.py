@@ -15,7 +15,7 @@ from headwater.values.sortkey import AFTER, doc_id_of, encode_id, fields_of
 from headwater.values.tree import ABSENT
 
 _RIVALS: Final = 8
-"""Keys with the same values that are looked at: documents of one commit may have left them."""
+"""Keys with the same values that are checked: documents of one commit may have left them."""
 
 _SHOWN: Final = 10
 

@@ -52,7 +52,7 @@ class LiveTally:
 
 
 Reader: TypeAlias = Node | tuple[Node, tuple[str, ...]] | LiveTally
-"""A node that reads keys; one that reads fields of the documents, too; the tally of an answer."""
+"""A node that reads keys; a node with the fields that it reads of the documents; the tally of an answer."""
 
 
 class _Index:
@@ -104,7 +104,7 @@ class SpanReaders:
 
     @property
     def visits(self) -> int:
-        """The number of files and ranges that matching has looked at."""
+        """The number of files and ranges that matching has visited."""
         return sum(index.ranges.visits for index in self._indexes.values())
 
     def knows(self, index: str) -> bool:

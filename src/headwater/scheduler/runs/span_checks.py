@@ -1,4 +1,4 @@
-"""The reads of runs in indexes of collections: registered with the graph, and compared with what is there now.
+"""The reads of runs in indexes of collections: registered with the graph, and compared with the current keys.
 
 Also what an observation has of them, and what an opening makes of that.
 """
